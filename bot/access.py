@@ -26,9 +26,15 @@ from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberU
 
 from bot.i18n import Translator
 from bot.settings import is_person
-from rag_core.storage import Archive, channels, group_rules_and_bindings, user_data
+from rag_core.storage import Archive, channels, group_rules_and_bindings
+from rag_core.storage.chat_and_admin_settings import (
+    AdminGrant,
+    grant_admin,
+    list_admin_grants,
+    load_channel_sets,
+    revoke_admin,
+)
 from rag_core.storage.questions import QuestionRow
-from rag_core.storage.user_data import AdminGrant, load_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
@@ -176,7 +182,7 @@ class AdminRegistry(Collection[int]):
 
     async def read(self) -> None:
         """Load the granted admins from the archive. Raises ArchiveUnavailable."""
-        granted = await user_data.list_admin_grants(self.archive)
+        granted = await list_admin_grants(self.archive)
         self.grants = {one.user_id: one for one in granted if is_person(one.user_id)}
 
     async def grant(self, user_id: int, by: int) -> None:
@@ -186,13 +192,13 @@ class AdminRegistry(Collection[int]):
         """
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
-        await user_data.grant_admin(self.archive, user_id, by)
+        await grant_admin(self.archive, user_id, by)
         await self.read()
 
     async def revoke(self, user_id: int) -> None:
         """Revoke granted admin rights at once; an admin of the settings stays one."""
         self.grants.pop(user_id, None)
-        await user_data.revoke_admin(self.archive, user_id)
+        await revoke_admin(self.archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)

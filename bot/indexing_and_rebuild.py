@@ -21,7 +21,7 @@ from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
-from rag_core.retrieval.hybrid import DENSE, LEXICAL
+from rag_core.retrieval.query_and_result import DENSE, LEXICAL
 from rag_core.storage import Archive, channel_removal, channels, index_state, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Answer, Post

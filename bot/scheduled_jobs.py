@@ -33,6 +33,7 @@ from rag_core.errors import RagError
 from rag_core.settings import DataSettings
 from rag_core.storage import questions, raw_updates, user_data
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
+from rag_core.storage.conversation_turns import expire_turns
 from rag_core.storage.history_gaps import get_last_heartbeat
 from rag_core.storage.subscriptions import forget_old_watches
 
@@ -232,9 +233,7 @@ class MaintenanceJobs:
         unread = await raw_updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)
-        talked = await user_data.expire_turns(
-            self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
-        )
+        talked = await expire_turns(self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes))
         watched = await forget_old_watches(self.rag.archive, now)
         posts = await forget_unapproved_channels(self.rag.archive, now)
         removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),

@@ -20,8 +20,8 @@ from bot.views.keyboards import make_callback_token
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import channels, post_lookup, posts, visible_posts
+from rag_core.storage.chat_and_admin_settings import DIRECT_RECIPE
 from rag_core.storage.monitoring_stats import fetch_queue_stats
-from rag_core.storage.user_data import DIRECT_RECIPE
 from rag_core.text.question_generation import generate_questions
 from rag_core.types import Answer, Certainty, Post, PostKey, Question, Viewer
 

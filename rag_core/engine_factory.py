@@ -23,7 +23,8 @@ from rag_core.models.active_models import (
 )
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import QdrantSettings, RagSettings
-from rag_core.storage import Archive, posts, user_data
+from rag_core.storage import Archive, posts
+from rag_core.storage.chat_and_admin_settings import load_choices
 from rag_core.types import Shortfall
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         stack.push_async_callback(archive.close)
         lexical = await load_or_make_lexical_index(archive, settings.qdrant)
         stack.callback(lexical.close)
-        wanted = apply_model_choices(settings, await user_data.load_choices(archive))
+        wanted = apply_model_choices(settings, await load_choices(archive))
         dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted))
         if dense:
             stack.push_async_callback(dense.close)

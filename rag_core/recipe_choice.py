@@ -14,9 +14,16 @@ from hashlib import blake2b
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipes import RECIPES
-from rag_core.storage import channels, user_data
+from rag_core.storage import channels
+from rag_core.storage.chat_and_admin_settings import (
+    AGENT_RECIPE,
+    AUTO_RECIPE,
+    DIRECT_RECIPE,
+    load_answer_mode,
+    load_choices,
+    save_choice,
+)
 from rag_core.storage.monitoring_stats import fetch_queue_stats
-from rag_core.storage.user_data import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, load_answer_mode
 from rag_core.types import Question
 
 _SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
@@ -36,7 +43,10 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
     """Choose the recipe of a question. Raises ArchiveUnavailable."""
     if rag.recipe != AUTO_RECIPE:
         return RecipeChoice(rag.recipe, "asked for")
-    mode, chosen = await load_answer_mode(rag.archive, question.chat), await user_data.load_choices(rag.archive)
+    mode, chosen = (
+        await load_answer_mode(rag.archive, question.chat),
+        await load_choices(rag.archive),
+    )
     if (await fetch_queue_stats(rag.archive)).waiting > rag.settings.agent.queue:
         return RecipeChoice(DIRECT_RECIPE, "many wait")
     wanted, why = (
@@ -75,7 +85,7 @@ def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
 
 async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
     """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
-    chosen, settings = await user_data.load_choices(rag.archive), rag.settings.agent
+    chosen, settings = await load_choices(rag.archive), rag.settings.agent
     default_share = settings.share if settings.enabled else 0.0
     switches = {}
     for name in RECIPES:
@@ -89,9 +99,9 @@ async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
 
 async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
     """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
-    await user_data.save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
+    await save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
 
 
 async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
     """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
-    await user_data.save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")
+    await save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")

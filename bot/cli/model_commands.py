@@ -23,8 +23,8 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present, measure_folder_size
-from rag_core.storage import user_data
 from rag_core.storage.backups import ARCHIVE_FILE
+from rag_core.storage.chat_and_admin_settings import load_choices
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         choices: dict[str, str] = {}
         if (settings.data.dir / ARCHIVE_FILE).exists():  # listing must not create one
             async with open_archive(settings.data.dir) as archive:
-                choices = await user_data.load_choices(archive)
+                choices = await load_choices(archive)
         used = list_models_in_use(settings.rag(), choices)
         for line in await asyncio.to_thread(partial(format_model_list, models, used, everything=args.all)):
             print(line)

@@ -19,7 +19,8 @@ from rag_core.llm.local import check_gguf_file, measure_free_memory
 from rag_core.models.active_models import get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
-from rag_core.storage import monitoring_stats, user_data
+from rag_core.storage import monitoring_stats
+from rag_core.storage.chat_and_admin_settings import load_choices
 
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
 _MOUNTS_FILE = Path("/proc/mounts")
@@ -86,7 +87,7 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None:
         return
     rag_settings = case.settings.rag()
-    used = list_models_in_use(rag_settings, await user_data.load_choices(case.archive))
+    used = list_models_in_use(rag_settings, await load_choices(case.archive))
     for name in dict.fromkeys(used.values()):
         try:
             need = await asyncio.to_thread(_check_model_files, name, get_models_folder(rag_settings))

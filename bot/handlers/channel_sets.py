@@ -18,7 +18,7 @@ from bot.i18n import Translator
 from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.message_formatting import neutralize_links
-from rag_core.storage.user_data import load_channel_sets, save_channel_sets
+from rag_core.storage.chat_and_admin_settings import load_channel_sets, save_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 

@@ -45,8 +45,7 @@ from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage import Archive, channels, group_rules_and_bindings
-from rag_core.storage.group_rules_and_bindings import load_group_rules, save_group_rules
-from rag_core.storage.user_data import (
+from rag_core.storage.chat_and_admin_settings import (
     AGENT_RECIPE,
     AUTO_RECIPE,
     DIRECT_RECIPE,
@@ -56,6 +55,7 @@ from rag_core.storage.user_data import (
     save_answer_mode,
     save_chat_zone,
 )
+from rag_core.storage.group_rules_and_bindings import load_group_rules, save_group_rules
 from rag_core.types import Channel, Visibility
 
 _MAX_LABEL_LENGTH = 48

@@ -46,7 +46,7 @@ from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import visible_posts
-from rag_core.storage.user_data import DIRECT_RECIPE
+from rag_core.storage.chat_and_admin_settings import DIRECT_RECIPE
 from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences

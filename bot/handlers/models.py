@@ -21,7 +21,8 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import get_models_folder, list_models_in_use, switch_model
 from rag_core.models.catalog import MODELS, ModelRole
 from rag_core.models.model_files import is_model_present
-from rag_core.storage import Archive, user_data
+from rag_core.storage import Archive
+from rag_core.storage.chat_and_admin_settings import load_choices
 
 _NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
@@ -79,7 +80,7 @@ async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
 
 async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup | None]:
     offered = await _list_offered_models(context)
-    used = list_models_in_use(context.rag.settings, await user_data.load_choices(context.archive))
+    used = list_models_in_use(context.rag.settings, await load_choices(context.archive))
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
     if not offered:

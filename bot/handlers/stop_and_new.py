@@ -15,7 +15,7 @@ from bot.filters import ChatCommand, get_thread
 from bot.i18n import Translator
 from bot.worker.streaming import StopCallback
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
-from rag_core.storage.user_data import ConversationKey
+from rag_core.storage.conversation_turns import ConversationKey
 
 _MEMORY_SWITCHES = {"on": True, "off": False}
 

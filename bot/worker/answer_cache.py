@@ -17,7 +17,7 @@ from rag_core.conversation.memory import follows_earlier_question, remember_answ
 from rag_core.engine import Engine
 from rag_core.recipe_choice import load_recipe_switches
 from rag_core.storage import channels, near_duplicates
-from rag_core.storage.user_data import load_answer_mode
+from rag_core.storage.chat_and_admin_settings import load_answer_mode
 from rag_core.types import Answer, Draft, Question
 from rag_core.verification.support import check_citations
 

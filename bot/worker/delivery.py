@@ -46,7 +46,8 @@ from bot.telegram.recheck_before_sending import (
 from bot.telegram.session import SendOnce, may_have_arrived
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
-from rag_core.storage import Archive, questions, user_data
+from rag_core.storage import Archive, questions
+from rag_core.storage.conversation_turns import forget_turns
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
 
 # A later attempt would fail as well: the reader blocked the bot, the group is gone.
@@ -247,9 +248,7 @@ class Outbox:
         asked = delivery.asked
         await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
         try:
-            await user_data.forget_turns(
-                self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0
-            )
+            await forget_turns(self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
         except RagError as exc:
             log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 

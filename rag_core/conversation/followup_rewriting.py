@@ -46,7 +46,7 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.topics import strip_asking_phrase
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
-from rag_core.storage.user_data import ConversationTurn
+from rag_core.storage.conversation_turns import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.language_detection import detect_language
 from rag_core.text.tokens import fold_case, tokenize

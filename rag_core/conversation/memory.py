@@ -10,8 +10,15 @@ from datetime import timedelta
 
 from rag_core.conversation.followup_detection import find_question_names, is_followup
 from rag_core.engine import Engine
-from rag_core.storage import user_data
-from rag_core.storage.user_data import ConversationKey, ConversationTurn
+from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
+from rag_core.storage.conversation_turns import (
+    ConversationKey,
+    ConversationTurn,
+    expire_turns,
+    forget_turns,
+    list_recent_turns,
+    remember_turn,
+)
 from rag_core.types import Answer, Question
 
 _MAX_TURNS = 20
@@ -29,19 +36,19 @@ async def is_memory_enabled(chat: int, rag: Engine) -> bool:
     """Whether earlier questions are remembered in a chat; 0 is the terminal. Raises ArchiveUnavailable."""
     if not chat or not rag.settings.memory.enabled:
         return False
-    return (await user_data.load_choices(rag.archive)).get(_build_setting_key(chat)) != "off"
+    return (await load_choices(rag.archive)).get(_build_setting_key(chat)) != "off"
 
 
 async def set_memory_enabled(chat: int, rag: Engine, *, to: bool) -> None:
     """Switch the memory of a chat on or off; switching off deletes its turns."""
-    await user_data.save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
+    await save_choice(rag.archive, _build_setting_key(chat), "on" if to else "off")
     if not to:
-        await user_data.forget_turns(rag.archive, chat=chat)
+        await forget_turns(rag.archive, chat=chat)
 
 
 async def migrate_memory_setting(old: int, new: int, rag: Engine) -> None:
     """Carry "memory is off" over to the new id of a group."""
-    if (await user_data.load_choices(rag.archive)).get(_build_setting_key(old)) == "off":
+    if (await load_choices(rag.archive)).get(_build_setting_key(old)) == "off":
         await set_memory_enabled(new, rag, to=False)
 
 
@@ -51,7 +58,7 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
         return ()
     since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
     left, turns = rag.settings.memory.tokens, list[ConversationTurn]()
-    for turn in await user_data.list_recent_turns(rag.archive, identify_conversation(question), since):
+    for turn in await list_recent_turns(rag.archive, identify_conversation(question), since):
         left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
         if left < 0:
             break
@@ -70,8 +77,8 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
         return
     archive, at = rag.archive, question.asked_at
     turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], extract_answer_names(answer))
-    await user_data.expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
-    await user_data.remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
+    await expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
+    await remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
 
 
 def extract_answer_names(answer: Answer) -> tuple[str, ...]:
@@ -84,7 +91,7 @@ def extract_answer_names(answer: Answer) -> tuple[str, ...]:
 
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:
     """Delete the turns of a conversation; the number of deleted turns."""
-    return await user_data.forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
+    return await forget_turns(rag.archive, user=talk.user, chat=talk.chat, thread=talk.thread)
 
 
 def _build_setting_key(chat: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 ONE_DAY = timedelta(days=1)
+FEW_DAYS = 5  # "the first days of May", "в первых числах мая", "на днях"
 _LEAP_CYCLE = 8  # years to search back for a 29 February
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000  # range of accepted years
 _MONTHS_PER_UNIT = {"month": 1, "quarter": 3, "half": 6, "year": 12, "decade": 120}

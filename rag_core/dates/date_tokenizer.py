@@ -295,6 +295,15 @@ class DateMatch:
     recurrence: Recurrence | None = None
     holds: bool = False  # a unit or a year, in which recurring dates lie
 
+    def read_from_start(self, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
+        """Reader of what `build` makes of the first day: "two weeks starting May 20th"."""
+
+        def read(today: date) -> DateRange | None:
+            box = self.read(today)
+            return build(box.since) if box and box.since else None
+
+        return read
+
 
 class TokenReader:
     """Reader of one text. Each method reads what begins at token `i`, or gives None; depth counts nested expressions."""

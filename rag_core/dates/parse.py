@@ -17,6 +17,7 @@ from itertools import chain, islice, pairwise
 from rag_core.dates.calendar_arithmetic import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 from rag_core.dates.relative_dates import RelativeReader
+from rag_core.dates.spans_within_dates import DatePartReader
 
 # Expressions that begin with a token of each kind: the parser tries only these.
 _NUMBER_WAYS = "calendar_date day_of_month counted nth quarter decade year"
@@ -44,7 +45,7 @@ def find_dates(text: str) -> Iterator[DateMatch]:
         i = found.end if found else i + 1
 
 
-class _DateParser(RelativeReader):
+class _DateParser(RelativeReader, DatePartReader):
     """Parser of one text: the longest of the expressions that begin at a token."""
 
     def parse_date(self, i: int, depth: int = 0, *, inner: bool = False) -> DateMatch | None:

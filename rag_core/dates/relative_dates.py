@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 from rag_core.dates.calendar_arithmetic import (
+    FEW_DAYS,
     ONE_DAY,
     DateRange,
     Recurrence,
@@ -13,8 +14,8 @@ from rag_core.dates.calendar_arithmetic import (
     build_day_range,
     build_unit_range,
 )
+from rag_core.dates.calendar_dates import CalendarReader
 from rag_core.dates.date_tokenizer import DateMatch
-from rag_core.dates.spans_within_dates import FEW_DAYS, DatePartReader
 
 _SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
 _HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  # half of a unit
@@ -24,7 +25,7 @@ _GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала",
 _LARGE_NUMBERS = {"million", "billion", "thousand", "hundred", "млн", "млрд"}
 
 
-class RelativeReader(DatePartReader):
+class RelativeReader(CalendarReader):
     """Reader of dates composed of directions, counts and units."""
 
     def _relative_day(self, i: int, depth: int) -> DateMatch | None:
@@ -222,6 +223,20 @@ class RelativeReader(DatePartReader):
         if self.value(at) == "week":
             return replace(self._rolling(i, at + 1, 1, "week"), needs="digest", pair=False)
         return replace(self._unit_alone(at), at=self.tokens[i].start, needs="digest")
+
+    def _unit_alone(self, i: int) -> DateMatch:
+        """Unit itself, as after "the start of": month, неделя."""
+        name = self.value(i) if self.value(i) not in {"hour", "fortnight"} else "day"
+        return self.match(i, i + 1, lambda today: build_unit_range(name, today), holds=True)
+
+    def _units_from(self, i: int, end: int, n: int, name: str, depth: int) -> DateMatch | None:
+        """Units from a date on: two weeks starting May 20th."""
+        if self.word(end) not in {"starting", "beginning", "начиная"}:
+            return None
+        first = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
+        if first is None:
+            return None
+        return self.match(i, first.end, first.read_from_start(lambda day: DateRange(day, add_units(n, name, day))))
 
 
 def _convert_unit(n: int, name: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Parts of other dates, and units that begin on one: the first week of July, the end of May, week 12 of 2024."""
+"""Parts of other dates: the first week of July, the end of May, the week of May 3, week 12 of 2024."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import date
 
 from rag_core.dates.calendar_arithmetic import (
+    FEW_DAYS,
     ONE_DAY,
     DateRange,
-    add_units,
-    build_unit_range,
     resolve_half,
     resolve_nth_unit,
     resolve_part,
@@ -17,11 +16,9 @@ from rag_core.dates.calendar_arithmetic import (
 from rag_core.dates.calendar_dates import CalendarReader
 from rag_core.dates.date_tokenizer import DateMatch
 
-FEW_DAYS = 5  # "the first days of May", "в первых числах мая"
-
 
 class DatePartReader(CalendarReader):
-    """Reader of parts of other dates, and of units that begin on one."""
+    """Reader of parts of other dates."""
 
     def _nth(self, i: int, depth: int) -> DateMatch | None:
         """Nth unit, weekday or half of a range: the first week of July, вторая половина мая, последние дни марта."""
@@ -75,10 +72,6 @@ class DatePartReader(CalendarReader):
             return None
         return self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
 
-    def _unit_alone(self, i: int) -> DateMatch:
-        name = self.value(i) if self.value(i) not in {"hour", "fortnight"} else "day"
-        return self.match(i, i + 1, lambda today: build_unit_range(name, today), holds=True)
-
     def _week_of(self, i: int, depth: int) -> DateMatch | None:
         """Week that begins on a date, or a numbered week: week of May 3, w/c 4 Feb, week 12 of 2024."""
         start, i = i, self.skip(i, "the")
@@ -88,7 +81,7 @@ class DatePartReader(CalendarReader):
             first = self.parse_date(self.skip(i + (2 if starting else 3), "the"), depth + 1)
             if first is None:
                 return None
-            return self.match(start, first.end, _from_start(first, lambda day: DateRange(day, day + 7 * ONE_DAY)))
+            return self.match(start, first.end, first.read_from_start(lambda day: DateRange(day, day + 7 * ONE_DAY)))
         if self.word(i) != "week" or self.kind(i + 1) != "number" or not 1 <= self.value(i + 1) <= 53:
             return None
         n, (y, end) = self.value(i + 1), self._trailing_year(i + 2)
@@ -101,20 +94,3 @@ class DatePartReader(CalendarReader):
             return DateRange(monday, monday + 7 * ONE_DAY)
 
         return self.match(start, end, read)
-
-    def _units_from(self, i: int, end: int, n: int, name: str, depth: int) -> DateMatch | None:
-        """Units from a date on: two weeks starting May 20th."""
-        if self.word(end) not in {"starting", "beginning", "начиная"}:
-            return None
-        first = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
-        if first is None:
-            return None
-        return self.match(i, first.end, _from_start(first, lambda day: DateRange(day, add_units(n, name, day))))
-
-
-def _from_start(first: DateMatch, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
-    def read(today: date) -> DateRange | None:
-        box = first.read(today)
-        return build(box.since) if box and box.since else None
-
-    return read

@@ -24,7 +24,8 @@ from rag_core.models.embedder import Embedder, open_embedder
 from rag_core.models.model_files import check_model_files, is_model_present
 from rag_core.models.reranker import Reranker, open_reranker
 from rag_core.settings import RagSettings
-from rag_core.storage import Archive, user_data
+from rag_core.storage import Archive
+from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
 
 if TYPE_CHECKING:
     from rag_core.engine import Engine
@@ -247,14 +248,14 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
     use = resolve_model_use(given, wanted)
     async with _SWITCH_LOCK:
         _check_choice_allowed(rag.settings, use, given)
-        settings = apply_model_choices(rag.settings, {**await user_data.load_choices(rag.archive), use: given})
+        settings = apply_model_choices(rag.settings, {**await load_choices(rag.archive), use: given})
         if use in ("writer", "planner"):
             await _switch_language_models(rag, settings)
         elif use == "reranker":
             await _switch_reranker(rag, settings)
         if use in _STAGE_BY_USE:
             rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
-        await user_data.save_choice(rag.archive, use, given)
+        await save_choice(rag.archive, use, given)
     return ModelSwitch(use, given, now=use != "embedder")
 
 
@@ -264,7 +265,7 @@ async def choose_model_for_next_start(
     """Store a model for the next start, while no bot runs. Raises ModelUnavailable for one that is not present."""
     use = resolve_model_use(given, wanted)
     _check_choice_allowed(settings, use, given)
-    await user_data.save_choice(archive, use, given)
+    await save_choice(archive, use, given)
     return ModelSwitch(use, given, now=False)
 
 

@@ -25,6 +25,8 @@ from rag_core.planning.topics import CLAUSE_END, extract_topic, is_empty_topic
 from rag_core.text.tokens import compile_pattern, tokenize
 from rag_core.types import Kind
 
+# Counts and dates of mentions, answered exactly over all posts.
+EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
 # Questions about posts, with the topic after these words. The first matching pattern decides.
 _WHEN_ASKED = (
     r"^(?:(?:а|и|ну|so|and) )?(?:(?:не )?(?:подскажите?|скажите?|помните?|знаете?),? )?(?:когда|какого числа|в какой день|"

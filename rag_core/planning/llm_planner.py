@@ -14,6 +14,7 @@ from typing import Any
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
+from rag_core.planning.intents import EXACT_INTENTS
 from rag_core.planning.known_entities import LANGUAGE_NAMES, KnownEntities, QuestionWords
 from rag_core.planning.merge_plans import drop_similar_queries, merge_plans
 from rag_core.planning.plan_schema_and_parsing import (
@@ -35,7 +36,6 @@ from rag_core.planning.queries import (
     sanitize_query,
     truncate_query,
 )
-from rag_core.planning.rule_planner import EXACT_INTENTS
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.text.language_detection import detect_language

@@ -16,9 +16,8 @@ from rag_core.planning.known_entities import KnownEntities, QuestionWords
 from rag_core.planning.plan_schema_and_parsing import PlanProposal, are_similar_queries
 from rag_core.planning.queries import MAX_PHRASES, MAX_QUERIES
 from rag_core.planning.retriever_and_recipe_choice import route_plan
-from rag_core.planning.rule_planner import TELEGRAM_START
 from rag_core.text.tokens import tokenize
-from rag_core.types import Plan, Question
+from rag_core.types import TELEGRAM_START, Plan, Question
 
 _OLDEST_DAY = TELEGRAM_START.date()
 _ONE_DAY = timedelta(days=1)
@@ -66,7 +65,7 @@ def merge_plans(
         channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
         authors=by_rules.authors or around.authors_called(proposal.author, spoken),
     )
-    plan = route_plan(_apply_model_dates(plan, proposal, question), question.text, question.asked_at)
+    plan = route_plan(_apply_model_dates(plan, proposal, question), question.text)
     return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
 
 

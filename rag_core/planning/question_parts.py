@@ -1,14 +1,11 @@
 """Parts of a question: "when is the library open, and where do I hand in batteries?" has two, a comparison two things.
 
-Each is searched and answered by itself. What a later part leaves out ("and for how much?") is carried over from the
-part before it, as in a follow-up. The parts of a chain ("the president of the club which …") are in one another.
+The parts of a chain ("the president of the club which …") are in one another.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import datetime
 
 from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.text.sentences import is_pasted
@@ -27,39 +24,17 @@ _BOUNDARY = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(rf"(?<!\w){_ASKING}", re.IGNORECASE)
-_REFERRING = re.compile(
-    r"\b(?:он[аио]?|его|ее|их|ему|ей|им|ими|нее|нем|них|него|ней|ними|там|туда|тут|нужно было|it|its|he|him|his|she|her|they|them|their|there)\b",
-    re.IGNORECASE,
-)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionPart:
-    """Part of a question: as it was asked, and as a question that stands alone."""
-
-    asked: str
-    text: str
-
-
-def split_question(text: str, now: datetime) -> tuple[QuestionPart, ...]:
-    """Split a question into its parts; the question itself where it has only one."""
-    whole = (QuestionPart(text, text),)
+def split_question(text: str) -> tuple[str, ...]:
+    """Split a question into its parts, a comparison into its things; the question itself where it has only one."""
     if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
-        return whole
+        return (text,)
     if comparison := parse_comparison(text):
-        return tuple(QuestionPart(thing, comparison.ask(thing)) for thing in comparison.things)
-    pieces = [piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е"))]
-    if not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0]) or not _ASKS.search(pieces[0]):
-        return whole
-    from rag_core.conversation.followup_detection import extract_subject, is_followup  # late: of several parts alone
-
-    parts = [QuestionPart(pieces[0], f"{pieces[0]}?")]
-    for piece in pieces[1:]:
-        refers = not tokenize(piece) or _REFERRING.search(piece) or is_followup(piece, now)
-        # in brackets, because in the sentence it may need another case
-        aside = f" ({extract_subject(pieces[0], now)})" if refers else ""
-        parts.append(QuestionPart(piece, f"{piece}{aside}?"))
-    return tuple(parts)
+        return comparison.things
+    pieces = tuple(piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е")))
+    whole = not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0])
+    return (text,) if whole or not _ASKS.search(pieces[0]) else pieces
 
 
 # A chain: the question names a thing only by its relation to another one ("the club which published …").

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime
 
 from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.planning.question_parts import MAX_QUESTION_LENGTH, is_chain, split_question
@@ -21,13 +20,13 @@ _AGENT_INTENTS = frozenset(
 )
 
 
-def route_plan(plan: Plan, text: str, now: datetime) -> Plan:
+def route_plan(plan: Plan, text: str) -> Plan:
     """Choose the retrievers of a plan and, as the last of its reasons, the recipe: "direct" or "agent".
 
     `text` is the question as it was asked.
     """
     legs, why_legs = choose_retrievers(plan)
-    recipe, why_recipe = _choose_recipe(text, plan, now)
+    recipe, why_recipe = _choose_recipe(text, plan)
     return replace(plan, legs=legs, reasons=(f"{legs}: {why_legs}", f"{recipe}: {why_recipe}"))
 
 
@@ -64,10 +63,10 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
     return HYBRID, "several terms"
 
 
-def _choose_recipe(text: str, plan: Plan, now: datetime) -> tuple[str, str]:
+def _choose_recipe(text: str, plan: Plan) -> tuple[str, str]:
     if parse_comparison(text):
         return "agent", "a comparison"
-    if len(split_question(text, now)) > 1:
+    if len(split_question(text)) > 1:
         return "agent", "several parts"
     if plan.kind in _AGENT_INTENTS:
         return "agent", plan.kind.value.replace("_", " ")

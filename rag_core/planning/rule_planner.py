@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rag_core.dates.parse import Period, parse_coming_period, parse_period
 from rag_core.planning.filters_named_in_question import QueryFilters, match_channel_name, parse_filters
 from rag_core.planning.intents import (
+    EXACT_INTENTS,
     asks_about_posts,
     asks_about_recent_events,
     asks_for_coming_events,
@@ -40,15 +41,13 @@ from rag_core.text.channel_questions import detect_channel_question, detect_cont
 from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import fold_case, tokenize
-from rag_core.types import HYBRID, Channel, Kind, Plan, Question
+from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 
 MAX_HITS = 100  # hits of each retriever in the second round
-EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})
 # Intents that make sense without a topic, over all posts.
 _TOPICLESS_INTENTS = frozenset({Kind.FACT, Kind.HOW_MANY, Kind.SUMMARY, Kind.LIST, Kind.NEWS, Kind.LAST})
 _QUOTED = re.compile(r"[«\"“„][^»\"”“]{1,80}[»\"”]")
 _RECENT_LIMIT, _YEAR, _BRIEF_PERIOD = timedelta(days=70), timedelta(days=366), timedelta(days=31)
-TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
 _NO_CHANNELS: Mapping[int, Channel] = {}
 
 
@@ -98,7 +97,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if posting_period:
         plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack,
                        yearless=posting_period.yearless)  # fmt: skip
-    return route_plan(plan, text, question.asked_at)
+    return route_plan(plan, text)
 
 
 def build_bare_plan(question: Question) -> Plan:

@@ -1,17 +1,20 @@
 """Answer by parts: each part of a question, and each thing of a comparison, is searched and answered by itself.
 
-Parts that the posts do not answer are named. The values of a comparison are compared (value_comparison.py).
+What a later part leaves out ("and for how much?") is carried over from the first one, as in a follow-up. Parts that
+the posts do not answer are named. The values of a comparison are compared (value_comparison.py).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from rag_core.context.evidence import MAX_SOURCES
 from rag_core.engine import Engine
 from rag_core.planning.comparison_questions import parse_comparison
-from rag_core.planning.question_parts import QuestionPart
+from rag_core.planning.question_parts import split_question
 from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
 from rag_core.recipes.value_comparison import build_comparison_sentence, is_about
 from rag_core.stage_runner import Run
@@ -19,6 +22,38 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Draft, Evidence, Plan, Question, Sentence
+
+_REFERRING = re.compile(
+    r"\b(?:он[аио]?|его|ее|их|ему|ей|им|ими|нее|нем|них|него|ней|ними|там|туда|тут|нужно было|"
+    r"it|its|he|him|his|she|her|they|them|their|there)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPart:
+    """Part of a question: as it was asked, and as a question that stands alone."""
+
+    asked: str
+    text: str
+
+
+def complete_parts(text: str, now: datetime) -> tuple[QuestionPart, ...]:
+    """Complete the parts of a question to questions that stand alone; the question itself where it has only one."""
+    first, *others = asked = split_question(text)
+    if not others:
+        return (QuestionPart(text, text),)
+    if comparison := parse_comparison(text):
+        return tuple(QuestionPart(thing, comparison.ask(thing)) for thing in asked)
+    from rag_core.conversation.followup_detection import extract_subject, is_followup  # late: of several parts alone
+
+    parts = [QuestionPart(first, f"{first}?")]
+    for part in others:
+        refers = not tokenize(part) or _REFERRING.search(part) or is_followup(part, now)
+        # in brackets, because in the sentence it may need another case
+        aside = f" ({extract_subject(first, now)})" if refers else ""
+        parts.append(QuestionPart(part, f"{part}{aside}?"))
+    return tuple(parts)
 
 
 async def answer_parts(

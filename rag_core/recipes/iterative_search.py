@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rag_core.engine import Engine
-from rag_core.planning.question_parts import is_chain, split_question
+from rag_core.planning.question_parts import is_chain
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
@@ -26,9 +26,10 @@ from rag_core.recipe_steps import (
     search_and_extract,
     write_or_extract,
 )
-from rag_core.recipes.answer_by_parts import answer_parts
+from rag_core.recipes.answer_by_parts import answer_parts, complete_parts
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
-from rag_core.retrieval.hybrid import LEXICAL, RetrievalQuery, search_hybrid
+from rag_core.retrieval.hybrid import search_hybrid
+from rag_core.retrieval.query_and_result import LEXICAL, RetrievalQuery
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, build_retrieval_query, extract_expansion_names, search_passages
 from rag_core.retrieval.search_filters import resolve_filter
@@ -50,7 +51,7 @@ _MIN_IMPROVEMENT = 0.1  # by which the coverage of a second round must exceed th
 
 async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """Run the recipe `agent`: a draft and its evidence; a draft without sentences is a refusal."""
-    parts = await asyncio.to_thread(split_question, question.text, question.asked_at)
+    parts = await asyncio.to_thread(complete_parts, question.text, question.asked_at)
     if len(parts) > 1:
         if answered := await answer_parts(question, parts, rag, run):
             return answered
@@ -83,7 +84,7 @@ _MIN_LINK, _HITS_AGAIN = 0.15, 5  # least score of a passage that is kept; hits 
 
 async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Hit, ...]:
     """Search as the recipe does, without answering: the hits of all rounds and parts, best first."""
-    parts = await asyncio.to_thread(split_question, question.text, question.asked_at)
+    parts = await asyncio.to_thread(complete_parts, question.text, question.asked_at)
     if len(parts) > 1:
         found = [await search_passages(plan, question, rag, run)]
         for part in parts:

@@ -33,7 +33,8 @@ from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliase
 from rag_core.recipes.react_calculator import evaluate_expression
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
-from rag_core.retrieval.hybrid import DENSE, LEXICAL, RetrievalQuery, search_dense, search_hybrid, search_lexical
+from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
+from rag_core.retrieval.query_and_result import DENSE, LEXICAL, RetrievalQuery
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run

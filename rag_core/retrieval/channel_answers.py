@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.planning.rule_planner import TELEGRAM_START
 from rag_core.retrieval.described_channel import INTRODUCTION_PATTERN, find_described_channel
 from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
@@ -23,7 +22,7 @@ from rag_core.text.names import find_names
 from rag_core.text.post_openings import find_opening
 from rag_core.text.sentences import TextSpan, split_into_pieces
 from rag_core.text.tokens import fold_case
-from rag_core.types import Certainty, Draft, Plan, Post, Question
+from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question
 from rag_core.writing.extract import quote_post_span
 
 _MAX_CHANNELS, _MAX_LINES, _LINES_OF_ONE = 10, 3, 2

@@ -8,39 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
+from rag_core.retrieval.query_and_result import BOTH, DENSE, LEXICAL, RankedPlaces, RetrievalQuery, RetrievalResult
 from rag_core.retrieval.stored_vectors import Vector, VectorReader
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, PassageRef, SearchFilter, Shortfall
-
-LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
-
-RankedPlaces = list[tuple[PassageRef, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalResult:
-    """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
-
-    `found_by` says lexical, dense or both. `by_words` is false where the lexical search failed and only dense hits are
-    returned; `cosines` are those of the dense hits, and `vectors` reads stored vectors for those who go on with the
-    query vector.
-    """
-
-    ranked: RankedPlaces
-    found_by: dict[PassageRef, str]
-    vector: Vector | None
-    by_words: bool = True
-    cosines: Mapping[PassageRef, float] = field(default_factory=dict)
-    vectors: VectorReader | None = None
-
 
 _FEW_HITS = 3  # with fewer lexical hits, the dense index is searched as well
 # Factor of the dense weight for a long question without names, whose answer may share few of its words.
@@ -49,26 +27,6 @@ _DENSE_FIRST_FACTOR = 1.5
 _MIN_COSINE = 1e-3  # 16-bit vectors of different languages are orthogonal up to rounding
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalQuery:
-    """Retrieval query: `legs` as in `Plan`, `k` hits of each retriever; `should` are preferred words,
-    `aliases` as in the plan."""
-
-    text: str
-    legs: str
-    k: int
-    only: SearchFilter
-    lang: str
-    should: tuple[str, ...] = ()
-    aliases: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def words(self) -> str:
-        """Text of the lexical query: the query and the preferred words that it lacks."""
-        known = set(tokenize(self.text))
-        return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
 
 
 @contextmanager

@@ -26,10 +26,6 @@ from rag_core.errors import VectorsUnavailable
 from rag_core.planning.question_parts import is_chain
 from rag_core.retrieval.fusion_and_mmr import select_by_mmr
 from rag_core.retrieval.hybrid import (
-    LEXICAL,
-    RankedPlaces,
-    RetrievalQuery,
-    RetrievalResult,
     fuse_retrievers,
     measure_cosines,
     rank_by_cosine,
@@ -38,6 +34,7 @@ from rag_core.retrieval.hybrid import (
     search_hybrid,
     search_lexical,
 )
+from rag_core.retrieval.query_and_result import LEXICAL, RankedPlaces, RetrievalQuery, RetrievalResult
 from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.retrieval.stored_vectors import Vector

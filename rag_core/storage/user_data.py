@@ -1,105 +1,16 @@
-"""User data: conversation memory, languages, answer modes of chats, admin grants and choices, erasure of a user's data.
-
-Conversation memory holds questions and names alone and is never a source of an answer. An admin's choices outlive a
-restart and are kept with the archive's backups.
-"""
+"""User data: what is stored of a user: counted, listed, erased, and forgotten in time."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.monitoring_stats import IS_REFUSAL_SQL
-from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
-
-
-async def load_choices(archive: Archive) -> dict[str, str]:
-    """Load the settings that admins chose at run time: name -> value."""
-    return {row["name"]: row["value"] for row in await archive.rows("SELECT name, value FROM choices")}
-
-
-async def save_choice(archive: Archive, name: str, value: str) -> None:
-    """Save a setting that an admin chose; it replaces an earlier value."""
-    await archive.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
-
-
-async def load_chat_zone(archive: Archive, chat_id: int) -> str:
-    """Load the name of the time zone that a chat chose; "" where it chose none."""
-    return str(await archive.value("SELECT value FROM choices WHERE name = ?", (f"zone {chat_id}",)) or "")
-
-
-async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
-    """Save the name of a chat's time zone."""
-    await save_choice(archive, f"zone {chat_id}", zone)
-
-
-async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozenset[int]]:
-    """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
-    value = await archive.value("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",)) or "{}"
-    return {name: frozenset(chosen) for name, chosen in json.loads(value).items()}
-
-
-async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:
-    """Save the named sets of channels of a chat in place of those before."""
-    value = json.dumps({name: sorted(chosen) for name, chosen in sets.items()}, ensure_ascii=False)
-    await save_choice(archive, f"sets {chat_id}", value)
-
-
-@dataclass(frozen=True, slots=True)
-class AdminGrant:
-    """Admin grant: the id of the new admin, the id of the admin who granted it, and when."""
-
-    user_id: int
-    by: int
-    at: datetime
-
-
-async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
-    """List all admin grants, the oldest first."""
-    rows = await archive.rows("SELECT * FROM grants ORDER BY granted_at, user_id")
-    return [AdminGrant(row["user_id"], row["granted_by"], from_unix_seconds(row["granted_at"])) for row in rows]
-
-
-async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
-    """Grant admin rights to a user; an existing grant is not changed."""
-    sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
-    await archive.execute(sql, (user_id, by, get_unix_time()))
-
-
-async def revoke_admin(archive: Archive, user_id: int) -> None:
-    """Revoke the admin rights of a user."""
-    await archive.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
-
-
-AUTO_RECIPE = "auto"  # the recipe is chosen for each question, one of the following two
-DIRECT_RECIPE, AGENT_RECIPE = "direct", "agent"
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerMode:
-    """Answer mode of a chat: `recipe` is a recipe's name or "auto"; `careful`: review a draft before it is shown."""
-
-    recipe: str = AUTO_RECIPE
-    careful: bool = False
-
-
-async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
-    """Load the answer mode of a chat; the default is "auto"."""
-    rows = await archive.rows("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,))
-    return decode_row(AnswerMode, rows[0]) if rows else AnswerMode()
-
-
-async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
-    """Save the answer mode of a chat."""
-    await archive.save_rows("modes", [{"chat_id": chat_id, **encode_row(mode)}])
-
+from rag_core.storage.post_rows import to_unix_seconds
 
 # Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
 _SENT_BY_USER = " OR ".join(
@@ -207,71 +118,6 @@ async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[di
     may no longer be allowed to read.
     """
     return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
-
-
-_SAME_CONVERSATION = "chat_id = ? AND user_id = ? AND thread = ?"
-
-
-class ConversationKey(NamedTuple):
-    """Key of a conversation: a reader in a chat and topic; `thread` 0 is none."""
-
-    chat: int
-    user: int
-    thread: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationTurn:
-    """Turn of a conversation: the self-contained question, and the names in its answer."""
-
-    question: str
-    entities: tuple[str, ...] = ()
-    asked_at: datetime | None = None
-
-
-async def remember_turn(
-    archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int
-) -> None:
-    """Save the newest turn of a conversation and drop all but the last `most` turns."""
-    names = json.dumps(turn.entities, ensure_ascii=False)
-    async with archive.writing() as connection:
-        await connection.execute(
-            "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (*talk, turn.question, names, to_unix_seconds(at)),
-        )
-        await connection.execute(
-            f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
-            f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
-            (*talk, *talk, most),
-        )
-
-
-async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
-    """List the turns of a conversation since a moment, newest first."""
-    rows = await archive.rows(
-        f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
-        (*talk, to_unix_seconds(since)),
-    )
-    return [
-        ConversationTurn(row["question"], tuple(json.loads(row["entities"])), from_unix_seconds(row["asked_at"]))
-        for row in rows
-    ]
-
-
-async def forget_turns(
-    archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
-) -> int:
-    """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
-    return await archive.execute(
-        "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
-        "AND (?3 IS NULL OR thread = ?3)",
-        (user, chat, thread),
-    )
-
-
-async def expire_turns(archive: Archive, before: datetime) -> int:
-    """Delete turns asked before a moment. Returns how many."""
-    return await archive.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
 
 
 _FORGET_BATCH_ROWS = 1000  # rows of one transaction

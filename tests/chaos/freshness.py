@@ -35,7 +35,7 @@ from bot.sandbox import Sandbox, user_actions
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 from bot.sandbox.user_actions import UserMessage
 from bot.settings import Settings
-from rag_core.retrieval.hybrid import DENSE, LEXICAL
+from rag_core.retrieval.query_and_result import DENSE, LEXICAL
 from rag_core.storage import Archive, channels
 from rag_core.types import Answer, Channel, Post, PostKey, Visibility
 

@@ -51,8 +51,8 @@ from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.stage_runner import Run
 from rag_core.storage import channels, index_state, posts, subscriptions, synonyms_and_pinned_answers
+from rag_core.storage.chat_and_admin_settings import save_channel_sets
 from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym
-from rag_core.storage.user_data import save_channel_sets
 from rag_core.text.language_detection import detect_language
 from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter, Visibility
 from rag_core.verification.verify import verify_text

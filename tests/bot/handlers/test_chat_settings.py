@@ -33,7 +33,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
 from bot.views.channel_card import make_channel_token
 from rag_core.calibration import Calibration
-from rag_core.storage import Archive, channels, group_rules_and_bindings, user_data
+from rag_core.storage import Archive, channels, chat_and_admin_settings, group_rules_and_bindings
 from rag_core.storage.group_rules_and_bindings import GroupRules
 from rag_core.types import Certainty, Visibility
 
@@ -306,7 +306,7 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: San
     old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
     async with open_archive(home) as archive:
         await group_rules_and_bindings.bind_channel(archive, old, HARBOUR)
-        await user_data.save_choice(archive, f"memory {old}", "off")
+        await chat_and_admin_settings.save_choice(archive, f"memory {old}", "off")
         async with live():
             sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
             while await group_rules_and_bindings.list_bound_channels(archive, old):

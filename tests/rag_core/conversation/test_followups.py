@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rag_core.conversation.followup_detection import is_followup
 from rag_core.conversation.followup_rewriting import rewrite_by_rules
 from rag_core.planning.rule_planner import plan_by_rules
-from rag_core.storage.user_data import ConversationTurn
+from rag_core.storage.conversation_turns import ConversationTurn
 from rag_core.types import Question, Viewer
 
 DIALOGUES = json.loads((Path(__file__).parents[1] / "dialogues.json").read_text("utf-8"))["dialogues"]

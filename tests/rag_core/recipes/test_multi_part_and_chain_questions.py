@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from rag_core.planning.make_plan import make_plan
+from rag_core.planning.question_parts import MAX_PARTS
+from rag_core.recipes.answer_by_parts import complete_parts
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.types import Certainty, Hit, Plan, Viewer
+
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
 
 
 async def asked(library: Any, text: str, recipe: str = "agent", **changes: Any) -> Any:
@@ -40,6 +49,36 @@ async def test_a_question_whose_parts_are_all_unknown_is_refused(library: Any) -
 async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_does_not(library: Any) -> None:
     assert (await asked(library, "When does the ferry leave and what is a ticket?", "auto")).recipe == "agent"
     assert (await asked(library, "When does the ferry leave?", "auto")).recipe == "direct"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("When does the ferry leave and what does a ticket cost?",
+         ["When does the ferry leave?", "what does a ticket cost (ferry leave)?"]),
+        ("Когда уходит паром и сколько стоит билет?", ["Когда уходит паром?", "сколько стоит билет (уходит паром)?"]),
+        ("Where is the museum? How much is it?", ["Where is the museum?", "How much is it (museum)?"]),
+        ("кто ведёт кружок, а где он проходит?", ["кто ведет кружок?", "где он проходит (ведет кружок)?"]),
+        ("штоллен когда заказывать и почём", ["штоллен когда заказывать?", "почем (штоллен когда заказывать)?"]),
+        ("What do Anna and Boris sell?", ["What do Anna and Boris sell?"]),
+        ("Правда ли, что паром утонул?", ["Правда ли, что паром утонул?"]),
+        ("В какой день отдают хлеб тем, кто заплатил вперёд?", ["В какой день отдают хлеб тем, кто заплатил вперёд?"]),
+        ("паром и причал", ["паром и причал"]),
+        ("", [""]),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_question_stand_alone(text: str, parts: list[str]) -> None:
+    assert [part.text for part in complete_parts(text, NOW)] == parts
+
+
+def test_a_long_text_is_no_question_of_several_parts() -> None:
+    text = "When does it open and where is it? " * 20
+    assert [part.text for part in complete_parts(text, NOW)] == [text]
+
+
+@given(st.text(max_size=200))
+def test_whatever_is_asked_has_at_least_one_part_and_not_too_many(text: str) -> None:
+    assert 1 <= len(complete_parts(text, NOW)) <= MAX_PARTS
 
 
 CHAIN = "Who keeps the lighthouse of the island where the Gannet lands?"

@@ -18,7 +18,7 @@ from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
 from rag_core.stage_runner import Run
-from rag_core.storage.user_data import AnswerMode, save_answer_mode
+from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
 from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
 
 pytestmark = pytest.mark.slow

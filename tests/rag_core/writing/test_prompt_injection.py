@@ -27,7 +27,7 @@ from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
 from rag_core.stage_runner import Run
 from rag_core.storage import channels
-from rag_core.storage.user_data import ConversationTurn
+from rag_core.storage.conversation_turns import ConversationTurn
 from rag_core.text.passage_header import build_header
 from rag_core.tracing import LlmCosts
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source

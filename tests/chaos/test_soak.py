@@ -21,7 +21,7 @@ SHORT = Plan(
     every=0.2,
     posts=100,
     answers=10,
-    rates=Rates(edits=5, think_s=0.2, reindex_s=1, posted=20),
+    rates=Rates(edits=5, think_s=0.4, reindex_s=3, posted=20),
 )
 
 

@@ -20,12 +20,13 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
 	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
 
-# Four at once on two cores: half of their time tests wait, for processes, timeouts and browsers.
+# Three at once on two cores: tests wait for processes, timeouts and browsers. A fourth collects all of them once more
+# and saves nothing.
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not alone" && \
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" && \
 	  $(BIN)/python -m pytest -q -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 endif
 

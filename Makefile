@@ -20,8 +20,8 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
 	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
 
-# Three at once on two cores: tests wait for processes, timeouts and browsers. A fourth collects all of them once more
-# and saves nothing.
+# Three at once on two cores: tests wait for processes, timeouts and browsers. A fourth worker
+# collects every test once more and saves no time.
 test: .venv/.dev  ## all tests
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)

@@ -20,10 +20,9 @@ from bot.views.keyboards import make_callback_token
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import channels, post_lookup, posts, visible_posts
-from rag_core.storage.chat_and_admin_settings import DIRECT_RECIPE
 from rag_core.storage.monitoring_stats import fetch_queue_stats
 from rag_core.text.question_generation import generate_questions
-from rag_core.types import Answer, Certainty, Post, PostKey, Question, Viewer
+from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Post, PostKey, Question, Viewer
 
 MAX_SUGGESTIONS = 3
 _PER_CHANNEL, _NEWEST_POSTS = 5, 60

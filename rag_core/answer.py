@@ -26,11 +26,11 @@ from rag_core.recipes import RECIPES
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage import channels
-from rag_core.storage.chat_and_admin_settings import DIRECT_RECIPE
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Span
 from rag_core.types import (
+    DIRECT_RECIPE,
     Answer,
     Certainty,
     Channel,

@@ -15,16 +15,9 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels
-from rag_core.storage.chat_and_admin_settings import (
-    AGENT_RECIPE,
-    AUTO_RECIPE,
-    DIRECT_RECIPE,
-    load_answer_mode,
-    load_choices,
-    save_choice,
-)
+from rag_core.storage.chat_and_admin_settings import load_answer_mode, load_choices, save_choice
 from rag_core.storage.monitoring_stats import fetch_queue_stats
-from rag_core.types import Question
+from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Question
 
 _SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
 _ON, _OFF = "on", "off"
@@ -43,10 +36,7 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
     """Choose the recipe of a question. Raises ArchiveUnavailable."""
     if rag.recipe != AUTO_RECIPE:
         return RecipeChoice(rag.recipe, "asked for")
-    mode, chosen = (
-        await load_answer_mode(rag.archive, question.chat),
-        await load_choices(rag.archive),
-    )
+    mode, chosen = await load_answer_mode(rag.archive, question.chat), await load_choices(rag.archive)
     if (await fetch_queue_stats(rag.archive)).waiting > rag.settings.agent.queue:
         return RecipeChoice(DIRECT_RECIPE, "many wait")
     wanted, why = (

@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
-
 
 class PostKey(NamedTuple):
     """Id of a post: chat and message."""
@@ -236,6 +234,9 @@ class Kind(StrEnum):
     CLAIM = "claim"
 
 
+AUTO_RECIPE = "auto"  # the recipe is chosen for each question, one of the following two
+DIRECT_RECIPE, AGENT_RECIPE = "direct", "agent"
+TELEGRAM_START = datetime(2013, 8, 14, tzinfo=UTC)  # no post is older than Telegram
 LEXICAL_ONLY, HYBRID, DENSE_FIRST = "lexical", "hybrid", "meaning first"  # retrievers of a plan, its `legs`
 
 

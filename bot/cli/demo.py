@@ -48,8 +48,9 @@ _DEFAULT_PORTS = range(8765, 8775)
 async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tuple[Sandbox, Settings]]:
     """Start the sandbox on the first free port of 127.0.0.1, and build the settings of the bot in it.
 
-    The sample channels are imported into `settings.data.dir` (once only); posts made in an earlier demo are still
-    there. Raises SettingsWrong if all ports are taken, FolderLocked if a demo runs in the folder.
+    The sample channels are imported into `settings.data.dir` (once only), and all indexes are complete; posts made in
+    an earlier demo are still there. Raises SettingsWrong if all ports are taken, FolderLocked if a demo runs in the
+    folder.
     """
     sandbox = Sandbox()  # its token is random and stays in this process
     async with hold_folder(settings.data.dir), open_engine(settings.rag(), language=False) as rag:

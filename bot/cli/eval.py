@@ -48,7 +48,7 @@ from rag_core.models.active_models import open_language_models
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
-from rag_core.storage.chat_and_admin_settings import AUTO_RECIPE
+from rag_core.types import AUTO_RECIPE
 
 
 def _parse_share(text: str) -> float:

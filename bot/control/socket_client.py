@@ -25,7 +25,7 @@ from bot.control.socket_protocol import (
 from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
-from rag_core.storage.chat_and_admin_settings import AUTO_RECIPE
+from rag_core.types import AUTO_RECIPE
 
 OnIndexProgress = Callable[[int, int], None]  # done, total
 

@@ -36,7 +36,7 @@ from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.active_models import switch_model
 from rag_core.recipes import RECIPES
 from rag_core.storage import posts
-from rag_core.storage.chat_and_admin_settings import AUTO_RECIPE
+from rag_core.types import AUTO_RECIPE
 
 ControlRequest = dict[str, Any]
 ReportProgress = Callable[[int, int], None]  # done, total; returns at once

@@ -19,9 +19,8 @@ from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_ta
 from rag_core.engine import Engine
 from rag_core.stage_runner import Run
 from rag_core.storage import channels, visible_posts
-from rag_core.storage.chat_and_admin_settings import AUTO_RECIPE
 from rag_core.text.language_detection import detect_language
-from rag_core.types import Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
+from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Verdict
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id

@@ -24,8 +24,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
-from rag_core.storage.chat_and_admin_settings import AUTO_RECIPE
-from rag_core.types import Question
+from rag_core.types import AUTO_RECIPE, Question
 
 R = TypeVar("R")
 W = TypeVar("W")  # what a variant is asked by

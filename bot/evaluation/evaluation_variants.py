@@ -12,8 +12,7 @@ from rag_core.models.active_models import get_models_folder, select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.recipes import RECIPES
 from rag_core.settings import ModelSettings, RagSettings
-from rag_core.storage.chat_and_admin_settings import AUTO_RECIPE
-from rag_core.types import HYBRID, Channel, Plan, Question
+from rag_core.types import AUTO_RECIPE, HYBRID, Channel, Plan, Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,6 @@ from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set
 from rag_core.recipes import RECIPES
 from rag_core.storage import Archive, channels, group_rules_and_bindings
 from rag_core.storage.chat_and_admin_settings import (
-    AGENT_RECIPE,
-    AUTO_RECIPE,
-    DIRECT_RECIPE,
     AnswerMode,
     load_answer_mode,
     load_chat_zone,
@@ -56,7 +53,7 @@ from rag_core.storage.chat_and_admin_settings import (
     save_chat_zone,
 )
 from rag_core.storage.group_rules_and_bindings import load_group_rules, save_group_rules
-from rag_core.types import Channel, Visibility
+from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Channel, Visibility
 
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10

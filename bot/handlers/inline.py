@@ -46,12 +46,11 @@ from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import visible_posts
-from rag_core.storage.chat_and_admin_settings import DIRECT_RECIPE
 from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import Answer, Channel, Post, PostKey, Question, Viewer, Visibility
+from rag_core.types import DIRECT_RECIPE, Answer, Channel, Post, PostKey, Question, Viewer, Visibility
 
 _MAX_AGE_SECONDS = 10.0  # Telegram's own limit
 _CACHE_SECONDS = 30  # what a reader may read can change

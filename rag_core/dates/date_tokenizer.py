@@ -295,8 +295,8 @@ class DateMatch:
     recurrence: Recurrence | None = None
     holds: bool = False  # a unit or a year, in which recurring dates lie
 
-    def read_from_start(self, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
-        """Reader of what `build` makes of the first day: "two weeks starting May 20th"."""
+    def build_reader_from_start(self, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
+        """Build a reader of the range that `build` makes of this date's first day: "two weeks starting May 20th"."""
 
         def read(today: date) -> DateRange | None:
             box = self.read(today)

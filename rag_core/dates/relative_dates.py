@@ -1,4 +1,4 @@
-"""Relative dates: counted from today: last week, 3 days ago, this morning, the past two months, за неделю."""
+"""Relative dates, counted from today or from another date: last week, 3 days ago, this morning, the past two months, за неделю."""
 
 from __future__ import annotations
 
@@ -236,7 +236,9 @@ class RelativeReader(CalendarReader):
         first = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
         if first is None:
             return None
-        return self.match(i, first.end, first.read_from_start(lambda day: DateRange(day, add_units(n, name, day))))
+        return self.match(
+            i, first.end, first.build_reader_from_start(lambda day: DateRange(day, add_units(n, name, day)))
+        )
 
 
 def _convert_unit(n: int, name: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Parts of other dates: the first week of July, the end of May, the week of May 3, week 12 of 2024."""
+"""Parts of other dates, and weeks by a day or a number: the first week of July, the week of May 3, week 12 of 2024."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rag_core.dates.date_tokenizer import DateMatch
 
 
 class DatePartReader(CalendarReader):
-    """Reader of parts of other dates."""
+    """Reader of parts of other dates, and of weeks by a day or a number."""
 
     def _nth(self, i: int, depth: int) -> DateMatch | None:
         """Nth unit, weekday or half of a range: the first week of July, вторая половина мая, последние дни марта."""
@@ -81,7 +81,9 @@ class DatePartReader(CalendarReader):
             first = self.parse_date(self.skip(i + (2 if starting else 3), "the"), depth + 1)
             if first is None:
                 return None
-            return self.match(start, first.end, first.read_from_start(lambda day: DateRange(day, day + 7 * ONE_DAY)))
+            return self.match(
+                start, first.end, first.build_reader_from_start(lambda day: DateRange(day, day + 7 * ONE_DAY))
+            )
         if self.word(i) != "week" or self.kind(i + 1) != "number" or not 1 <= self.value(i + 1) <= 53:
             return None
         n, (y, end) = self.value(i + 1), self._trailing_year(i + 2)

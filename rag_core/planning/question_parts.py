@@ -1,6 +1,6 @@
 """Parts of a question: "when is the library open, and where do I hand in batteries?" has two, a comparison two things.
 
-The parts of a chain ("the president of the club which …") are in one another.
+The parts of a chain ("the president of the club which …") are nested: one must be answered to ask the other.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def split_question(text: str) -> tuple[str, ...]:
     if comparison := parse_comparison(text):
         return comparison.things
     pieces = tuple(piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е")))
-    whole = not 1 < len(pieces) <= MAX_PARTS or not all(pieces) or not tokenize(pieces[0])
-    return (text,) if whole or not _ASKS.search(pieces[0]) else pieces
+    several = 1 < len(pieces) <= MAX_PARTS and all(pieces) and tokenize(pieces[0]) and _ASKS.search(pieces[0])
+    return pieces if several else (text,)
 
 
 # A chain: the question names a thing only by its relation to another one ("the club which published …").

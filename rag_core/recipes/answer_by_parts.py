@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.context.evidence import MAX_SOURCES
+from rag_core.conversation.followup_detection import extract_subject, is_followup
 from rag_core.engine import Engine
 from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.planning.question_parts import split_question
@@ -31,33 +32,31 @@ _REFERRING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionPart:
+class CompletePart:
     """Part of a question: as it was asked, and as a question that stands alone."""
 
     asked: str
     text: str
 
 
-def complete_parts(text: str, now: datetime) -> tuple[QuestionPart, ...]:
-    """Complete the parts of a question to questions that stand alone; the question itself where it has only one."""
+def complete_parts(text: str, now: datetime) -> tuple[CompletePart, ...]:
+    """Complete the parts of a question into questions that stand alone; the question itself where it has only one."""
     first, *others = asked = split_question(text)
     if not others:
-        return (QuestionPart(text, text),)
+        return (CompletePart(text, text),)
     if comparison := parse_comparison(text):
-        return tuple(QuestionPart(thing, comparison.ask(thing)) for thing in asked)
-    from rag_core.conversation.followup_detection import extract_subject, is_followup  # late: of several parts alone
-
-    parts = [QuestionPart(first, f"{first}?")]
+        return tuple(CompletePart(thing, comparison.ask(thing)) for thing in asked)
+    parts = [CompletePart(first, f"{first}?")]
     for part in others:
         refers = not tokenize(part) or _REFERRING.search(part) or is_followup(part, now)
         # in brackets, because in the sentence it may need another case
         aside = f" ({extract_subject(first, now)})" if refers else ""
-        parts.append(QuestionPart(part, f"{part}{aside}?"))
+        parts.append(CompletePart(part, f"{part}{aside}?"))
     return tuple(parts)
 
 
 async def answer_parts(
-    question: Question, parts: Sequence[QuestionPart], rag: Engine, run: Run
+    question: Question, parts: Sequence[CompletePart], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence] | None:
     """Answer each part by its own search, with its best sentence; the parts without an answer are named.
 
@@ -77,7 +76,7 @@ async def answer_parts(
             replace(draft, sentences=tuple(one for one in draft.sentences if is_about(comparison, n, one.text)))
             for n, draft in enumerate(drafts)
         ]
-    else:  # what holds only the words carried over from the part before is no answer
+    else:  # what holds only the words carried over from the first part is no answer
         drafts = [
             draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
             for part, draft in zip(parts, drafts, strict=True)
@@ -114,7 +113,7 @@ async def answer_parts(
 
 
 def _is_covered(
-    part: QuestionPart, sentences: Sequence[Sentence], question: Question, rag: Engine, least: float
+    part: CompletePart, sentences: Sequence[Sentence], question: Question, rag: Engine, least: float
 ) -> bool:
     """Whether sentences hold this share of the weight of a part's own words; a part without words is covered."""
     asked = QueryTerms.of(part.asked, rag.lexical.statistics(question.viewer.channels).weight)

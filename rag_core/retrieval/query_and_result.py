@@ -15,23 +15,6 @@ RankedPlaces = list[tuple[PassageRef, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class RetrievalResult:
-    """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
-
-    `found_by` says lexical, dense or both. `by_words` is false where the lexical search failed and only dense hits are
-    returned; `cosines` are those of the dense hits, and `vectors` reads stored vectors for those who go on with the
-    query vector.
-    """
-
-    ranked: RankedPlaces
-    found_by: dict[PassageRef, str]
-    vector: Vector | None
-    by_words: bool = True
-    cosines: Mapping[PassageRef, float] = field(default_factory=dict)
-    vectors: VectorReader | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RetrievalQuery:
     """Retrieval query: `legs` as in `Plan`, `k` hits of each retriever; `should` are preferred words,
     `aliases` as in the plan."""
@@ -49,3 +32,20 @@ class RetrievalQuery:
         """Text of the lexical query: the query and the preferred words that it lacks."""
         known = set(tokenize(self.text))
         return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalResult:
+    """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
+
+    `found_by` says lexical, dense or both. `by_words` is false where the lexical search failed and only dense hits are
+    returned; `cosines` are those of the dense hits, and `vectors` reads stored vectors for those who go on with the
+    query vector.
+    """
+
+    ranked: RankedPlaces
+    found_by: dict[PassageRef, str]
+    vector: Vector | None
+    by_words: bool = True
+    cosines: Mapping[PassageRef, float] = field(default_factory=dict)
+    vectors: VectorReader | None = None

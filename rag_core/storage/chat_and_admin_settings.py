@@ -1,6 +1,6 @@
-"""Settings kept in the archive: choices and grants of admins, answer mode, time zone and channel sets of a chat.
+"""Settings kept in the archive: choices and grants of admins; answer mode, time zone, memory and channel sets of chats.
 
-An admin's choices outlive a restart and are kept with the archive's backups.
+They outlive a restart and are kept with the archive's backups.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from datetime import datetime
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time
+from rag_core.types import AUTO_RECIPE
 
 
 async def load_choices(archive: Archive) -> dict[str, str]:
-    """Load the settings that admins chose at run time: name -> value."""
+    """Load all choices stored at run time, of admins and of chats: name -> value."""
     return {row["name"]: row["value"] for row in await archive.rows("SELECT name, value FROM choices")}
 
 
@@ -70,10 +71,6 @@ async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
 async def revoke_admin(archive: Archive, user_id: int) -> None:
     """Revoke the admin rights of a user."""
     await archive.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
-
-
-AUTO_RECIPE = "auto"  # the recipe is chosen for each question, one of the following two
-DIRECT_RECIPE, AGENT_RECIPE = "direct", "agent"
 
 
 @dataclass(frozen=True, slots=True)

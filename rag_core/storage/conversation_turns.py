@@ -1,6 +1,6 @@
-"""Conversation memory: the last questions of a reader in a chat, with the names in their answers.
+"""Conversation turns: the last questions of a reader in a chat, with the names in their answers.
 
-It holds questions and names alone and is never a source of an answer.
+Nothing else is kept; `rag_core/conversation/memory.py` has the rules.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ not seen: every new, edited, deleted or restored post gets the next one.
 
 from __future__ import annotations
 
-# Conversation memory for follow-up questions (user_data.py).
+# Conversation memory for follow-up questions (conversation_turns.py).
 _CONVERSATION_TABLES = (
     """CREATE TABLE talks (
         id INTEGER PRIMARY KEY,
@@ -22,7 +22,7 @@ _CONVERSATION_TABLES = (
     "CREATE INDEX talks_asked_at ON talks (asked_at)",
 )
 
-# Answer modes of chats (user_data.py), and traces of answers (questions.py): stages and figures, no texts.
+# Answer modes of chats (chat_and_admin_settings.py), traces of answers (questions.py): stages and figures, no texts.
 _RECIPE_TABLES = (
     "CREATE TABLE modes (chat_id INTEGER PRIMARY KEY, recipe TEXT NOT NULL, careful INTEGER NOT NULL)",
     """CREATE TABLE traces (
@@ -286,7 +286,7 @@ _FACET_COLUMNS = (
     ),
 )
 
-# Settings that an admin chose at run time (user_data.py).
+# Settings that an admin chose at run time (chat_and_admin_settings.py).
 _CHOICE_TABLE = ("CREATE TABLE choices (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",)
 
 # Kind of a question: "ask" for an answer, "verify" for a verdict on the text.

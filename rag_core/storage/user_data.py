@@ -1,4 +1,4 @@
-"""User data: what is stored of a user: counted, listed, erased, and forgotten in time."""
+"""User data: counts, lists and erases what is stored of a user, forgets old questions, knows a user's language."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[di
     return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
 
 
-_FORGET_BATCH_ROWS = 1000  # rows of one transaction
-
-
 async def get_user_language(archive: Archive, user_id: int) -> str | None:
     """Language of a user's last question; None if they never asked one."""
     rows = await archive.rows("SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1", (user_id,))
     return rows[0][0] if rows else None
+
+
+_FORGET_BATCH_ROWS = 1000  # rows of one transaction
 
 
 async def forget_question_texts(archive: Archive, before: datetime) -> int:

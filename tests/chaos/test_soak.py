@@ -34,6 +34,7 @@ async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_p
     assert found["unanswered"] == []
     assert found["tracebacks"] == 0, log[-5000:]
     assert load.done["ask"] > 0 < load.done["edit"]
+    assert load.done["reindex"] > 0
     assert found["descriptors_growth"] < 6  # a connection more or less; one for each question would be far more
     assert samples[-1].tasks > 5
     assert samples[-1].rss > 50

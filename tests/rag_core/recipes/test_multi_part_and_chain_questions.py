@@ -1,4 +1,4 @@
-"""The agent: parts answered one by one, chains followed from name to name."""
+"""The agent: parts completed and answered one by one, chains followed from name to name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rag_core.planning.make_plan import make_plan
-from rag_core.planning.question_parts import MAX_PARTS
 from rag_core.recipes.answer_by_parts import complete_parts
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.search import add_neighbours, search_passages
@@ -71,14 +68,10 @@ def test_the_parts_of_a_question_stand_alone(text: str, parts: list[str]) -> Non
     assert [part.text for part in complete_parts(text, NOW)] == parts
 
 
-def test_a_long_text_is_no_question_of_several_parts() -> None:
-    text = "When does it open and where is it? " * 20
-    assert [part.text for part in complete_parts(text, NOW)] == [text]
-
-
-@given(st.text(max_size=200))
-def test_whatever_is_asked_has_at_least_one_part_and_not_too_many(text: str) -> None:
-    assert 1 <= len(complete_parts(text, NOW)) <= MAX_PARTS
+def test_the_things_of_a_comparison_are_asked_for_one_by_one() -> None:
+    parts = complete_parts("What is cheaper, the ferry or the bus?", NOW)
+    assert [part.asked for part in parts] == ["the ferry", "the bus"]
+    assert [part.text for part in parts] == ["how much is the ferry?", "how much is the bus?"]
 
 
 CHAIN = "Who keeps the lighthouse of the island where the Gannet lands?"

@@ -1,4 +1,4 @@
-"""Relative dates, counted from today or from another date: last week, 3 days ago, this morning, the past two months, за неделю."""
+"""Relative dates, counted from today or another date: last week, 3 days ago, this morning, за неделю."""
 
 from __future__ import annotations
 

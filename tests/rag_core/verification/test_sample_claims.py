@@ -17,7 +17,7 @@ import pytest
 from sample_sizes import choose_size
 
 from bot.cli.demo import import_sample_channels
-from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_index
+from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation
 from rag_core.verification.verdict_types import Label, Verdict
@@ -53,8 +53,7 @@ async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path: P
     asked_claims, wrong, opposite = CLAIMS[:: choose_size(1, 2)], [], []
     async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}})) as rag:
         await import_sample_channels(rag.archive)
-        await catch_up_lexical_index(rag)
-        await catch_up_copies(rag)
+        await catch_up_indexes(rag)
         for claim in asked_claims:
             asked = datetime.fromisoformat(claim["asked_at"])
             found = await verify_text(Question(claim["text"], claim["lang"], asked, Viewer(1, frozenset(places))), rag)

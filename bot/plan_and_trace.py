@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson
-from bot.views.clean_and_shorten_text import join_lines, strip_control_characters
+from bot.views.clean_and_shorten_text import dump_json, join_lines, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import format_plan
@@ -49,7 +48,7 @@ async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
 
 def format_plan_lines(found: PlanJson) -> list[str]:
     """Format a plan and its ranks, one line each."""
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in found["plan"].items() if value]
+    lines = [f"{name}: {dump_json(value)}" for name, value in found["plan"].items() if value]
     lines += [f"legs: {found['legs']}", *(f"route: {reason}" for reason in found["reasons"])]
     for n, row in enumerate(found["fused"], 1):
         ranks = " ".join(f"{leg}={row[leg] or '-'}" for leg in ("lexical", "dense"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -13,6 +12,7 @@ from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder
 from bot.plan_and_trace import format_stages
 from bot.settings import Settings
+from bot.views.clean_and_shorten_text import dump_json
 from rag_core.storage.backup_listing import get_backup_time
 from rag_core.storage.backups import make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
@@ -78,7 +78,7 @@ async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
         )
         return 1
     if args.json:
-        print(json.dumps(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}, ensure_ascii=False))
+        print(dump_json(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}))
         return 0
     print(f"{trace.trace_id}  {trace.recipe}  {trace.ended_at:%Y-%m-%d %H:%M:%S} UTC")
     print("\n".join(format_stages(trace.spans)))

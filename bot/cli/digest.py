@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import UTC, datetime, timedelta
 
 from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from bot.views.digest_message import format_digest_quote
 from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import build_period_digest
@@ -48,7 +47,7 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
         for line in lines
     ]
     if args.json:
-        print(json.dumps({"since": since.isoformat(), "until": until.isoformat(), "lines": found}, ensure_ascii=False))
+        print(dump_json({"since": since.isoformat(), "until": until.isoformat(), "lines": found}))
     elif found:
         print("\n\n".join(f"{one['shown']}\n  {one['channel']} · {one['url']}" for one in found))
     else:

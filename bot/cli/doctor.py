@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from bot.doctor import Check, archive_checks, environment_checks, run_checks, settings_checks, telegram_checks
 from bot.settings import Settings
+from bot.views.clean_and_shorten_text import dump_json
 
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 
@@ -47,7 +47,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
                 print(_LINE_MARKS[fine], text, flush=True)
     bad, notes = (sum(finding["fine"] is fine for finding in findings) for fine in (False, None))
     if as_json:
-        print(json.dumps({"fine": not bad, "findings": findings}, ensure_ascii=False))
+        print(dump_json({"fine": not bad, "findings": findings}))
     elif bad:
         print(f"\n{bad} thing{'s' * (bad > 1)} must be mended: see BAD.")
     else:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from datetime import UTC, date, datetime, time
 
-from bot.cli.open_data_folder import open_archive, require_channel
+from bot.cli.open_data_folder import open_archive, require_archive, require_channel
 from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.history_service import open_history_client
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from rag_core.engine_factory import open_engine
 from rag_core.errors import HistoryUnavailable
@@ -43,6 +42,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
+    require_archive(settings.data.dir)
     if args.action == "list":
         async with open_archive(settings.data.dir) as archive:
             await _print_list(archive, as_json=args.json)
@@ -112,7 +112,7 @@ async def _print_list(archive: Archive, *, as_json: bool) -> None:
             "missing": count.missing,
             "deleted": count.deleted,
         }
-        print(json.dumps(line, ensure_ascii=False) if as_json else _format_line(channel, job, count))
+        print(dump_json(line) if as_json else _format_line(channel, job, count))
 
 
 def _format_line(channel: Channel, job: Backfill | None, count: channel_history.HistoryCounts) -> str:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.cli.open_data_folder import open_archive, require_channel
+from bot.cli.open_data_folder import open_archive, require_archive, require_channel
 from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_index, catch_up_vectors
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
@@ -75,7 +74,7 @@ async def _import_with_progress(archive: Archive, path: Path, options: ImportOpt
 
 def _print_report(report: ImportReport, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(asdict(report.tally)))
+        print(dump_json(asdict(report.tally)))
         return
     titles = ", ".join(strip_control_characters(channel.title) for channel in report.channels)
     tally = report.tally
@@ -92,6 +91,7 @@ def declare_reindex(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
+    require_archive(settings.data.dir)
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
             async with open_archive(settings.data.dir) as archive:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import secrets
 import signal
@@ -19,6 +18,7 @@ from bot.control.terminal_answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.plan_and_trace import format_answer_trace, format_plan_lines, format_stages
 from bot.settings import Settings, is_color_wanted
+from bot.views.clean_and_shorten_text import dump_json
 from bot.views.terminal_text import format_answer_text, format_channel_list, format_verdicts_text
 from bot.worker.trace_recording import record_traces
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
@@ -78,7 +78,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             plan = await answerer.plan(question)
             if plan is None:
                 return _report_no_channels(settings, args.lang)
-            print(json.dumps(plan, ensure_ascii=False) if args.json else "\n".join(format_plan_lines(plan)))
+            print(dump_json(plan) if args.json else "\n".join(format_plan_lines(plan)))
             return 0
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
@@ -86,7 +86,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     _report_folder(settings, named=named)
     if args.json:
         extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
-        print(json.dumps(answer["answer"] | extra, ensure_ascii=False))
+        print(dump_json(answer["answer"] | extra))
     else:
         text = format_answer_text(answer, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(text), *format_answer_trace(answer)]))
@@ -105,7 +105,7 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     _report_folder(settings, named=named)
     if args.json:
         fields = {name: value for name, value in verdicts.items() if name != "trace" or value}
-        print(json.dumps(fields, ensure_ascii=False))
+        print(dump_json(fields))
     else:
         said = format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(said), *format_stages(verdicts["trace"])]))
@@ -127,16 +127,18 @@ def _read_text(given: list[str], args: argparse.Namespace) -> str:
 
     Errors are then told in the language of the text (`args.lang`).
     """
-    from_stdin = not given or given == ["-"]
-    text = _read_stdin(asked_to=bool(given)) if from_stdin else " ".join(given)
-    if from_stdin and not text:
+    text = _read_stdin(asked_to=bool(given)) if given in ([], ["-"]) else " ".join(given).strip()
+    if not text:
         args.report_wrong_use('there is no text: give one, such as "what is new?", or - to read it from stdin')
     args.lang = detect_language(text)
     return text
 
 
 def _read_stdin(*, asked_to: bool) -> str:
-    piped = sys.stdin is not None and (asked_to or not sys.stdin.isatty())
+    typed = sys.stdin is not None and sys.stdin.isatty()
+    piped = sys.stdin is not None and (asked_to or not typed)
+    if piped and typed:
+        print("Write the text, then press Enter and Ctrl-D.", file=sys.stderr, flush=True)
     with translate_errors(RagError, UnicodeDecodeError, say=_UNREADABLE_TEXT):
         text = sys.stdin.read(_MAX_CHARACTERS + 1).strip() if piped else ""
     if len(text) > _MAX_CHARACTERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import TypeVar
@@ -12,12 +13,20 @@ T = TypeVar("T")
 
 # Embeddings, overrides and isolates of writing direction: they could reorder the words around them.
 _DIRECTION_MARKS = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_CONTROL_CHARACTERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")  # category Cc but for the line break
+# Category Cc but for the line break, and the separators at which some terminals break a line.
+_CONTROL_CHARACTERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_ESCAPED_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def strip_control_characters(text: str) -> str:
     """Strip control characters and direction marks from an untrusted text; line breaks are kept."""
     return _CONTROL_CHARACTERS.sub(" ", _DIRECTION_MARKS.sub("", text)).strip()
+
+
+def dump_json(value: object) -> str:
+    """Serialize to JSON that a terminal can show: readable, but for escapes of what would control it."""
+    dumped = json.dumps(value, ensure_ascii=False)
+    return _ESCAPED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", dumped)
 
 
 def join_lines(text: str) -> str:

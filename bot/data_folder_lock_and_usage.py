@@ -66,7 +66,8 @@ def measure_disk_usage(folder: Path) -> DiskUsage:
         for file in _list_files(each)
     )
     backups = sum(_measure_file(file) for file in _list_files(get_backups_folder(folder)))
-    return DiskUsage(archive, indexes, backups, shutil.disk_usage(folder).free)
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return DiskUsage(archive, indexes, backups, shutil.disk_usage(there).free)
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from bot.cli.open_data_folder import open_archive
+from bot.cli.open_data_folder import open_archive, require_archive
 from bot.evaluation.make_questions import make_questions
 from bot.settings import Settings
 from rag_core.errors import SettingsWrong, translate_errors
@@ -19,6 +19,7 @@ async def run_make(args: argparse.Namespace, settings: Settings) -> None:
     folder: Path = args.folder
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")
+    require_archive(settings.data.dir)
     all_posts: list[Post] = []  # in the order in which they were stored
     async with open_archive(settings.data.dir) as archive:
         known, after = await channels.load_channels(archive), 0

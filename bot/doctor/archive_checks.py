@@ -35,6 +35,10 @@ _MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
 async def open_check_context(settings: Settings) -> AsyncIterator[CheckContext]:
     """Open the archive and collect the index facts for the checks."""
     case, folder = CheckContext(settings), settings.data.dir
+    if not folder.exists():  # looking must not make a folder whose name was mistyped
+        text = f"There is no folder {folder.resolve()} yet: the first start makes it. Is --data (or DATA__DIR) right?"
+        yield replace(case, start=(Finding(None, text),))
+        return
     if await asyncio.to_thread(needs_migration, folder):
         text = (
             "The archive is that of an earlier version of Citegram: start the bot, which makes a backup and brings it "

@@ -79,6 +79,7 @@ ask-too-long = { $limit ->
 none-visible-reader = No channel is open to you yet. Ask the bot's admin to open one.
 none-visible-admin = I have no channels yet. Add me to a channel as an admin, or load a channel's history: citegram import result.json
 looked-in = Looked in: { $folder }.
+no-archive = There are no posts in the folder { $folder }: load a channel's history (citegram import result.json), or check --data (or DATA__DIR).
 none-visible-pending = No channel is approved yet. See what is waiting for you: /channels
 none-visible-group = This group has no channels yet. Its admins can choose some with /settings, the bot's admins with /bind @channel.
 

@@ -81,6 +81,7 @@ ask-too-long = { $limit ->
 none-visible-reader = Для вас пока не открыт ни один канал. Попросите администратора бота открыть какой-нибудь.
 none-visible-admin = Каналов пока нет. Добавьте меня в канал администратором или загрузите его историю: citegram import result.json
 looked-in = Искал в папке { $folder }.
+no-archive = В папке { $folder } нет постов: загрузите историю канала (citegram import result.json) или проверьте --data (или DATA__DIR).
 none-visible-pending = Ни один канал ещё не одобрен. Что ждёт вашего решения: /channels
 none-visible-group = У этой группы пока нет каналов. Её администраторы выбирают их командой /settings, администратор бота — /bind @канал.
 

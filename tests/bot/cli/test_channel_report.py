@@ -48,12 +48,15 @@ async def test_the_page_counts_posts_and_questions_by_week_and_is_no_way_in(tmp_
     async with open_archive(tmp_path) as archive:
         page = await build_report(archive, MONDAY, 3)
     assert "<script" not in page
+    policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    assert policy in page
     assert "quixotic" not in page
     assert "&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; Co" in page
     assert not re.search(r"(?:src|href)=", page)
     ElementTree.fromstring(
         page.removeprefix("<!doctype html>")
         .replace('<meta charset="utf-8">', "")
+        .replace(policy, "")
         .replace('<meta name="viewport" content="width=device-width, initial-scale=1">', "")
     )
     assert re.findall(r"<title>(week of [^<]*)</title>", page) == [
@@ -66,9 +69,9 @@ async def test_the_page_counts_posts_and_questions_by_week_and_is_no_way_in(tmp_
 
 
 def test_the_command_writes_a_private_file_also_over_an_older_one(
-    tmp_path: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DATA__DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("DATA__DIR", str(home))
     file = tmp_path / "page.html"
     file.write_text("old")
     file.chmod(0o644)

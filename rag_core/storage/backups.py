@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,12 +91,26 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
         writer.execute("PRAGMA synchronous = OFF")
+        writer.execute("PRAGMA trusted_schema = OFF")
         reader.backup(writer, pages=_PAGES_PER_STEP, progress=pause)
         writer.execute("PRAGMA journal_mode = DELETE")  # a single file, without a write-ahead log
+        _drop_foreign_triggers_and_views(writer)
         if writer.execute("SELECT 1 FROM sqlite_master WHERE name = 'identity'").fetchone():
             writer.execute("UPDATE identity SET value = ?1 || value WHERE instr(value, ?1) = 0", (_COPY_MARK,))
     with target.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _drop_foreign_triggers_and_views(connection: sqlite3.Connection) -> None:
+    """Drop triggers and views that no version of Citegram made: they would act on every later write."""
+    ((version,),) = connection.execute("PRAGMA user_version")
+    listing = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    with closing(sqlite3.connect(":memory:")) as own:
+        for statement in chain.from_iterable(MIGRATIONS[:version]):
+            own.execute(statement)
+        expected = set(own.execute(listing))
+    for kind, name, _ in set(connection.execute(listing)) - expected:
+        connection.execute('DROP {} "{}"'.format(kind, name.replace('"', '""')))
 
 
 async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None:

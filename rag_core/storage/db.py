@@ -229,7 +229,7 @@ async def _open_connection(file: Path, patience: float, *pragmas: str) -> aiosql
         raise
     try:
         connection.row_factory = sqlite3.Row
-        for pragma in pragmas:
+        for pragma in ("trusted_schema=OFF", *pragmas):
             await _set_pragma(connection, pragma, patience)
     except BaseException:
         await connection.close()

@@ -64,6 +64,21 @@ def test_a_chosen_backup_is_put_back(citegram: Cli, home: Path, tmp_path: Path) 
     assert count(home) == 12
 
 
+def test_a_restored_archive_has_no_trigger_or_view_of_others(citegram: Cli, home: Path, tmp_path: Path) -> None:
+    shutil.copy(home / "citegram.db", tmp_path / "evil.db")
+    listing = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view') ORDER BY name"
+    with closing(sqlite3.connect(tmp_path / "evil.db")) as archive:
+        own = archive.execute(listing).fetchall()
+        archive.execute('CREATE TRIGGER "e""vil" AFTER INSERT ON questions BEGIN DELETE FROM posts; END')
+        archive.execute("CREATE VIEW evil AS SELECT * FROM posts")
+        archive.execute(f"DROP TRIGGER {own[0][1]}")
+        archive.execute(f"CREATE TRIGGER {own[0][1]} AFTER INSERT ON questions BEGIN DELETE FROM posts; END")
+        archive.commit()
+    assert citegram("restore", str(tmp_path / "evil.db")).code == 0
+    with closing(sqlite3.connect(home / "citegram.db")) as archive:
+        assert archive.execute(listing).fetchall() == own[1:]
+
+
 def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_links(
     citegram: Cli, home: Path, tmp_path: Path
 ) -> None:

@@ -35,6 +35,8 @@ async def test_the_writer_is_durable_and_waits_for_others(archive: Archive) -> N
     assert await one(archive, "synchronous") == 2
     assert await one(archive, "foreign_keys") == 1
     assert await one(archive, "busy_timeout") == 10_000
+    assert await one(archive, "trusted_schema") == 0
+    assert await archive.value("PRAGMA trusted_schema") == 0
 
 
 async def test_an_archive_opened_again_holds_what_was_kept(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from bot.evaluation.datasets import EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.recorded_replies import make_key
 from rag_core.answer import answer_question
+from rag_core.engine import Engine
+from rag_core.errors import StageTimeout
 from rag_core.planning.make_plan import make_plan
 from rag_core.recipe_choice import choose_recipe
 from rag_core.recipes.iterative_search import search_in_rounds
@@ -24,7 +26,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
-from rag_core.types import AUTO_RECIPE, Question
+from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall
 
 R = TypeVar("R")
 W = TypeVar("W")  # what a variant is asked by
@@ -44,21 +46,32 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     question, rag = build_question(query, data), data.rag
     started = time.perf_counter()
     run = Run(rag.settings.budgets, "search")
-    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    if (await choose_recipe(question, rag)).recipe == "agent":
-        hits = await search_in_rounds(question, plan, rag, run)
-    else:
-        hits = await search_passages(plan, question, rag, run)
-    hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
+    try:
+        plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+        if (await choose_recipe(question, rag)).recipe == "agent":
+            hits = await search_in_rounds(question, plan, rag, run)
+        else:
+            hits = await search_passages(plan, question, rag, run)
+        hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
+    except StageTimeout:
+        hits = ()
     took = (time.perf_counter() - started) * 1000
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
     return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took)
 
 
+async def answer_or_refuse(question: Question, rag: Engine) -> Answer:
+    """Answer a question; where a stage that it needs ran out of time, an empty answer, which counts as a refusal."""
+    try:
+        return await answer_question(question, rag)
+    except StageTimeout as exc:
+        return Answer((), 0.0, AUTO_RECIPE, shortfalls=(Shortfall(Stage.SEARCH, exc.reason),))
+
+
 async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
     """Answer one question with `answer_question`, and judge the answer."""
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
-    reply = await answer_question(build_question(query, data), data.rag)
+    reply = await answer_or_refuse(build_question(query, data), data.rag)
     took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
     row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
     row = replace(

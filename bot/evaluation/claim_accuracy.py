@@ -14,10 +14,11 @@ from bot.evaluation.answer_metrics import Metrics, compute_mean
 from bot.evaluation.datasets import ClaimRow, EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
+from rag_core.errors import StageTimeout
 from rag_core.stage_runner import Run
 from rag_core.types import Question
 from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
-from rag_core.verification.verdict_types import Claim, Label
+from rag_core.verification.verdict_types import Claim, Label, Verdict
 from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
@@ -161,11 +162,15 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
     run = Run(rag.settings.budgets, "verify")
     question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
     plan = replace(plan_claim_search(question), until=row.asked_at)
-    passages = await retrieve_claim_passages(question, plan, rag, run)
+    claim = Claim(row.claim, row.lang, 0, len(row.claim))
+    try:
+        passages = await retrieve_claim_passages(question, plan, rag, run)
+        verdict = await verify_claim(claim, question, plan, {}, rag, run)
+    except StageTimeout:
+        passages, verdict = (), Verdict(claim, Label.NOT_FOUND, 0.0)
     checked = [check_by_rules(row.claim, p.text, row.lang) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
     recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
-    verdict = await verify_claim(Claim(row.claim, row.lang, 0, len(row.claim)), question, plan, {}, rag, run)
     said = "disputed" if verdict.contested else str(verdict.label)
     labels = {
         "majority": most,

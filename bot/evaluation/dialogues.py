@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 
 from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import Metrics, compute_mean, judge_answer
-from bot.evaluation.ask_and_judge import answer_query, search_query
+from bot.evaluation.ask_and_judge import answer_or_refuse, answer_query, search_query
 from bot.evaluation.datasets import EvaluationQuery, parse_query, read_corpus, read_json_lines
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
-from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import detect_talk, strip_courtesies
 from rag_core.errors import ImportRefused
 from rag_core.planning.rule_planner import plan_by_rules
@@ -122,7 +121,7 @@ async def _ask_turn(text: str, dialogue: Dialogue, chat: int, data: IndexedDatas
     if talk := detect_talk(text):
         known = await channels.load_channels(data.rag.archive)
         return str(render_talk(talk, lang, known.values()).as_kwargs()["text"])
-    return await answer_question(Question(text, lang, dialogue.asked_at, data.viewer, chat), data.rag)
+    return await answer_or_refuse(Question(text, lang, dialogue.asked_at, data.viewer, chat), data.rag)
 
 
 async def judge_talk(dialogue: Dialogue, chat: int, data: IndexedDataset) -> JudgedTalk:

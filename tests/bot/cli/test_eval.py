@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from driver import write_rows
 
+from rag_core.errors import StageTimeout
+
 CORPUS = [
     {"id": "march", "text": "The ferry sails again, the ferry to the lighthouse!", "date": "2025-03-10"},
     {"id": "may", "text": "The ferry was painted green.", "date": "2025-05-10"},
@@ -37,6 +39,21 @@ def written(folder: Path, *queries: dict[str, Any]) -> Path:
 
 def figures() -> Any:
     return json.loads(Path("out.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("what", ["answers", "retrieval"])
+def test_a_question_without_time_is_refused_and_the_next_is_asked(
+    what: str, evaluate: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.evaluation.ask_and_judge.choose_recipe", run_out_of_time)
+    monkeypatch.setattr("bot.evaluation.ask_and_judge.answer_question", run_out_of_time)
+    assert evaluate(what, data, "--json", "out.json").code == 0
+    metrics = figures()["metrics"]["all"]
+    assert metrics["abstained" if what == "answers" else "recall@1"] == (1.0 if what == "answers" else 0.0)
+
+
+async def run_out_of_time(*_: object) -> None:
+    raise StageTimeout("The search took too long.")
 
 
 # With a plan and without.

@@ -38,11 +38,11 @@ pure-tests:
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not alone" \
 	  $$(grep -rLE --include='test_*.py' '^pytestmark = .*mark\.(slow|alone)' tests/rag_core tests/ingest tests/test_import_rules.py)
 
-audit: .venv/.audit  ## dependencies against known advisories, and a bill of materials: deploy/dependency_audit.md
-	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-/tmp/citegram-audit}
+audit: .venv/.audit-tools  ## dependencies against known advisories, and a bill of materials: deploy/dependency_audit.md
+	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-$$(mktemp -d)} $(ARGS)
 
 bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: half an hour with 1M posts
-	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-/tmp/citegram-bench} $(ARGS)
+	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-$$(mktemp -d)} $(ARGS)
 
 image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)
 	@CITEGRAM_IMAGE=full $(BIN)/python -m pytest -q -s tests/deploy/test_image.py $(ARGS)
@@ -87,10 +87,10 @@ clean:  ## remove the environment and the caches, never the data
 	@touch $@ .venv/.run
 
 # An environment of its own: the tools of the audit are none of the project's.
-.venv/.audit: requirements-audit.lock
+.venv/.audit-tools: requirements-audit.lock
 	@echo "Setting up .venv/.audit ..."
-	@rm -rf $@ && $(PYTHON) -m venv $@ && \
-	  $@/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-audit.lock
+	@rm -rf .venv/.audit && $(PYTHON) -m venv .venv/.audit && \
+	  .venv/.audit/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-audit.lock
 	@touch $@
 
 # One set-up at a time: another one waits (where there is flock), and then finds everything done.

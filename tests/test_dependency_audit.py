@@ -39,8 +39,15 @@ def test_an_explained_one_does_not(audit: Any, known: str) -> None:
 
 
 @pytest.mark.parametrize("report", [None, {"dependencies": []}, {"dependencies": [SKIPPED]}])
-def test_advisories_out_of_reach_are_said_and_are_no_all_clear(audit: Any, report: Any) -> None:
-    assert audit.told(report, frozenset()) == (["the advisories could not be asked for: nothing was looked at"], True)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_an_audit_that_did_not_run_fails_unless_that_is_allowed(
+    audit: Any, report: Any, lenient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "_audited", lambda _: report)
+    (tmp_path / "sbom.json").write_text('{"components": []}')
+    monkeypatch.setattr(audit, "_materials", lambda out: out / "sbom.json")
+    assert audit.told(report, frozenset())[1] is False
+    assert audit.main([str(tmp_path), *["--unreachable-is-fine"] * lenient]) == (0 if lenient else 1)
 
 
 def test_the_threat_model_names_tests_that_exist(root: Path) -> None:

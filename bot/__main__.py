@@ -190,7 +190,14 @@ def build_parser(named: Sequence[str]) -> CommandParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; 130 after Ctrl-C, also while modules are still imported."""
+    try:
+        return _run_command(argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     if argv is None:  # started as a process
         gc.disable()  # what modules make stays: looking for garbage among it takes a tenth of the start
@@ -226,8 +233,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             reason = get_translator(lang).error(exc)
         print(reason, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
 
 
 if __name__ == "__main__":

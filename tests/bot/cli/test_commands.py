@@ -9,9 +9,11 @@ import re
 import resource
 import shlex
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -67,6 +69,8 @@ def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, importe
         [],
         ["nonsense"],
         ["ask"],
+        ["ask", ""],
+        ["verify", " "],
         ["import"],
         ["import", "x", "--visibility", "everybody"],
         ["eval", "everything", "."],
@@ -169,6 +173,17 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(citegram: Cli, nowhere: Pa
     assert citegram(*command).is_one_sentence()
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["ask ferry", "verify ferry", "chat", "digest", "report", "history", "reindex", "trace a", "eval make q", "doctor"],
+)
+def test_a_folder_that_was_mistyped_is_not_made(citegram: Cli, nowhere: Path, command: str) -> None:
+    said = citegram(*command.split())
+    assert "--data" in said.err + said.out
+    assert said.is_one_sentence() or command == "doctor"
+    assert not (nowhere / "data").exists()
+
+
 def test_a_damaged_archive_is_one_sentence(citegram: Cli, nowhere: Path) -> None:
     (nowhere / "data").mkdir()
     (nowhere / "data" / "citegram.db").write_bytes(b"no database" * 100)
@@ -189,6 +204,25 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
     assert done.stdout == ""
     said = f"There is no file {nowhere}/none.json. Give the result.json or messages.html of an export, or its folder.\n"
     assert done.stderr == said
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_start_leaves_no_traceback(nowhere: Path, root: Path) -> None:
+    """The modules of this command take about a second to import."""
+    for seconds in (0.2, 0.4, 0.6, 0.8):
+        command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "run"]
+        started = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True)
+        time.sleep(seconds)
+        started.send_signal(signal.SIGINT)
+        assert "Traceback" not in started.communicate(timeout=60)[1]
+
+
+def test_ctrl_c_while_a_command_is_imported_is_exit_code_130(citegram: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bot.__main__.build_parser", interrupt)
+    assert main(["ask", "ferry"]) == 130
 
 
 # ask
@@ -288,7 +322,7 @@ def test_the_folder_of_the_demo_is_found_where_it_is_the_only_one_with_channels(
 ) -> None:
     said = citegram("ask", "What is the earliest mention of Ilse Brandt?", folder=False)
     assert said.is_one_sentence()
-    assert said.err.strip().endswith(f"{nowhere / 'data'}.")
+    assert f" {nowhere / 'data'}:" in said.err
     assert main(["--data", "data/demo", "import", str(export)]) == 0
     for command in (("ask", "What is the earliest mention of Ilse Brandt?"), ("verify", "It snows."), ("chat",)):
         said = citegram(*command, folder=False)
@@ -328,7 +362,7 @@ def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     (sentence,) = given["sentences"]
     assert set(sentence) == {"text", "support", "citations"}
     assert set(sentence["citations"][0]) == {"link", "quote", "date"}
-    refused = asked("ask", "", "--json").json()
+    refused = asked("ask", "Who is the mayor of Paris?", "--json").json()
     assert (refused["refused"], refused["sentences"]) == (True, [])
 
 
@@ -356,12 +390,17 @@ def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, exp
     file = export / "result.json"
     chat = json.loads(file.read_text(encoding="utf-8"))
     chat["name"] = "Owl \x1b[31mHill\u202e"
-    text = "The zeppelin \x1b]0;owned\x07 museum \x9b2J shows \u202eold engines."
+    text = "The zeppelin \x1b]0;owned\x07 museum \x9b2J shows \u202eold \u2028engines."
     chat["messages"][-1] |= {"type": "message", "text": text, "text_entities": [{"type": "plain", "text": text}]}
     file.write_text(json.dumps(chat), encoding="utf-8")
-    said = [citegram("import", export), citegram("ask", "What does the zeppelin museum show?"), citegram("doctor")]
-    assert "old engines" in said[1].out
-    assert not set("\x1b\x07\x9b\u202e") & set("".join(each.out + each.err for each in said))
+    ask = ("ask", "What does the zeppelin museum show?")
+    verify = ("verify", "The zeppelin museum shows old engines.")
+    said = [citegram("import", export), citegram(*ask), citegram("doctor"), citegram(*verify), citegram("digest")]
+    said += [citegram(*command, "--json") for command in (ask, verify, ("digest",), ("history",))]
+    assert "old engines" in " ".join(said[1].out.split())
+    sentence = said[5].json()["sentences"][0]["text"]
+    assert "\u202eold \u2028engines" in sentence  # the JSON itself loses nothing
+    assert not set("\x1b\x07\x9b\u202e\u2028") & set("".join(each.out + each.err for each in said))
 
 
 def test_without_channels_it_says_how_to_get_some(citegram: Cli) -> None:
@@ -370,7 +409,7 @@ def test_without_channels_it_says_how_to_get_some(citegram: Cli) -> None:
     assert "citegram import" in said.err
     said = citegram("ask", "когда", "открывается", "бассейн")
     assert said.is_one_sentence()
-    assert said.err.startswith("Каналов пока нет")
+    assert said.err.startswith("В папке ")
 
 
 def test_what_a_command_learnt_alone_is_kept(asked: Cli) -> None:
@@ -384,7 +423,8 @@ def test_what_a_command_learnt_alone_is_kept(asked: Cli) -> None:
 # doctor
 
 
-def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cli) -> None:
+def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cli, nowhere: Path) -> None:
+    (nowhere / "data").mkdir(0o700)
     said = citegram("doctor")
     assert said.code == 0
     hints = ("no channels yet", "BOT__ADMINS is empty", "BOT__TOKEN is empty", "search by words alone", "up to date")

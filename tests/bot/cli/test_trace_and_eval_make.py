@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,5 +70,8 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(
     assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]
 
 
-def test_without_posts_no_questions_are_made(citegram: Cli) -> None:
+def test_without_posts_no_questions_are_made(citegram: Cli, imported: Path) -> None:
+    with closing(sqlite3.connect(imported / "citegram.db")) as archive:
+        archive.execute("UPDATE posts SET text = ''")
+        archive.commit()
     assert citegram("eval", "make", "mine")[2].startswith("No post of yours has a sentence to ask about")

@@ -13,6 +13,7 @@ import pytest
 from driver import HARBOUR, save
 
 from bot.cli import question_commands
+from bot.cli.open_data_folder import open_archive
 from bot.data_folder_lock_and_usage import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -96,7 +97,8 @@ async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: An
 async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
+    async with open_archive(tmp_path / "new"):
+        settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
     args = argparse.Namespace(text=FERRY, json=False, trace=False)
     assert await question_commands.run_verify(args, settings) == 1
     assert capsys.readouterr().err.startswith("I have no channels yet. Add me to a")

@@ -129,6 +129,8 @@ def test_a_heading_stands_above_its_line_and_names_no_address() -> None:
     post = Post(PostKey(-1001, 5), datetime(2026, 3, 28, tzinfo=UTC), WALRUS)
     line = DigestLine(post, 0, len(WALRUS), 1, False, related=(post, post), heading="Walrus at evil.com")
     shown = RenderContext(get_translator("en"), UTC)
-    text, entities = render_digest([line], {-1001: Channel(-1001, "Harbour")}, shown, post.date, post.date).render()
+    text, entities = render_digest(
+        [line], {-1001: Channel(-1001, "Harbour")}, shown, post.date, post.date
+    ).text.render()
     assert text.split("\n\n")[1] == f"• Walrus at evil.com\n{WALRUS}\nHarbour · and 2 more posts about it"
     assert [entity.extract_from(text) for entity in entities if entity.type == "code"] == ["evil.com"]

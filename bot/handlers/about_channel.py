@@ -18,7 +18,7 @@ from bot.access import get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.telegram.recheck_before_sending import ShownContent, View, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.engine import Engine
@@ -52,9 +52,10 @@ async def render_profile(
         )
         lists = [Text(Bold(words(head)), " ", neutralize_links(", ".join(one))) for head, one in listed if one]
         blocks += [as_list(*lists)] if lists else []
-        if found.read < found.posts and lists:
-            blocks.append(Text(words("about-read", count=found.read)))
+        if len(found.read) < found.posts and lists:
+            blocks.append(Text(words("about-read", count=len(found.read))))
     content = ShownContent(channels=frozenset({channel.chat_id}), counted=viewer.channels)
+    content |= collect_content_of_posts(found.read if found else ())
     return View(as_list(*blocks, sep="\n\n"), content)
 
 

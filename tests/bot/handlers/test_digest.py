@@ -67,8 +67,8 @@ async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
 
 SQUIDS = (
     "The Kraken squid festival opens at the Zanzibar pavilion with trumpet fanfare, lanterns, fireworks over Quillon.",
-    "Because of the storm trumpet fanfare, lanterns, fireworks of the Kraken squid festival at the Zanzibar pavilion in "
-    "Quillon begin later.",
+    "Because of the storm trumpet fanfare, lanterns, fireworks of the Kraken squid festival at the Zanzibar pavilion "
+    "in Quillon begin later.",
 )
 CHANGES = {
     "deleted": "UPDATE posts SET deleted_at = 1 WHERE text LIKE '%squid%'",

@@ -101,8 +101,8 @@ class AnswerUpdater:
         reader = access.get_question_reader(asked)
         viewer = await access.build_viewer(self._context.admins, reader)
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
-        content = await collect_content_of_posts([one.key for one in cited], viewer, self._archive)
         stored = await visible_posts.fetch_posts(self._archive, [one.key for one in cited])
+        content = collect_content_of_posts(stored.values())
         texts = await _load_cited_texts(cited, stored, self._archive)
 
         def stands(place: CitedSpan) -> bool:

@@ -6,6 +6,7 @@ rescheduled after it was sent: a process that dies in between sends it again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,15 +19,17 @@ from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
 from bot.repeated_job import repeat_job
-from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import ContentWithdrawn, SendingRefused, recheck_before_sending
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
-from rag_core.storage import channels, subscriptions
+from rag_core.storage import subscriptions
 from rag_core.storage.subscriptions import DigestPlan
+from rag_core.types import Post
 from rag_core.writing.write import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
+_MAX_RENDERINGS = 3  # of one digest; the last has no new heading, so that nothing takes seconds
 _RETRY_AFTER = timedelta(minutes=10)
 _JOB = "digests"
 
@@ -55,25 +58,29 @@ async def _send_due_digests(bot: Bot, context: AppContext) -> None:
 
 
 async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime) -> bool:
-    """Send the digest of a period to the chat of a plan; False where nothing is new."""
+    """Send the digest of a period to the chat of a plan; False where nothing is new.
+
+    What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it.
+    """
     reader = Reader(plan.user_id, plan.chat_id, plan.private)
-    viewer = await access.build_viewer(context.admins, reader)
-    wanted = viewer.channels if plan.channels is None else viewer.channels & plan.channels
-    lines = await build_period_digest(context.archive, wanted, since, until)
-    if not lines:
-        return False
-    for n, line in enumerate(lines):
-        if line.related:
-            heading = await write_heading((line.post, *line.related), plan.user_id, context.rag)
-            lines[n] = replace(line, heading=heading)
-    stand_on = [post.key for line in lines for post in (line.post, *(line.related if line.heading else ()))]
-    content = await collect_content_of_posts(stand_on, viewer, context.archive)
-    zone = await context.load_zone(plan.chat_id)
-    known = await channels.load_channels(context.archive)
-    text = render_digest(lines, known, RenderContext(get_translator(plan.lang), zone), since, until)
-    with recheck_before_sending(content, reader, context.admins):
-        await bot.send_message(plan.chat_id, **text.as_kwargs())
-    return True
+    shown = RenderContext(get_translator(plan.lang), await context.load_zone(plan.chat_id))
+    headings: dict[tuple[Post, ...], str] = {}
+    for attempt in range(_MAX_RENDERINGS):
+        readable = await access.get_readable_channels(context.admins, reader)
+        wanted = {chat: one for chat, one in readable.items() if plan.channels is None or chat in plan.channels}
+        lines = await build_period_digest(context.archive, wanted, since, until)
+        if not lines:
+            return False
+        for n, line in enumerate(lines):
+            subject = (line.post, *line.related)
+            if line.related and subject not in headings and attempt + 1 < _MAX_RENDERINGS:
+                headings[subject] = await write_heading(subject, plan.user_id, context.rag)
+            lines[n] = replace(line, heading=headings.get(subject, ""))
+        view = render_digest(lines, wanted, shown, since, until)
+        with suppress(ContentWithdrawn), recheck_before_sending(view.content, reader, context.admins):
+            await bot.send_message(plan.chat_id, **view.as_kwargs())
+            return True
+    raise ContentWithdrawn
 
 
 def compute_next_due(now: datetime, hour: int, days: int) -> datetime:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
-from aiogram.utils.formatting import Bold, Text, as_list
+from aiogram.utils.formatting import Bold, as_list
 
 from bot import access
 from bot.access import Reader
@@ -23,7 +23,14 @@ from bot.app_context import AppContext
 from bot.handlers.watches import WatchCallback
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.repeated_job import repeat_job
-from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
+from bot.stored_answer import hash_text_version
+from bot.telegram.recheck_before_sending import (
+    SendingRefused,
+    ShownContent,
+    ShownPost,
+    View,
+    recheck_before_sending,
+)
 from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links
@@ -111,11 +118,12 @@ class WatchNotifier:
             over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
             left = [hit for hit in over if hit.found_at < midnight]
             if left:
-                readable = [hit for hit in left if hit.key.chat_id in viewer.channels]
-                if readable:
-                    line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(readable))
-                    content = await collect_content_of_posts([hit.key for hit in readable], viewer, self._archive)
-                    with recheck_before_sending(content, reader, self._context.admins):
+                readable = [hit.key for hit in left if hit.key.chat_id in viewer.channels]
+                found = (await visible_posts.fetch_posts(self._archive, readable)).values()
+                matching = await asyncio.to_thread(_list_matching, watch, found)
+                if matching:
+                    line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(matching))
+                    with recheck_before_sending(ShownContent(matching), reader, self._context.admins):
                         await self._bot.send_message(watch.chat_id, **line.as_kwargs())
                 await subscriptions.mark_hits(self._archive, left, "listed")
             for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
@@ -130,8 +138,8 @@ class WatchNotifier:
     async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
         watch, viewer, words = to.watch, to.viewer, to.words
         post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
-        span = find_quote(watch, post.text) if post else None
-        if post is None or span is None or hit.key.chat_id not in viewer.channels:
+        matching = _list_matching(watch, [post] if post else [])
+        if post is None or not matching or hit.key.chat_id not in viewer.channels:
             await subscriptions.mark_hits(self._archive, [hit], "closed")
             return
         since = hit.found_at - _COPIES_DAYS * 86_400
@@ -149,15 +157,10 @@ class WatchNotifier:
         if await subscriptions.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
             await subscriptions.mark_hits(self._archive, [hit], "over")
             return
-        others = {one.key.chat_id for one in copies[hit.key].all} - {hit.key.chat_id} if hit.key in copies else set()
-        text = _render_notice(watch, post, post.text[slice(*span)], known[hit.key.chat_id], len(others), words)
-        actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
-        buttons = build_keyboard(
-            [(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions]
-        )
-        content = await collect_content_of_posts([hit.key], viewer, self._archive)
-        with recheck_before_sending(content, to.reader, self._context.admins):
-            await self._bot.send_message(watch.chat_id, **text.as_kwargs(), reply_markup=buttons)
+        carried = {one.key.chat_id for one in copies[hit.key].all} if hit.key in copies else set()
+        view = _render_notice(watch, post, matching[0], known[hit.key.chat_id], carried - {hit.key.chat_id}, words)
+        with recheck_before_sending(view.content, to.reader, self._context.admins):
+            await self._bot.send_message(watch.chat_id, **view.as_kwargs())
         await subscriptions.mark_hits(self._archive, [hit], "told")
 
     async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
@@ -180,8 +183,20 @@ def is_quiet(quiet: str, hour: int) -> bool:
     return start <= hour < end if start < end else hour >= start or hour < end
 
 
-def _render_notice(watch: Watch, post: Post, quote: str, channel: Channel, others: int, words: Translator) -> Text:
-    """Render a notice: the watch, the quoted words, the link, and the number of other readable channels with copies."""
-    link = link_author(post.key, channel, post.origin, words)
-    also = [words("watch-also", count=others)] if others else []
-    return as_list(Bold(neutralize_links(words("watch-notice", text=watch.text))), neutralize_links(quote), link, *also)
+def _list_matching(watch: Watch, found: Iterable[Post]) -> tuple[ShownPost, ...]:
+    """List the posts that still match a watch, each with the span that does: an edit beside it withdraws nothing."""
+    spans = ((post, find_quote(watch, post.text)) for post in found)
+    return tuple(ShownPost(post.key, hash_text_version(post.text), (span,)) for post, span in spans if span)
+
+
+def _render_notice(
+    watch: Watch, post: Post, shown: ShownPost, channel: Channel, others: Collection[int], words: Translator
+) -> View:
+    """Render a notice: the watch, the words that match, the link, and the number of other channels with copies."""
+    link, (start, end) = link_author(post.key, channel, post.origin, words), shown.spans[0]
+    also = [words("watch-also", count=len(others))] if others else []
+    head = Bold(neutralize_links(words("watch-notice", text=watch.text)))
+    actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
+    buttons = build_keyboard([(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions])
+    text = as_list(head, neutralize_links(post.text[start:end]), link, *also)
+    return View(text, ShownContent((shown,), counted=frozenset(others)), buttons)

@@ -18,7 +18,7 @@ from bot.access import get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.engine import Engine
@@ -29,14 +29,14 @@ from rag_core.types import Channel, Viewer
 
 async def render_profile(
     said: str, readable: Mapping[int, Channel], viewer: Viewer, rag: Engine, words: Translator, zone: tzinfo
-) -> tuple[Text, frozenset[int]]:
-    """Render the profile of the readable channel that is meant; also its id, if there is one.
+) -> View:
+    """Render the profile of the readable channel that is meant; words weigh as in all channels of the viewer.
 
     Raises ArchiveUnavailable.
     """
     channel = find_channel(said, readable)
     if channel is None:
-        return Text(words("about-unknown" if said else "about-how")), frozenset()
+        return View(Text(words("about-unknown" if said else "about-how")))
     found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)
     blocks: list[Text] = [Text(link_channel_title(channel, words))]
     if found is None:
@@ -52,9 +52,11 @@ async def render_profile(
         )
         lists = [Text(Bold(words(head)), " ", neutralize_links(", ".join(one))) for head, one in listed if one]
         blocks += [as_list(*lists)] if lists else []
-        if found.read < found.posts and lists:
-            blocks.append(Text(words("about-read", count=found.read)))
-    return as_list(*blocks, sep="\n\n"), frozenset({channel.chat_id})
+        if len(found.read) < found.posts and lists:
+            blocks.append(Text(words("about-read", count=len(found.read))))
+    content = ShownContent(channels=frozenset({channel.chat_id}), counted=viewer.channels)
+    content |= collect_content_of_posts(found.read if found else ())
+    return View(as_list(*blocks, sep="\n\n"), content)
 
 
 async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
@@ -62,9 +64,9 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
     readable = await access.get_readable_channels(context.admins, reader)
     viewer = Viewer(reader.user_id, frozenset(readable))
     zone = await context.load_zone(message.chat.id)
-    text, shown = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
-    with recheck_before_sending(ShownContent(channels=shown), reader, context.admins):
-        await message.reply(**text.as_kwargs())
+    view = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await message.reply(**view.as_kwargs())
 
 
 def register(router: Router) -> None:

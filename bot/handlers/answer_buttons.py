@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from aiogram import Bot, F, Router
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
-from aiogram.utils.formatting import Text
 
 from bot.access import Refusal
 from bot.app_context import AppContext
@@ -27,6 +26,7 @@ from bot.handlers.suggested_question_buttons import send_rephrase_hint
 from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import parse_stored_answer
+from bot.telegram.recheck_before_sending import View, recheck_before_sending
 from bot.views.answer import shorten_answer
 from bot.views.keyboards import (
     DEEP_SENTENCES,
@@ -49,10 +49,10 @@ from rag_core.storage.questions import AnsweredQuestion
 
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
-    viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
-    text, buttons = await render_sources_page(asked, viewer, context.archive, shown)
-    with checked:
-        await reply_in_pages(message, text, buttons)
+    reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
+    view = await render_sources_page(asked, viewer, context.archive, shown)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await reply_in_pages(message, view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +132,21 @@ async def _press_more(pressed: _ButtonPress) -> None:
 async def _press_text(pressed: _ButtonPress) -> None:
     """Show what is made of the answer's posts, as far as the presser may read them now."""
     asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
-    viewer, shown, checked = await prepare_to_show(asked, pressed.query.from_user.id, pressed.context)
-    text, buttons = None, None
+    reader, viewer, shown = await prepare_to_show(asked, pressed.query.from_user.id, pressed.context)
+    view: View | None
     if action is AnswerAction.WHY:
-        text = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
+        view = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
     elif action is AnswerAction.SHORTER:
-        text = await shorten_answer(asked, viewer, archive, shown)
+        view = await shorten_answer(asked, viewer, archive, shown)
     else:
-        text, buttons = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
-    if text is None:
+        view = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+    if view is None:
         raise Refusal(pressed.words("answer-changed"))
-    with checked:
+    with recheck_before_sending(view.content, reader, pressed.context.admins):
         if action is AnswerAction.PAGE:
-            await redraw_message(pressed.query, text, buttons)
+            await redraw_message(pressed.query, view.text, view.buttons)
         else:
-            await _reply_with_text(pressed, text, buttons)
+            await _reply_with_view(pressed, view)
 
 
 async def _press_deeper(pressed: _ButtonPress) -> None:
@@ -160,7 +160,7 @@ async def _press_link(pressed: _ButtonPress) -> None:
     text = await create_question_link(
         pressed.asked.text, pressed.query.from_user.id, bot, pressed.context.archive, pressed.words
     )
-    await _reply_with_text(pressed, text)
+    await _reply_with_view(pressed, View(text))
 
 
 async def _press_rephrase(pressed: _ButtonPress) -> None:
@@ -168,8 +168,8 @@ async def _press_rephrase(pressed: _ButtonPress) -> None:
     await _finish_press(pressed)
 
 
-async def _reply_with_text(pressed: _ButtonPress, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
-    await reply_in_pages(pressed.message, text, buttons)
+async def _reply_with_view(pressed: _ButtonPress, view: View) -> None:
+    await reply_in_pages(pressed.message, view)
     await _finish_press(pressed)
 
 

@@ -19,6 +19,7 @@ from bot.handlers.suggested_question_buttons import send_rephrase_hint
 from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, shorten_answer
 from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.keyboards import DEEP_MODE
@@ -83,24 +84,25 @@ async def _on_remark(
 async def _reply_to_remark(
     message: Message, remark: AnswerRemark, asked: AnsweredQuestion, context: AppContext
 ) -> None:
-    viewer, shown, checked = await prepare_to_show(asked, get_reader_id(message), context)
-    archive, given, buttons = context.archive, parse_stored_answer(asked.answer), None
+    reader, viewer, shown = await prepare_to_show(asked, get_reader_id(message), context)
+    archive, given = context.archive, parse_stored_answer(asked.answer)
     if remark is AnswerRemark.WHOLE:
-        text = await _render_whole_posts(given, viewer, archive, shown)
+        view = await _render_whole_posts(given, viewer, archive, shown)
     elif remark is AnswerRemark.SHORTER and given.sentences:
         shortened = await shorten_answer(asked, viewer, archive, shown)
         if shortened is None:
             raise Refusal(shown.words("answer-changed"))
-        text = shortened
+        view = shortened
     else:
-        text, buttons = await render_sources_page(asked, viewer, archive, shown)
+        view = await render_sources_page(asked, viewer, archive, shown)
         if heading := await _head_sources(remark, asked, given, viewer, archive, shown):
-            text = as_list(Text(heading), text, sep="\n\n")
-    with checked:
-        await reply_in_pages(message, text, buttons)
+            text = as_list(heading.text, view.text, sep="\n\n")
+            view = View(text, heading.content | view.content, view.buttons)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await reply_in_pages(message, view)
 
 
-async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> Text:
+async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> View:
     """Render the posts of an answer in full, as they are now; those that come nearest where it cites none."""
     cited = [(number, one.key) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
     nearest = enumerate((key for key in given.others if key.chat_id in viewer.channels), 1)
@@ -113,9 +115,10 @@ async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Arch
             quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
             blocks.append(as_list(head, quote) if post.text.strip() else head)
     if not blocks:
-        return Text(shown.words("why-closed" if given.cited or given.others else "sources-none"))
+        return View(Text(shown.words("why-closed" if given.cited or given.others else "sources-none")))
     unsure = given.certainty is Certainty.PROBABLE or not given.sentences
-    return as_list(*([Text(shown.words("remark-unsure"))] if unsure else []), *blocks, sep="\n\n")
+    note = [Text(shown.words("remark-unsure"))] if unsure else []
+    return View(as_list(*note, *blocks, sep="\n\n"), collect_content_of_posts(stored.values()))
 
 
 async def _head_sources(
@@ -125,21 +128,25 @@ async def _head_sources(
     viewer: Viewer,
     archive: Archive,
     shown: RenderContext,
-) -> str:
+) -> View | None:
     """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
     readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
     if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].places:
         first = readable.get(given.sentences[0].places[0].key)
-        date = first and shown.words.date(first.date, shown.zone)
-        return shown.words("remark-when", count=len(given.cited), date=date) if date else ""
+        if first is None:
+            return None
+        date = shown.words.date(first.date, shown.zone)
+        content = ShownContent(channels=frozenset({first.key.chat_id}))
+        return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
     if remark is not AnswerRemark.SURE or not readable or asked.kind != "ask":
-        return ""
+        return None
     stored = await visible_posts.fetch_posts(archive, readable)
     stands = len(readable) == len(given.cited) and all(
         key in stored and hash_text_version(stored[key].text) == one.mark for key, one in readable.items()
     )
     sure = given.certainty is Certainty.SURE
-    return shown.words("remark-unsure" if not sure else "remark-sure" if stands else "remark-changed")
+    said = shown.words("remark-unsure" if not sure else "remark-sure" if stands else "remark-changed")
+    return View(Text(said), collect_content_of_posts(stored.values()))
 
 
 async def _look_deeper(

@@ -33,7 +33,7 @@ from bot.views.message_formatting import list_utf16_offsets, neutralize_links
 from bot.views.post_formatting import RenderContext
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
-from rag_core.types import Channel, Entity, Post, PostKey, Viewer
+from rag_core.types import Channel, Entity, Post, PostKey
 
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
 
@@ -247,12 +247,13 @@ async def _load_quote_request(
     readable = await access.get_readable_channels(context.admins, reader)
     if quoted.key.chat_id not in readable:
         raise Refusal(words("receipt-closed"))
-    content = await collect_content_of_posts([quoted.key], Viewer(reader.user_id, frozenset(readable)), context.archive)
     number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
     zone = await context.load_zone(reader.chat_id)
     shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
     found = await load_cited_words(context.archive, quoted, one)
     channel = readable[quoted.key.chat_id]
+    content = ShownContent(channels=frozenset({channel.chat_id}))
+    content |= collect_content_of_posts([found.post] if found else ())
     return _QuoteRequest(found, content, reader, one, number, channel, shown, message_id, asked.thread)
 
 

@@ -50,12 +50,14 @@ from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import DIRECT_RECIPE, Answer, Channel, Post, PostKey, Question, Viewer, Visibility
+from rag_core.types import DIRECT_RECIPE, Answer, Channel, Post, PostKey, Question, Viewer
 
 _MAX_AGE_SECONDS = 10.0  # Telegram's own limit
 _CACHE_SECONDS = 30  # what a reader may read can change
 _MAX_SEARCHES = 2  # at a time: the questions of the chats go first
 _MAX_TITLE_LENGTH = 80
+# Whoever is in the chat sees it: nobody's membership counts, nor that an admin asks.
+_EVERYBODY = Reader(0, 0, private=True)
 _PLAIN_START = "inline"  # payload of the button where the question does not fit: handled as a plain /start
 
 
@@ -86,20 +88,10 @@ class InlineHandlers:
             return
         asked = await extract_addressed_question(message, bot)
         text = asked["question"] if isinstance(asked, dict) else message.text or ""
-        reader = _build_reader(message.from_user.id)
         with suppress(TimeoutError, TelegramAPIError):
             async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
                 offer = await _prepare_offer(message.from_user.id, text, context, words)
-                with suppress(SendingRefused):
-                    article = offer.articles[0] if offer.articles else _build_refusal(offer, words)
-                    with recheck_before_sending(offer.content, reader, context.admins):
-                        await bot.answer_guest_query(message.guest_query_id, article)
-
-
-def _build_refusal(offer: _Offer, words: Translator) -> InlineQueryResultArticle:
-    said = words("guest-nothing" if offer.said == "inline-private" else offer.said)
-    content = InputTextMessageContent(message_text=said)
-    return InlineQueryResultArticle(id="none", title=said, input_message_content=content)
+                await _send_guest_answer(message.guest_query_id, offer, bot, context, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +111,9 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     if not text:
         return _Offer("inline-how", [])
     try:
-        readable = await access.get_readable_channels(context.admins, _build_reader(user))
+        readable = await access.get_readable_channels(context.admins, _EVERYBODY)
         zone = await context.load_zone(user)
-        # what everybody may read: open to all readers here, and public in Telegram
-        public = [chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username]
+        public = [chat for chat, one in readable.items() if one.username]  # public in Telegram, too
         question = Question(text, detect_language(text), datetime.now(zone), Viewer(user, frozenset(public)))
         articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
     except RagError:  # never shown as "nothing found"
@@ -130,10 +121,22 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     return _Offer("inline-more" if articles else "inline-private", articles, content)
 
 
+async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: AppContext, words: Translator) -> None:
+    said = words("guest-nothing" if offer.said == "inline-private" else offer.said)
+    refusal = InlineQueryResultArticle(
+        id="none", title=said, input_message_content=InputTextMessageContent(message_text=said)
+    )
+    try:
+        with recheck_before_sending(offer.content, _EVERYBODY, context.admins):
+            await bot.answer_guest_query(query_id, offer.articles[0] if offer.articles else refusal)
+    except SendingRefused:
+        await _send_guest_answer(query_id, _Offer("inline-trouble", []), bot, context, words)
+
+
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck_before_sending(offer.content, _build_reader(query.from_user.id), context.admins):
+        with recheck_before_sending(offer.content, _EVERYBODY, context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
@@ -142,10 +145,6 @@ async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, wo
             )
     except SendingRefused:
         await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
-
-
-def _build_reader(user: int) -> Reader:
-    return Reader(user, user, private=True)
 
 
 async def find_articles(

@@ -40,7 +40,7 @@ from rag_core.storage.user_data import (
     list_user_records,
     list_waiting_chats,
 )
-from rag_core.types import Channel, PostKey, format_post_link
+from rag_core.types import Channel, Post, PostKey, format_post_link
 
 
 class _DetailsCallback(CallbackData, prefix="pv"):
@@ -97,18 +97,19 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
     """Collect all data of a user; `checks` repeats the access checks of shown posts before sending."""
     archive, known = context.archive, await channels.load_channels(context.archive)
     rows = list(await list_user_questions(archive, user_id))
-    cited: dict[Reader, list[PostKey]] = {}
+    cited: dict[Reader, set[PostKey]] = {}
     for row in rows:
-        keys = [one.key for one in parse_stored_answer(row["answer"]).cited] if row["answer"] else []
-        cited.setdefault(Reader(user_id, row["chat_id"], bool(row["private"])), []).extend(keys)
-    open_in: dict[int, frozenset[int]] = {}
+        quotes = parse_stored_answer(row["answer"]).quotes if row["answer"] else ()
+        here = Reader(user_id, row["chat_id"], bool(row["private"]))
+        cited.setdefault(here, set()).update(place.key for place in quotes)
+    readable: dict[int, dict[PostKey, Post]] = {}
     for here, keys in cited.items():
         viewer = await access.build_viewer(context.admins, here)
-        open_in[here.chat_id] = viewer.channels
-        checks.enter_context(
-            recheck_before_sending(await collect_content_of_posts(keys, viewer, archive), here, context.admins)
-        )
-    questions = [await _export_question(row, open_in[row["chat_id"]], known, context) for row in rows]
+        stored_posts = await visible_posts.fetch_posts(archive, [key for key in keys if key.chat_id in viewer.channels])
+        readable[here.chat_id] = stored_posts
+        content = collect_content_of_posts(stored_posts.values())
+        checks.enter_context(recheck_before_sending(content, here, context.admins))
+    questions = [_export_question(row, readable[row["chat_id"]], known) for row in rows]
     stored = await list_user_records(archive, user_id)
     records = {kind: [_with_times(one) for one in rows] for kind, rows in stored.items()}
     votes = [one | {"good": bool(one["good"])} for one in records["votes"]]
@@ -119,15 +120,11 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
             "watches": watching, "digests": records["digests"]}  # fmt: skip
 
 
-async def _export_question(
-    row: Row, open_here: frozenset[int], known: Mapping[int, Channel], context: AppContext
-) -> JsonObject:
+def _export_question(row: Row, readable: Mapping[PostKey, Post], known: Mapping[int, Channel]) -> JsonObject:
     stored_answer = parse_stored_answer(row["answer"]) if row["answer"] else None
     sentences: list[JsonObject] = []
     for sentence in stored_answer.sentences if stored_answer else ():
-        keys = dict.fromkeys(key for key, _, _ in sentence.places)
-        stored = await visible_posts.fetch_posts(context.archive, list(keys))
-        if any(key.chat_id not in open_here or key not in stored for key in keys):
+        if any(key not in readable for key, _, _ in sentence.places):
             sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
             continue
         places = [

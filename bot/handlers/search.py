@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from aiogram import F, Router
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text
 
 from bot import access
@@ -25,8 +25,7 @@ from bot.handlers import error_handler
 from bot.handlers.find_answer_and_check_access import check_button_access
 from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
-from bot.stored_answer import hash_text_version
-from bot.telegram.recheck_before_sending import ShownContent, ShownPost, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import (
     AnswerAction,
     AnswerCallback,
@@ -103,9 +102,9 @@ class SearchHandlers:
             if not free:
                 await asked.reply(words("search-busy"))
                 return
-            text, buttons, _, content = await self._render_page(asked, reader, 0, context, words)
-            with recheck_before_sending(content, reader, context.admins):
-                await asked.reply(**text.as_kwargs(), reply_markup=buttons)
+            view, _ = await self._render_page(asked, reader, 0, context, words)
+            with recheck_before_sending(view.content, reader, context.admins):
+                await asked.reply(**view.as_kwargs())
 
     async def on_turn(
         self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
@@ -122,12 +121,10 @@ class SearchHandlers:
                 raise Refusal(words("search-busy"))
             try:
                 reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
-                text, buttons, found, content = await self._render_page(
-                    asked, reader, callback_data.number, context, words
-                )
+                view, found = await self._render_page(asked, reader, callback_data.number, context, words)
                 moved = found not in ("", callback_data.found)
-                with recheck_before_sending(content, reader, context.admins):
-                    await redraw_message(pressed, text, buttons, words("search-changed") if moved else "")
+                with recheck_before_sending(view.content, reader, context.admins):
+                    await redraw_message(pressed, view.text, view.buttons, words("search-changed") if moved else "")
             except RagError as exc:
                 raise Refusal(error_handler.format_error(exc, words, admin=False)) from exc
 
@@ -149,38 +146,36 @@ class SearchHandlers:
 
     async def _render_page(
         self, asked: Message, reader: Reader, number: int, context: AppContext, words: Translator
-    ) -> tuple[Text, InlineKeyboardMarkup | None, str, ShownContent]:
-        """Page, buttons, results token, and content of a search.
-
-        A sentence and no token where nothing can be searched.
-        """
+    ) -> tuple[View, str]:
+        """Page of a search and the token of its results; a sentence and no token where nothing can be searched."""
         viewer = await access.build_viewer(context.admins, reader)
         if not viewer.channels:
             admin = reader.user_id in context.admins
             refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
-            return Text(refusal), None, "", ShownContent()
+            return View(Text(refusal)), ""
         text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
         if not viewer.channels:
-            return Text(words("sets-nothing-readable")), None, "", ShownContent()
+            return View(Text(words("sets-nothing-readable"))), ""
         zone = await context.load_zone(asked.chat.id)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
         async with self._searches:
             found = await list_posts(question, context.rag)
             if not (found.sought.words or found.sought.filters):
-                return Text(words("search-common")), None, "", ShownContent()
+                return View(Text(words("search-common")), ShownContent(counted=viewer.channels)), ""
             entries, number, last = cut_page(found.found, number, RESULTS_PER_PAGE)
             # long posts take a while to scan
             page = await asyncio.to_thread(
                 render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
             )
         copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
-        shown = tuple(ShownPost(entry.post.key, hash_text_version(entry.post.text)) for entry in entries)
+        # the total was counted over all
+        content = collect_content_of_posts(entry.post for entry in entries) | ShownContent((), copies, viewer.channels)
         token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
         search = _make_search_token(asked, context.archive)
         row = build_page_row(number, last, lambda n: SearchPageCallback(number=n, search=search, found=token))
         buttons = build_keyboard(row) if row else None
-        return page, buttons, token, ShownContent(shown, copies, viewer.channels)  # the total was counted over all
+        return View(page, content, buttons), token
 
 
 def _get_search_text(message: Message) -> str:

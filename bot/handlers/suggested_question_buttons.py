@@ -5,7 +5,6 @@ A press of a suggested question asks it, within the limits of any question.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from aiogram import Bot, Router
@@ -16,12 +15,7 @@ from bot import access, logs
 from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.recheck_before_sending import (
-    ContentWithdrawn,
-    ShownContent,
-    collect_content_of_posts,
-    recheck_before_sending,
-)
+from bot.telegram.recheck_before_sending import ContentWithdrawn, ShownContent, ShownPost, recheck_before_sending
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage import questions
@@ -36,11 +30,11 @@ async def send_with_suggestions(
     here = Reader(viewer.user_id, message.chat.id, private=True)
     suggested = await context.suggestions.suggest(viewer, lang) if lang else []
     while True:
-        shown = await collect_content_of_posts([one.post for one in suggested], viewer, context.archive)
+        offered = ShownContent(tuple(ShownPost(one.post, one.mark) for one in suggested))
         rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
         buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
         try:
-            with recheck_before_sending(replace(content, posts=shown.posts), here, context.admins):
+            with recheck_before_sending(content | offered, here, context.admins):
                 await message.answer(**text.as_kwargs(), reply_markup=buttons)
                 return
         except ContentWithdrawn:
@@ -77,7 +71,7 @@ async def _on_suggestion(
     if suggested is None:
         raise Refusal(words("suggestion-gone"))
     async with context.queue.limits.hold_count(reader, reader, words, pressed=True):
-        content = await collect_content_of_posts([suggested.post], viewer, context.archive)
+        content = ShownContent((ShownPost(suggested.post, suggested.mark),))
         with recheck_before_sending(content, here, context.admins):
             asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
         row = QuestionRow(

@@ -9,10 +9,11 @@ with their retention and with /forget. A pin is made with the nearest post, or w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
+from operator import or_
 
 from aiogram import F, Router
 from aiogram.filters import CommandObject
@@ -26,7 +27,7 @@ from bot.app_context import AppContext
 from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
 from bot.stored_answer import parse_stored_answer
-from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, format_reference
 from bot.views.clean_and_shorten_text import join_lines
 from bot.views.keyboards import build_keyboard, redraw_message, split_rows
@@ -84,11 +85,12 @@ def _group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[Unanswere
 async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
     groups, others = _group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
     shown, more = groups[:_MAX_GROUPS], others + len(groups[_MAX_GROUPS:])
-    blocks = [Text(words("unanswered-title" if groups else "unanswered-none"))]
-    blocks += [
-        await _render_group(group, context, words, f"{number}. " if len(shown) > 1 else "")
+    reader = access.get_reader(message)
+    views = [
+        await _render_group(group, reader, context, words, f"{number}. " if len(shown) > 1 else "")
         for number, group in enumerate(shown, 1)
     ]
+    blocks = [Text(words("unanswered-title" if groups else "unanswered-none")), *(view.text for view in views)]
     if more:
         blocks.append(Text(words("unanswered-more", count=more)))
     buttons = [
@@ -99,34 +101,28 @@ async def _on_unanswered(message: Message, context: AppContext, words: Translato
         for number, group in enumerate(shown, 1)
     ]
     keyboard = build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW))
-    with await _check_nearest(shown, access.get_reader(message), context):
+    content = reduce(or_, (view.content for view in views), ShownContent())
+    with recheck_before_sending(content, reader, context.admins):
         await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=keyboard)
 
 
-async def _check_nearest(
-    groups: Sequence[UnansweredGroup], reader: Reader, context: AppContext
-) -> AbstractContextManager[None]:
-    """Context in which to send what names the nearest posts of these questions."""
-    viewer = await access.build_viewer(context.admins, reader)
-    nearest = [group.nearest for group in groups if group.nearest]
-    content = await collect_content_of_posts(nearest, viewer, context.archive)
-    return recheck_before_sending(content, reader, context.admins)
-
-
-async def _render_group(group: UnansweredGroup, context: AppContext, words: Translator, number: str = "") -> Text:
+async def _render_group(
+    group: UnansweredGroup, reader: Reader, context: AppContext, words: Translator, number: str = ""
+) -> View:
+    """Render a group with the post that is pinned for it, else the nearest, if this admin may read that here."""
     text = join_lines(group.text)[:_MAX_TEXT_LENGTH]
-    lines = [Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))]
-    known = await channels.load_channels(context.archive)
+    line = Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))
+    readable = await access.get_readable_channels(context.admins, reader)
     pinned = await synonyms_and_pinned_answers.find_pinned_post(
-        context.archive, hash_question(group.text, context.archive), known
+        context.archive, hash_question(group.text, context.archive), readable
     )
-    if (key := pinned or group.nearest) and (
-        post := (await visible_posts.fetch_posts(context.archive, [key])).get(key)
-    ):
-        shown = RenderContext(words, context.settings.bot.zone)
-        reference = format_reference(key, post.date, post, known.get(key.chat_id), shown)
-        lines.append(BlockQuote("📌 " if pinned else "", reference))
-    return as_list(*lines)
+    key = pinned or group.nearest
+    post = (await visible_posts.fetch_posts(context.archive, [key])).get(key) if key else None
+    if post is None or post.key.chat_id not in readable:
+        return View(line)
+    shown = RenderContext(words, context.settings.bot.zone)
+    reference = format_reference(post.key, post.date, post, readable[post.key.chat_id], shown)
+    return View(as_list(line, BlockQuote("📌 " if pinned else "", reference)), collect_content_of_posts([post]))
 
 
 async def _find_group(asked: str, archive: Archive) -> UnansweredGroup | None:
@@ -141,6 +137,7 @@ async def _press_pin(
     group = await _find_group(asked, archive)
     if group is None or not isinstance(message, Message):
         raise Refusal(words("pin-gone"))
+    reader = Reader(pressed.from_user.id, message.chat.id, private=True)
     if callback_data.action == "ask":
         pinned = await synonyms_and_pinned_answers.find_pinned_post(
             archive, asked, await channels.load_channels(archive)
@@ -150,26 +147,30 @@ async def _press_pin(
             [(words("button-pin-answer", action=one), PinCallback(action=one, asked=asked))]
             for one in (*actions, "keep")
         )
-        text = as_list(await _render_group(group, context, words), words("pin-which"), sep="\n\n")
-        with await _check_nearest([group], Reader(pressed.from_user.id, message.chat.id, private=True), context):
+        view = await _render_group(group, reader, context, words)
+        text = as_list(view.text, words("pin-which"), sep="\n\n")
+        with recheck_before_sending(view.content, reader, context.admins):
             await message.answer(**text.as_kwargs(), reply_markup=build_keyboard(*rows))
         await pressed.answer()
         return
-    done = Text(words("pin-kept"))
+    done = View(Text(words("pin-kept")))
     if callback_data.action == "nearest" and group.nearest:
-        done = await _pin(asked, group.nearest, pressed.from_user.id, context, words)
+        done = await _pin(asked, group.nearest, reader, context, words)
     elif callback_data.action == "off":
         await synonyms_and_pinned_answers.unpin_answer(archive, asked, await channels.load_channels(archive))
-        done = Text(words("pin-off"))
-    await redraw_message(pressed, done, None)
+        done = View(Text(words("pin-off")))
+    with recheck_before_sending(done.content, reader, context.admins):
+        await redraw_message(pressed, done.text, None)
 
 
-async def _pin(asked: str, post: PostKey, admin: int, context: AppContext, words: Translator) -> Text:
-    known = await channels.load_channels(context.archive)
-    if post.chat_id not in known or post not in await visible_posts.fetch_posts(context.archive, [post]):
-        return Text(words("pin-unknown"))
-    await synonyms_and_pinned_answers.pin_answer(context.archive, asked, post, admin)
-    return words.rich("pin-done", title=neutralize_links(format_channel_title(known[post.chat_id], words)))
+async def _pin(asked: str, key: PostKey, reader: Reader, context: AppContext, words: Translator) -> View:
+    readable = await access.get_readable_channels(context.admins, reader)
+    post = (await visible_posts.fetch_posts(context.archive, [key])).get(key)
+    if post is None or key.chat_id not in readable:
+        return View(Text(words("pin-unknown")))
+    await synonyms_and_pinned_answers.pin_answer(context.archive, asked, key, reader.user_id)
+    title = neutralize_links(format_channel_title(readable[key.chat_id], words))
+    return View(words.rich("pin-done", title=title), collect_content_of_posts([post]))
 
 
 def _find_pin_question(message: Message) -> dict[str, str] | bool:
@@ -182,13 +183,14 @@ def _find_pin_question(message: Message) -> dict[str, str] | bool:
 
 
 async def _on_pin_link(message: Message, asked: str, context: AppContext, words: Translator) -> None:
-    known = await channels.load_channels(context.archive)
+    reader, known = access.get_reader(message), await channels.load_channels(context.archive)
     keys = [resolve_post_link(link, known) for link in find_post_links(message.text or "")]
     if len(keys) == 1 and keys[0] and await _find_group(asked, context.archive):
-        text = await _pin(asked, keys[0], access.get_reader_id(message), context, words)
+        view = await _pin(asked, keys[0], reader, context, words)
     else:
-        text = Text(words("pin-unknown"))
-    await message.answer(**text.as_kwargs())
+        view = View(Text(words("pin-unknown")))
+    with recheck_before_sending(view.content, reader, context.admins):
+        await message.answer(**view.as_kwargs())
 
 
 _MAX_WORD, _MAX_LISTED_PAIRS = 60, 100  # of synonyms
@@ -197,7 +199,8 @@ _MINUS = ("-", "−", "–")
 
 async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
-    known = await access.get_readable_channels(context.admins, access.get_reader(message))
+    reader = access.get_reader(message)
+    known = await access.get_readable_channels(context.admins, reader)
     given = (command.args or "").strip()
     if not given:
         stored = await list_synonyms(context.archive, known)
@@ -214,7 +217,8 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
         text = words.rich("reindex-unknown", name=neutralize_links(name))
         if chosen:
             text = await _change_pair(given.removeprefix(name).strip(), chosen, message, context, words)
-    await message.answer(**text.as_kwargs())
+    with recheck_before_sending(ShownContent(counted=frozenset(known)), reader, context.admins):
+        await message.answer(**text.as_kwargs())
 
 
 def _make_example(words: Translator) -> Code:

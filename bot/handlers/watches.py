@@ -10,7 +10,7 @@ import time
 from aiogram import Router
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
@@ -18,13 +18,13 @@ from bot.access import Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.filters import ChatCommand
 from bot.i18n import Translator
-from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_number
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_formatting import neutralize_links
-from rag_core.storage import channels, subscriptions
+from rag_core.storage import channels, subscriptions, visible_posts
 from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch
-from rag_core.types import PostKey, Viewer
+from rag_core.types import Post, Viewer
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
 _MAX_LENGTH = 200
@@ -65,32 +65,31 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
     reader = get_reader(message)
     await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
     viewer = await access.build_viewer(context.admins, reader)
-    text, buttons, keys = await _render_watches(message.chat.id, viewer, context, words)
-    content = await collect_content_of_posts(keys, viewer, context.archive)
-    with recheck_before_sending(content, reader, context.admins):
-        await message.answer(**text.as_kwargs(), reply_markup=buttons)
+    view = await _render_watches(message.chat.id, viewer, context, words)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await message.answer(**view.as_kwargs())
 
 
-async def _render_watches(
-    chat_id: int, viewer: Viewer, context: AppContext, words: Translator
-) -> tuple[Text, InlineKeyboardMarkup | None, list[PostKey]]:
-    """Render the watches of a chat with their last hits that the viewer may read; also the posts linked."""
+async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, words: Translator) -> View:
+    """Render the watches of a chat, each with links to its last hits that the viewer may read."""
     kept = await subscriptions.list_watches(context.archive, chat_id)
     if not kept:
-        return words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")), None, []
+        return View(words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")))
     known = await channels.load_channels(context.archive)
-    lines, linked = [], []
+    lines, linked = [], list[Post]()
     for number, watch in enumerate(kept, 1):
         told = await subscriptions.list_hits(context.archive, watch.id, ("told", "over", "listed"))
-        last = [hit for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
-        linked += [hit.key for hit in last]
-        links = [part for n, hit in enumerate(last, 1) for part in (" ", link_number(n, hit.key, known))]
+        readable = [hit.key for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
+        stored = await visible_posts.fetch_posts(context.archive, readable)
+        last = [key for key in readable if key in stored]
+        linked += stored.values()
+        links = [part for n, key in enumerate(last, 1) for part in (" ", link_number(n, key, known))]
         state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if _is_muted(watch) else ""
         lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
     rows = [_build_row(number, watch, words) for number, watch in enumerate(kept, 1)]
     head = words("watches-title", count=len(kept))
     quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
-    return as_list(head, *lines, *quiet), build_keyboard(*rows), linked
+    return View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))
 
 
 def _is_muted(watch: Watch) -> bool:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from aiogram import Bot, Router
 from aiogram.filters import CommandObject
-from aiogram.types import InlineKeyboardMarkup, Message
+from aiogram.types import Message
 from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
@@ -28,7 +27,7 @@ from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
-from bot.telegram.recheck_before_sending import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, format_source
 from bot.views.clean_and_shorten_text import cut_lines, join_lines, shorten
 from bot.views.message_formatting import neutralize_links, split_pages, style_text
@@ -75,29 +74,24 @@ class _ExplanationContext:
 
 async def prepare_to_show(
     asked: AnsweredQuestion, user_id: int, context: AppContext
-) -> tuple[Viewer, RenderContext, AbstractContextManager[None]]:
-    """Prepare to show a view of an answer: who reads it, in which language and zone, and the context to send it in.
-
-    Call it before rendering: changes after this keep the message from being sent.
-    """
+) -> tuple[Reader, Viewer, RenderContext]:
+    """Prepare to show a view of an answer: who reads it, what they may read, and in which language and zone."""
     reader = Reader(user_id, asked.chat_id, asked.private)
     viewer = await access.build_viewer(context.admins, reader)
-    content = await collect_content_of_posts(parse_stored_answer(asked.answer).posts, viewer, context.archive)
     zone = await context.load_zone(asked.chat_id)
-    shown = RenderContext(get_translator(asked.lang), zone, group=not asked.private)
-    return viewer, shown, recheck_before_sending(content, reader, context.admins)
+    return reader, viewer, RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
-async def reply_in_pages(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> None:
-    """Reply in as many messages as needed; `buttons` under the last."""
-    cut = split_pages(text)
+async def reply_in_pages(message: Message, view: View) -> None:
+    """Reply in as many messages as needed; the buttons under the last."""
+    cut = split_pages(view.text)
     for page in cut:
-        await message.reply(**page.as_kwargs(), reply_markup=buttons if page is cut[-1] else None)
+        await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is cut[-1] else None)
 
 
 async def explain_answer(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, rag: Engine | None = None
-) -> Text:
+) -> View:
     """Explain what an answer is based on, as far as this viewer may read it now; with `rag`, how it was read, too."""
     kept = parse_stored_answer(asked.answer)
     cited = [(number, one) for number, one in enumerate(kept.cited, 1) if one.key.chat_id in viewer.channels]
@@ -106,9 +100,11 @@ async def explain_answer(
     context = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
     words, question = shown.words, shorten(join_lines(asked.text), _MAX_SHOWN_QUESTION_LENGTH)
     blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
-    texts = (post.text for post in stored.values())
+    texts, content = (post.text for post in stored.values()), collect_content_of_posts(stored.values())
+    content |= ShownContent(channels=frozenset(one.key.chat_id for _, one in cited))
     if rag and (reading := await describe_reading(asked.text, asked.lang, texts, viewer, rag)):
         blocks.append(as_list(*map(neutralize_links, reading)))
+        content |= ShownContent(counted=viewer.channels)
     if kept.certainty is Certainty.PROBABLE:
         blocks.append(Text(words("why-probable")))
     sources = []
@@ -125,7 +121,7 @@ async def explain_answer(
         blocks.append(Text(words("why-closed" if kept.cited or kept.others else "why-nothing-found")))
     if notes := dict.fromkeys(words("shortfall", stage=stage) for stage in kept.shortfalls):
         blocks.append(Italic("\n".join(notes)))
-    return as_list(*blocks, sep="\n\n")
+    return View(as_list(*blocks, sep="\n\n"), content)
 
 
 async def describe_reading(text: str, lang: str, texts: Iterable[str], viewer: Viewer, rag: Engine) -> list[str]:
@@ -217,13 +213,13 @@ async def _on_why(
         await message.reply(**(stages or Text(words("why-trace-unknown"))).as_kwargs())
         return
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
-    viewer, shown, checked = await prepare_to_show(asked, asked.user_id, context)
-    text = await explain_answer(asked, viewer, context.archive, shown, context.rag)
+    reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
+    view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
     trace_id = parse_stored_answer(asked.answer).trace_id
     if admin and (stages := await _render_trace(trace_id, context.archive, words)):
-        text = as_list(text, stages, sep="\n\n")
-    with checked:
-        await reply_in_pages(message, text)
+        view = replace(view, text=as_list(view.text, stages, sep="\n\n"))
+    with recheck_before_sending(view.content, reader, context.admins):
+        await reply_in_pages(message, view)
 
 
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:

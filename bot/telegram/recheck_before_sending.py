@@ -1,37 +1,63 @@
 """Access check before sending: a message that shows posts is checked again before every attempt to send it.
 
-A `ShownContent` names what a message shows: posts, channels that it names, channels that it counted over. While
-`recheck_before_sending` is in force, `RecheckMiddleware` (a middleware of the Bot API session, inside the one that
-retries) checks the content before each call that carries text: first attempts, retries, parts of a long answer,
-edits, drafts. So a sender cannot forget a retry, and a new sender needs one `with` statement.
+A `ShownContent` names what a message shows: posts, channels that it names, channels that it counted over. A `View` is a
+rendered text with its content, made of the same posts. While `recheck_before_sending` is in force, `RecheckMiddleware`
+(a middleware of the Bot API session, inside the one that retries) checks the content before each call, but for the few
+methods that bring no text to anybody: first attempts, retries, parts of a long answer, edits, drafts, alerts. So a
+sender cannot forget a retry, and a new sender needs one `with` statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from aiogram import Bot
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
-from aiogram.methods import Response, TelegramMethod
+from aiogram.methods import (
+    DeleteMessage,
+    GetChat,
+    GetChatMember,
+    GetFile,
+    GetMe,
+    GetUpdates,
+    Response,
+    SendChatAction,
+    SetMessageReaction,
+    TelegramMethod,
+)
 from aiogram.methods.base import TelegramType
+from aiogram.types import InlineKeyboardMarkup
+from aiogram.utils.formatting import Text
 
 from bot import access
 from bot.access import AdminRegistry, Reader
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.storage import Archive, visible_posts
-from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
+from rag_core.types import Answer, Citation, Post, PostKey, Sentence
 from rag_core.verification.verdict_types import Verification
 
 # A draft changes every second or so: a membership is asked from Telegram at most this often, unless an update
 # reports a change. A message that stays is never sent on a cached membership.
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
-# Methods with these prefixes bring text to a reader; "typing" does not.
-_TEXT_METHOD_PREFIXES = ("send", "edit", "copy", "forward", "answerInline")
-_CHAT_ACTION_METHOD = "sendChatAction"
+# They bring no text to a reader; the check itself asks who is a member. Every other method is checked.
+METHODS_WITHOUT_TEXT = frozenset(
+    method.__api_method__
+    for method in (
+        DeleteMessage,
+        GetChat,
+        GetChatMember,
+        GetFile,
+        GetMe,
+        GetUpdates,
+        SendChatAction,
+        SetMessageReaction,
+    )
+)
 
 
 class SendingRefused(RagError):
@@ -53,13 +79,13 @@ class RecheckUnavailable(SendingRefused):
 class ShownPost:
     """Post of which a message shows something.
 
-    `mark` is the hash of its text (`hash_text_version`), None where the text was already gone and only channel and day
-    are shown. `spans` are the cited places in that text, `words` the cited words where they are at hand: an edit that
-    keeps the cited words withdraws nothing. Without either any edit withdraws the message.
+    `mark` is the hash of its text (`hash_text_version`). `spans` are the cited places in that text, `words` the cited
+    words where they are at hand: an edit that keeps the cited words withdraws nothing. Without either any edit
+    withdraws the message.
     """
 
     key: PostKey
-    mark: str | None
+    mark: str
     spans: tuple[tuple[int, int], ...] = ()
     words: tuple[str, ...] = ()
 
@@ -76,6 +102,11 @@ class ShownContent:
         """Return False for a message that shows nothing of any channel."""
         return bool(self.posts or self.channels or self.counted)
 
+    def __or__(self, other: ShownContent) -> ShownContent:
+        """Content of a message that shows both."""
+        posts = tuple(dict.fromkeys((*self.posts, *other.posts)))
+        return ShownContent(posts, self.channels | other.channels, self.counted | other.counted)
+
     @property
     def named_channels(self) -> frozenset[int]:
         """All channels of which something is shown."""
@@ -88,6 +119,19 @@ class ShownContent:
             "channels": sorted(self.channels),
             "counted": sorted(self.counted),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """View: text and buttons of a message, with the content that they show."""
+
+    text: Text
+    content: ShownContent = ShownContent()
+    buttons: InlineKeyboardMarkup | None = None
+
+    def as_kwargs(self) -> dict[str, Any]:
+        """Arguments of a method that sends or edits a message."""
+        return {**self.text.as_kwargs(), "reply_markup": self.buttons}
 
 
 def parse_shown_content(raw: JsonObject) -> ShownContent:
@@ -126,19 +170,17 @@ def collect_content_of_verdicts(found: Verification, stored: Mapping[PostKey, Po
     return ShownContent((*same, *_list_cited_posts(citations, stored)), frozenset(first), frozenset(found.channels))
 
 
-def collect_content_of_draft(sentences: Iterable[Sentence]) -> ShownContent:
-    """Collect the shown content of a draft: the citations of its sentences, with their words."""
+def collect_content_of_draft(sentences: Sequence[Sentence], channels: Collection[int]) -> ShownContent:
+    """Collect the shown content of a draft: citations with their words; a sentence without any was counted."""
     shown = (ShownPost(c.post, "", words=(c.quote,)) for sentence in sentences for c in sentence.citations if c.quote)
-    return ShownContent(tuple(dict.fromkeys(shown)))
+    named = frozenset(c.post.chat_id for sentence in sentences for c in sentence.citations)
+    worked_out = any(not any(c.quote for c in sentence.citations) for sentence in sentences)
+    return ShownContent(tuple(dict.fromkeys(shown)), named, frozenset(channels) if worked_out else frozenset())
 
 
-async def collect_content_of_posts(keys: Iterable[PostKey], viewer: Viewer, archive: Archive) -> ShownContent:
-    """Collect the shown content of a view of posts; call it before rendering the view. Raises ArchiveUnavailable."""
-    readable = [key for key in dict.fromkeys(keys) if key.chat_id in viewer.channels]
-    stored = await visible_posts.fetch_posts(archive, readable)
-    return ShownContent(
-        tuple(ShownPost(key, hash_text_version(stored[key].text) if key in stored else None) for key in readable)
-    )
+def collect_content_of_posts(posts: Iterable[Post]) -> ShownContent:
+    """Collect the shown content of a view from the posts that it was rendered of."""
+    return ShownContent(tuple(ShownPost(post.key, hash_text_version(post.text)) for post in posts))
 
 
 async def recheck_shown_content(
@@ -168,8 +210,6 @@ async def recheck_shown_content(
 async def _are_posts_unchanged(content: ShownContent, archive: Archive) -> bool:
     stored = await visible_posts.fetch_posts(archive, {shown.key for shown in content.posts})
     for shown in content.posts:
-        if shown.mark is None:
-            continue
         post = stored.get(shown.key)
         if post is None:
             return False
@@ -220,13 +260,13 @@ def recheck_before_sending(
 
 
 class RecheckMiddleware(BaseRequestMiddleware):
-    """Middleware that runs the check before each call that carries text. Register it after `RetryMiddleware`."""
+    """Middleware that runs the check before each call that may carry text. Register it after `RetryMiddleware`."""
 
     async def __call__(
         self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Run the check, then make the request."""
-        check, name = _CURRENT_CHECK.get(), str(method.__api_method__)
-        if check is not None and name.startswith(_TEXT_METHOD_PREFIXES) and name != _CHAT_ACTION_METHOD:
+        check = _CURRENT_CHECK.get()
+        if check is not None and method.__api_method__ not in METHODS_WITHOUT_TEXT:
             await check()
         return await make_request(bot, method)

@@ -16,6 +16,7 @@ from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Ita
 
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
+from bot.telegram.recheck_before_sending import View, collect_content_of_posts
 from bot.views.clean_and_shorten_text import join_lines, shorten_at_word, strip_control_characters
 from bot.views.message_formatting import QUOTE_TYPES, neutralize_links, style_text
 from bot.views.post_formatting import (
@@ -258,7 +259,7 @@ def render_stored_sentences(
 
 async def shorten_answer(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext
-) -> Text | None:
+) -> View | None:
     """Shorten an answer to its first sentence with sources; None where a post of it changed or is unavailable."""
     answer = parse_stored_answer(asked.answer)
     if not answer.sentences:
@@ -276,7 +277,8 @@ async def shorten_answer(
     blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
     if answer.certainty is Certainty.PROBABLE:
         blocks.insert(0, Text(shown.words("answer-probable")))
-    return as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
+    text = as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
+    return View(text, collect_content_of_posts(stored.values()))
 
 
 def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> Text:

@@ -5,10 +5,10 @@ Sources are shown as they are now, and only those that the viewer may read now.
 
 from __future__ import annotations
 
-from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, as_list
 
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
+from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts
 from bot.views.answer import format_source
 from bot.views.clean_and_shorten_text import shorten, strip_control_characters
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
@@ -26,13 +26,13 @@ _MAX_ONLY_QUOTE_LENGTH = 600  # for the only quote of a post
 
 async def render_sources_page(
     asked: AnsweredQuestion, viewer: Viewer, archive: Archive, shown: RenderContext, page: int = 0
-) -> tuple[Text, InlineKeyboardMarkup | None]:
-    """Render a page of the sources that this viewer may read now, and its page buttons."""
+) -> View:
+    """Render a page of the sources that this viewer may read now, with its page buttons."""
     answer, words = parse_stored_answer(asked.answer), shown.words
     cited = [(number, one) for number, one in enumerate(answer.cited, 1) if one.key.chat_id in viewer.channels]
     if not cited:
         none = "sources-counted" if answer.sentences and asked.kind == "ask" else "sources-none"
-        return Text(words("why-closed" if answer.cited else none)), None
+        return View(Text(words("why-closed" if answer.cited else none)))
     here, page, last = cut_page(cited, page, SOURCES_PER_PAGE)
     stored = await visible_posts.fetch_posts(archive, [one.key for _, one in here])
     known = await channels.load_channels(archive)
@@ -47,7 +47,10 @@ async def render_sources_page(
             block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
         blocks.append(block)
     row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
-    return as_list(*blocks, sep="\n\n"), build_keyboard(row) if row else None
+    named = frozenset(one.key.chat_id for _, one in here)
+    content = ShownContent(channels=named, counted=frozenset(one.key.chat_id for _, one in cited))
+    buttons = build_keyboard(row) if row else None
+    return View(as_list(*blocks, sep="\n\n"), collect_content_of_posts(stored.values()) | content, buttons)
 
 
 def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:

@@ -25,7 +25,7 @@ from bot.i18n import Translator, get_translator
 from bot.telegram.recheck_before_sending import (
     DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
     SendingRefused,
-    ShownContent,
+    View,
     collect_content_of_draft,
 )
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
@@ -200,29 +200,22 @@ class ProgressView:
             return self.extract
         return replace(self.extract, sentences=tuple(self.sentences), model=model)
 
-    def shown_content(self) -> ShownContent:
-        """Content of the posts whose words `text` shows."""
-        if self.extract is None:
-            return ShownContent()
-        return collect_content_of_draft(self.sentences or self.extract.sentences[:1])
-
-    def text(self, *, with_posts: bool = True) -> Text:
-        """Text that the reader sees now; without posts, only the current stage."""
+    def render(self, *, with_posts: bool = True) -> View:
+        """View that the reader sees now; without posts, only the current stage."""
         now = self.words("live-place", count=self.place) if self.place else self.words("live-stage", stage=self.stage)
-        blocks: list[Text] = [Italic(now)]
-        if not with_posts:
-            return as_list(*blocks)
-        if self.sentences and self.extract:
-            blocks.insert(0, render_sentences(replace(self.extract, sentences=tuple(self.sentences), model="")))
-        elif self.extract:
-            extract = self.extract
-            first = extract.sentences[0]
-            key = first.citations[0].post
-            author = link_author(key, extract.channels.get(key.chat_id), None, self.words)
-            lines = [BlockQuote(neutralize_links(strip_control_characters(first.text))), author]
-            unsure = [self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []
-            blocks.insert(0, as_list(*unsure, *lines))
-        return as_list(*blocks, sep="\n\n")
+        stage, extract = Text(Italic(now)), self.extract if with_posts else None
+        if extract is None:
+            return View(stage)
+        if self.sentences:
+            written = replace(extract, sentences=tuple(self.sentences), model="")
+            content = collect_content_of_draft(written.sentences, ())
+            return View(as_list(render_sentences(written), stage, sep="\n\n"), content)
+        first = extract.sentences[0]
+        key = first.citations[0].post
+        author = link_author(key, extract.channels.get(key.chat_id), None, self.words)
+        unsure = [self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []
+        quote = as_list(*unsure, BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
+        return View(as_list(quote, stage, sep="\n\n"), collect_content_of_draft([first], extract.channels))
 
 
 Screen = DraftScreen | MessageScreen
@@ -255,10 +248,11 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
     while True:
         live.news.clear()
         try:
-            with checking(live.shown_content(), max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
-                pause = await screen.update(live.text())
+            view = live.render()
+            with checking(view.content, max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
+                pause = await screen.update(view.text)
         except SendingRefused:
-            pause = await screen.update(live.text(with_posts=False))
+            pause = await screen.update(live.render(with_posts=False).text)
         await asyncio.sleep(max(pause, screen.every))
         with suppress(TimeoutError):
             async with asyncio.timeout(screen.lasts):

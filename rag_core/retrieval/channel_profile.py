@@ -15,6 +15,7 @@ from rag_core.text.morphology import is_noun, list_dictionary_forms
 from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.names_given_in_posts import list_time_stems, list_written_namings
 from rag_core.text.tokens import tokenize
+from rag_core.types import Post
 
 _MAX_READ_POSTS = 1000  # the latest
 _MAX_LISTED = 6
@@ -30,14 +31,14 @@ _MAX_SHARE, _MIN_SHARED_POSTS = 0.7, 10  # what stands in more of so many posts 
 class ChannelProfile:
     """Profile of a channel: `weekly` posts in the four weeks before its last one; counts are numbers of posts.
 
-    `read` is the number of the latest posts that names and subjects come from; `namings` are pairs (noun, name).
+    `read` are the latest posts, from which names and subjects come; `namings` are pairs (noun, name).
     """
 
     posts: int
     first: datetime
     last: datetime
     weekly: float
-    read: int
+    read: tuple[Post, ...]
     names: tuple[tuple[str, int], ...]
     subjects: tuple[tuple[str, int], ...]
     namings: tuple[tuple[str, str], ...]
@@ -53,11 +54,12 @@ async def profile_channel(
     span = await visible_posts.fetch_post_span(archive, chat_id)
     if span is None:
         return None
-    texts = await visible_posts.list_latest_texts(archive, chat_id, _MAX_READ_POSTS)
+    read = tuple(await visible_posts.list_latest_posts(archive, chat_id, _MAX_READ_POSTS))
+    texts = [post.text for post in read]
     if weigh is None:
         weigh = await asyncio.to_thread(_count_document_frequencies, texts)
     names, subjects, namings = await asyncio.to_thread(_extract_topics, texts, weigh)
-    return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, len(texts), names, subjects, namings)
+    return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects, namings)
 
 
 def _count_document_frequencies(texts: Sequence[str]) -> Callable[[str], float]:

@@ -41,6 +41,14 @@ async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[s
     return texts
 
 
+async def list_latest_posts(archive: Archive, chat_id: int, most: int) -> list[Post]:
+    """List the latest visible posts of a channel, the newest first; an album as one post."""
+    sql = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY 1 DESC LIMIT ?"
+    ids = await archive.column(sql, (chat_id, most))
+    found = await fetch_posts(archive, (PostKey(chat_id, number) for number in ids))
+    return sorted(found.values(), key=lambda post: post.key, reverse=True)
+
+
 async def list_first_texts(archive: Archive, channels: Collection[int], most: int) -> dict[int, list[str]]:
     """List the texts of the first visible posts of channels, the oldest first: they often say what a channel is."""
     rows = await archive.rows(

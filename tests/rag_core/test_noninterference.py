@@ -274,9 +274,9 @@ async def described_channels(rag: Engine) -> list[object]:
     week = START, START + timedelta(days=7)
     lines = await build_period_digest(rag.archive, viewer.channels, *week)
     assert lines
-    shown = [repr(render_digest(lines, known, RenderContext(words, UTC), *week).as_kwargs())]
+    shown = [repr(render_digest(lines, readable, RenderContext(words, UTC), *week).text.as_kwargs())]
     for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
-        shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC))[0].as_kwargs()))
+        shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC)).as_kwargs()))
     pinned = await answer_from_pin(Question(PINNED, "en", NOW, viewer), rag)
     assert pinned
     return [*shown, repr(replace(pinned, trace_id=""))]

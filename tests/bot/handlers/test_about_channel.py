@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, HARBOUR, OTTO, RITA, save, say, say_text
+from driver import ADMIN, HARBOUR, OTTO, RITA, execute, save, say, say_text
 
 from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey
@@ -40,6 +41,19 @@ async def test_a_channel_is_described_by_names_subjects_and_dates(
         assert any(one.get("url") == "https://t.me/harbour_news" for one in reply["entities"])
         assert await say_text(sandbox, OTTO, "/about t.me/harbour_news") == text
         assert "12 мая" in await say_text(sandbox, RITA, "/about @harbour_news")
+
+
+@pytest.mark.parametrize("change", ["deleted_at = 1", "text = 'Nothing.'"])
+async def test_names_of_posts_that_are_gone_before_it_arrives_are_not_told(
+    sandbox: Sandbox, live: Any, home: Path, filled_harbour: None, change: str
+) -> None:
+    async with live():
+        sandbox.faults.fail_next("sendMessage", "500", times=2)
+        await sandbox.say(OTTO, "/about @harbour_news")
+        assert await sandbox.until(lambda: any(line["method"] == "sendMessage" for line in sandbox.transcript))
+        await asyncio.to_thread(execute, home, f"UPDATE posts SET {change} WHERE text LIKE '%Kovacs%'")
+        (reply,) = await sandbox.replies(OTTO)
+    assert reply["text"].startswith("I did not send this answer: a post behind it was changed, deleted or closed")
 
 
 async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox: Sandbox, live: Any) -> None:

@@ -65,6 +65,50 @@ async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
         assert "2 channels" in whole.partition(FAIR)[2]
 
 
+SQUIDS = (
+    "The Kraken squid festival opens at the Zanzibar pavilion with trumpet fanfare, lanterns, fireworks over Quillon.",
+    "Because of the storm trumpet fanfare, lanterns, fireworks of the Kraken squid festival at the Zanzibar pavilion "
+    "in Quillon begin later.",
+)
+CHANGES = {
+    "deleted": "UPDATE posts SET deleted_at = 1 WHERE text LIKE '%squid%'",
+    "edited": "UPDATE posts SET text = 'Nothing happens.' WHERE text LIKE '%squid%'",
+    "closed": f"UPDATE channels SET visibility = 'admins' WHERE chat_id = {HARBOUR}",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("late", ["heading", "sending"])
+async def test_what_changes_before_a_digest_arrives_is_left_out_and_the_rest_is_told(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, change: str, late: str
+) -> None:
+    """A model writes headings for seconds; or Telegram refuses the first tries."""
+    asked = 0
+
+    async def write_heading(*_: Any) -> str:
+        nonlocal asked
+        asked += 1
+        if late == "heading":
+            await asyncio.to_thread(execute, home, CHANGES[change])
+        return "The squid festival"
+
+    monkeypatch.setattr("bot.digest_sender.write_heading", write_heading)
+    async with live():
+        for chat, text in ((HARBOUR, SQUIDS[0]), (HARBOUR, SQUIDS[1]), (KILN, FAIR)):
+            await sandbox.post(chat, text, extra={"date": int(time.time()) - 10})
+        await wait_until_idle(sandbox, home)
+        if late == "sending":
+            sandbox.faults.fail_next("sendMessage", "500", times=2)
+        await sandbox.say(OTTO, "/digest now")
+        if late == "sending":
+            assert await sandbox.until(lambda: any(line["method"] == "sendMessage" for line in sandbox.transcript))
+            await asyncio.to_thread(execute, home, CHANGES[change])
+        (reply,) = await sandbox.replies(OTTO)
+    assert asked == 1
+    assert "squid" not in reply["text"]
+    assert FAIR in reply["text"]
+
+
 async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +173,8 @@ def test_a_heading_stands_above_its_line_and_names_no_address() -> None:
     post = Post(PostKey(-1001, 5), datetime(2026, 3, 28, tzinfo=UTC), WALRUS)
     line = DigestLine(post, 0, len(WALRUS), 1, False, related=(post, post), heading="Walrus at evil.com")
     shown = RenderContext(get_translator("en"), UTC)
-    text, entities = render_digest([line], {-1001: Channel(-1001, "Harbour")}, shown, post.date, post.date).render()
+    text, entities = render_digest(
+        [line], {-1001: Channel(-1001, "Harbour")}, shown, post.date, post.date
+    ).text.render()
     assert text.split("\n\n")[1] == f"• Walrus at evil.com\n{WALRUS}\nHarbour · and 2 more posts about it"
     assert [entity.extract_from(text) for entity in entities if entity.type == "code"] == ["evil.com"]

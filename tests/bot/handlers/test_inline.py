@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say, say_text, wait_until_handled, wait_until_idle
+from driver import (
+    ADMIN,
+    GROUP,
+    HARBOUR,
+    OTTO,
+    RITA,
+    bind,
+    execute,
+    say,
+    say_text,
+    wait_until_handled,
+    wait_until_idle,
+)
 
 from bot.sandbox import Sandbox
 from bot.sandbox.api_errors import BotApiError
@@ -140,3 +153,32 @@ async def test_called_into_another_chat_it_quotes_public_channels_only_where_tha
         assert await say_text(sandbox, OTTO, "/help")
         await wait_until_handled(sandbox)
         assert off.answer is None
+
+
+WITHDRAWALS = {
+    "closed": f"UPDATE channels SET visibility = 'admins' WHERE chat_id = {HARBOUR}",
+    "for members": f"UPDATE channels SET visibility = 'members' WHERE chat_id = {HARBOUR}",
+    "paused": f"UPDATE channels SET state = 'paused' WHERE chat_id = {HARBOUR}",
+    "deleted": f"UPDATE posts SET deleted_at = 1 WHERE chat_id = {HARBOUR}",
+    "edited": f"UPDATE posts SET text = 'No ferry.' WHERE chat_id = {HARBOUR}",
+}
+
+
+@pytest.mark.parametrize("change", WITHDRAWALS)
+@pytest.mark.parametrize("guest", [True, False])
+async def test_a_retry_offers_nothing_that_was_withdrawn_meanwhile(
+    sandbox: Sandbox, live: Any, home: Path, change: str, guest: bool
+) -> None:
+    """Not even to an admin of the bot: others in that chat read it, too."""
+    method = "answerGuestQuery" if guest else "answerInlineQuery"
+    async with live(guest=True):
+        sandbox.faults.fail_next(method, "500", times=2)
+        if guest:
+            query = call_as_guest(sandbox, ADMIN, f"@{sandbox.world.bot.username} {FERRY}")
+        else:
+            query = sandbox.world.queries[type_inline_query(sandbox.world, ADMIN, FERRY)]
+        assert await sandbox.until(lambda: any(line["method"] == method for line in sandbox.transcript))
+        await asyncio.to_thread(execute, home, WITHDRAWALS[change])
+        assert await sandbox.until(lambda: query.answer is not None)
+    assert "7:30" not in repr(query.answer)
+    assert "I cannot search right now" in repr(query.answer)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, open_archive, press, say, say_text
+import pytest
+from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, execute, open_archive, press, say, say_text
 
 from bot.sandbox import Sandbox
+from rag_core.storage import visible_posts
 from rag_core.storage.channels import load_channels, set_channel_visibility
 from rag_core.storage.posts import mark_posts_deleted
 from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
@@ -74,6 +77,36 @@ async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_p
             await mark_posts_deleted(archive, [PostKey(HARBOUR, posted["message_id"])], how="test")
             assert await archive.rows("SELECT * FROM pinned_answers") == []
         assert "mast" not in (await ask(OTTO, ALIKE))["text"]
+
+
+@pytest.mark.parametrize("reads", [0, 1])
+async def test_a_pinned_post_that_is_deleted_is_not_named(
+    sandbox: Sandbox, live: Any, ask: Any, home: Path, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    """Before the list is made, or between the read of the post and the sending of the list."""
+    fetch, seen = visible_posts.fetch_posts, 0
+    number = (await sandbox.post(HARBOUR, "Masts."))["message_id"]
+    link, delete = f"t.me/harbour_news/{number}", f"UPDATE posts SET deleted_at = 1 WHERE message_id = {number}"
+
+    async def delete_after_read(archive: Any, keys: Any) -> Any:
+        nonlocal seen
+        found, seen = await fetch(archive, keys), seen + 1
+        if seen == reads:
+            await asyncio.to_thread(execute, home, delete)
+        return found
+
+    async with live():
+        for reader in (OTTO, RITA):
+            await ask(reader, ZEPPELIN)
+        listed = await say(sandbox, ADMIN, "/unanswered")
+        await press(sandbox, listed, "📌 Pin an answer", ADMIN)
+        (asked,) = await sandbox.replies(ADMIN)
+        await say_text(sandbox, ADMIN, f"https://{link}", reply_to=asked["message_id"])
+        assert f"{link}'" in repr(await say(sandbox, ADMIN, "/unanswered"))
+        monkeypatch.setattr(visible_posts, "fetch_posts", delete_after_read)
+        if not reads:
+            await asyncio.to_thread(execute, home, delete)
+        assert f"{link}'" not in repr(await say(sandbox, ADMIN, "/unanswered"))
 
 
 async def test_synonyms_are_entered_by_admins_found_at_once_and_taken_back(

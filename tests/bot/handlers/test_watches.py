@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from driver import (
 
 from bot.sandbox import Sandbox
 from bot.watch_notifier import is_quiet
+from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.posts import save_posts
 from rag_core.types import Post, PostKey
 
@@ -117,6 +119,43 @@ async def test_only_readers_of_a_channel_are_told(sandbox: Sandbox, live: Any, h
         (notice,) = notices(sandbox, OTTO)
         assert "Also in" not in notice["text"]
         assert len(notices(sandbox, ADMIN)) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["deleted_at = 1", "text = 'A seal came.'", "text = 'UPD. ' || text"],
+    ids=["deleted", "edited", "added to"],
+)
+async def test_a_notice_is_of_the_post_as_it_was_read(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """The post changes after it was read for the notice; words that still stand are told."""
+    changed = []
+
+    async def change_first(*given: Any) -> Any:
+        if not changed:
+            changed.append(await asyncio.to_thread(execute, home, f"UPDATE posts SET {change} WHERE text = '{NEWS}'"))
+        return await fetch_copies(*given)
+
+    monkeypatch.setattr("bot.watch_notifier.fetch_copies", change_first)
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walruses")
+        await post(sandbox, home, HARBOUR, NEWS)
+        told = [NEWS in one["text"] for one in notices(sandbox, OTTO)]
+    assert changed
+    assert told == ([True] if "UPD" in change else [])
+
+
+async def test_what_was_too_much_for_a_day_is_counted_as_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
+    async with live():
+        await say_text(sandbox, OTTO, "/watch walruses")
+        numbers = [await post(sandbox, home, HARBOUR, f"{NEWS} {word}.") for word in ("Again", "Ever", "Still")]
+        sent_before = len(notices(sandbox, OTTO))
+        rows = ", ".join(f"(1, {HARBOUR}, {number}, 1, 'over', NULL)" for number in numbers)
+        await asyncio.to_thread(execute, home, f"UPDATE posts SET deleted_at = 1 WHERE message_id = {numbers[0]}")
+        await asyncio.to_thread(execute, home, f"INSERT OR REPLACE INTO watch_hits VALUES {rows}")
+        assert await sandbox.until(lambda: len(sent(sandbox, OTTO)) > sent_before + 1)
+        assert "2" in sent(sandbox, OTTO)[-1]["text"]
 
 
 async def test_a_limit_of_price_and_a_channel_are_filters(sandbox: Sandbox, live: Any, home: Path) -> None:

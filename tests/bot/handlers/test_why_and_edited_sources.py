@@ -201,7 +201,7 @@ async def keep(archive: Archive, *kept: Post) -> None:
 async def told(
     archive: Archive, asked: AnsweredQuestion, shown: RenderContext = EN, see: tuple[int, ...] = (HARBOUR, KILN)
 ) -> Text:
-    return await explain_answer(asked, Viewer(OTTO, frozenset(see)), archive, shown)
+    return (await explain_answer(asked, Viewer(OTTO, frozenset(see)), archive, shown)).text
 
 
 async def said(*args: Any, **more: Any) -> str:

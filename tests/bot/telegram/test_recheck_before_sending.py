@@ -6,13 +6,16 @@ import asyncio
 import itertools
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiogram import Bot
-from driver import ADMIN, CREW, GROUP, OTTO, open_archive, open_more, wait_until
+from aiogram import Bot, methods
+from aiogram.methods import TelegramMethod
+from driver import ADMIN, CREW, GROUP, OTTO, execute, open_archive, open_more, wait_until
 from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
@@ -20,9 +23,13 @@ from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
 from bot.sandbox.chats import Membership
 from bot.telegram.recheck_before_sending import (
+    METHODS_WITHOUT_TEXT,
     ContentWithdrawn,
+    RecheckMiddleware,
     RecheckUnavailable,
+    ShownContent,
     parse_shown_content,
+    recheck_before_sending,
     recheck_shown_content,
 )
 from bot.telegram.session import RetryMiddleware
@@ -219,7 +226,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     async with live(), open_archive(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)
-        assert await wait_until(lambda: bool(sandbox.world.sent.get(OTTO)))
+        assert await sandbox.until(lambda: bool(sandbox.world.sent.get(OTTO)))  # before the second is sent
         sandbox.faults.fail_next("sendMessage", "500", times=10_000)
         assert await wait_until(lambda: failures(sandbox) > 2)
         parts = len(texts(sandbox, OTTO))
@@ -405,7 +412,84 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
         assert "Crew only" not in later
 
 
+SNAPSHOTS = VIEWS | {"watches": saying("/watches"), "whole post": saying("the whole post")}
+SHOWN = re.compile(rf"(?<!\d){SECRET}(?!\d)|t\.me/c/1000003/10\b")
+
+
+@pytest.mark.parametrize("name", [name for name in SNAPSHOTS if name not in ("start", "why pressed")])
+async def test_a_post_deleted_between_any_two_reads_of_a_view_is_not_shown(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A view may read the posts as often as it likes: what it shows of them is what is checked."""
+    fetch, reads, due = visible_posts.fetch_posts, 0, 1
+    delete = f"UPDATE posts SET deleted_at = 1 WHERE chat_id = {CREW} AND message_id = 10"
+
+    async def delete_after_read(archive: Archive, keys: Any) -> Any:
+        nonlocal reads
+        found = await fetch(archive, keys)
+        if sys._getframe(1).f_globals["__name__"] != recheck_shown_content.__module__:
+            reads += 1
+            if reads == due:
+                await asyncio.to_thread(execute, home, delete)
+        return found
+
+    async with live():
+        await sandbox.say(OTTO, "/watch padlock")
+        await sandbox.replies(OTTO)
+        (number,) = execute(home, "SELECT id FROM watches")[0]
+        hit = f"INSERT INTO watch_hits VALUES ({number}, {CREW}, 10, 1, 'told', 1)"
+        await asyncio.to_thread(execute, home, hit)
+        await sandbox.say(OTTO, PADLOCK)
+        (answer,) = await sandbox.replies(OTTO)
+        await settled(home)
+        monkeypatch.setattr(visible_posts, "fetch_posts", delete_after_read)
+        for due in range(1, 10):  # the wrapper reads it
+            reads, since = 0, len(sandbox.transcript)
+            task = await SNAPSHOTS[name](sandbox, answer)
+            await sandbox.replies(OTTO)
+            await asyncio.wait({task}, timeout=10)
+            if reads < due:
+                break
+            lines = sandbox.transcript[since:]
+            sent = [one for one in lines if SHOWN.search(json.dumps(one["params"], ensure_ascii=False))]
+            assert sent == [], f"the post was deleted after read {due}"
+            await asyncio.to_thread(execute, home, delete.replace("= 1", "= NULL", 1))
+    assert reads == due - 1 > 0
+
+
 # The check itself
+
+
+def list_methods() -> list[type[TelegramMethod[Any]]]:
+    """All methods of the installed aiogram."""
+    found = [one for one in vars(methods).values() if isinstance(one, type) and issubclass(one, TelegramMethod)]
+    return [one for one in found if one is not TelegramMethod]
+
+
+# What names a chat, a user or a message, and what says how: no field with the words of anybody.
+PLAIN_FIELDS = {
+    *("chat_id", "user_id", "message_id", "message_thread_id", "business_connection_id", "file_id"),
+    *("action", "reaction", "is_big", "offset", "limit", "timeout", "allowed_updates"),
+}
+
+
+async def test_every_method_is_checked_but_those_that_carry_nothing(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise ContentWithdrawn
+
+    async def make_request(_: Bot, method: TelegramMethod[Any]) -> Any:
+        unchecked.append(type(method))
+
+    unchecked: list[type[TelegramMethod[Any]]] = []
+    monkeypatch.setattr("bot.telegram.recheck_before_sending.recheck_shown_content", refuse)
+    nobody: Any = None
+    with recheck_before_sending(ShownContent(counted=frozenset({CREW})), Reader(OTTO, OTTO, private=True), nobody):
+        for method in list_methods():
+            with suppress(ContentWithdrawn):
+                await RecheckMiddleware()(make_request, bot, method.model_construct())
+    assert len(list_methods()) > 150
+    assert {method.__api_method__ for method in unchecked} == METHODS_WITHOUT_TEXT
+    assert {name for method in unchecked for name in method.model_fields} <= PLAIN_FIELDS
 
 
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:

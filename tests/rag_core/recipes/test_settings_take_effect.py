@@ -138,7 +138,7 @@ def test_a_reader_is_told_what_a_tool_does() -> None:
         view.show_stage(stage)
         told.append(view.stage)
     assert told == ["plan", "search", "calculate", "check", "read", "read"]
-    assert "Reading the posts" in view.text().as_kwargs()["text"]
+    assert "Reading the posts" in view.render().text.as_kwargs()["text"]
 
 
 def test_a_plan_of_rules_asks_as_before() -> None:

@@ -49,6 +49,7 @@ from rag_core.verification.support import (
     keep_supported_citations,
     measure_support,
 )
+from rag_core.writing.addresses import add_addresses
 from rag_core.writing.reflection import reflect_on_draft
 
 
@@ -84,6 +85,7 @@ async def answer_question(
         chosen = await run.attempt(Stage.CHOOSE, choosing, RecipeChoice(DIRECT_RECIPE, "no choice"))
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
+        sentences = await run.attempt(Stage.CITE, add_addresses(sentences, question, evidence, rag), sentences)
         sources = await _filter_current_sources(evidence, question, rag, run)
         if not sentences:  # a refusal is of no model, and lacks no part
             draft = Draft((), draft.covered, certainty=Certainty.NONE)

@@ -288,7 +288,7 @@ class Plan:
 class Passage:
     """Chunk of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted.
 
-    `file_name` is in the header too.
+    `file_name` is in the header too; `media` is the kind of the post's attachment, "" for none.
     """
 
     key: PostKey
@@ -302,6 +302,7 @@ class Passage:
     origin: Origin | None = None
     copies: tuple[PostKey, ...] = ()
     file_name: str = ""
+    media: str = ""
 
     @property
     def ref(self) -> PassageRef:
@@ -367,11 +368,15 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word."""
+    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word.
+
+    `addresses`: those of the cited posts' links that the question asks for and no sentence shows.
+    """
 
     text: str
     citations: tuple[Citation, ...]
     support: float = 1.0
+    addresses: tuple[str, ...] = ()
 
 
 class Certainty(StrEnum):

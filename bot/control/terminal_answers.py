@@ -17,6 +17,7 @@ from bot.views.terminal_text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
+from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.stage_runner import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.language_detection import detect_language
@@ -52,6 +53,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
                 {
                     "text": s.text,
                     "support": s.support,
+                    "addresses": list(s.addresses),
                     "citations": [
                         {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
                         | _build_post_details(c.post, cited.get(c.post))
@@ -127,7 +129,8 @@ class TerminalAnswerer:
         asked = await self._build_question(question, conversation)
         if asked is None:
             return None
-        if talk := detect_talk(question):
+        talk = detect_talk(question)
+        if talk and not await is_introduced(question, asked.viewer, self._rag.archive):
             known = await channels.load_channels(self._rag.archive)
             return _build_answer_json(Answer((), 0.0, "talk"), {}, _format_talk_reply(talk, asked, known), ())
         rag, runs = _record_runs(self._rag)

@@ -32,6 +32,7 @@ from rag_core.storage.channels import load_channels
 from rag_core.storage.group_rules_and_bindings import load_group_rules
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.visible_posts import fetch_posts
+from rag_core.text.polls import POLL_LABELS, label_poll
 from rag_core.types import (
     Answer,
     Certainty,
@@ -153,7 +154,10 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     for sentence in answer.sentences:
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
-        text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
+        addresses = [
+            piece for one in sentence.addresses for piece in ("\n", neutralize_links(strip_control_characters(one)))
+        ]
+        text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks, *addresses)
         dates = () if _is_framed(sentence) else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
@@ -202,7 +206,7 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     for number, passage in enumerate(answer.nearest, 1):
         channel = answer.channels.get(passage.key.chat_id)
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
-        snippet = shorten_at_word(join_lines(passage.text), _MAX_SNIPPET_LENGTH)
+        snippet = shorten_at_word(join_lines(label_poll(passage, shown.words.lang)), _MAX_SNIPPET_LENGTH)
         nearest.append(Text(line, "\n", neutralize_links(snippet)) if snippet else line)
     if nearest:
         quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
@@ -211,7 +215,10 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
 
 
 # The day of a post before its quote: "18 November: ", "31 декабря 2025 г.: ".
-_DAY_BEFORE_QUOTE = re.compile(r"(?:\d{1,2} [^\W\d_]+(?: \d{4}\s\S{1,3})?:|[^\W\d_]+ \d{1,2}(?:, \d{4})?:)?")
+_DAY_BEFORE_QUOTE = re.compile(
+    r"(?:\d{1,2} [^\W\d_]+(?: \d{4}\s\S{1,3})?:|[^\W\d_]+ \d{1,2}(?:, \d{4})?:|"
+    rf"{'|'.join(POLL_LABELS.values())})?"
+)
 _CUT_ENDS = " ,;:—–-…"  # of a quote that is shortened
 
 

@@ -36,7 +36,14 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:
         marked = zip(answer["sentences"], found["marks"], strict=True)
-        lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
+        lines = [
+            line
+            for s, marks in marked
+            for line in (
+                f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}",
+                *map(strip_control_characters, s["addresses"]),
+            )
+        ]
         lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
         lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]

@@ -49,7 +49,7 @@ from rag_core.verification.support import (
     keep_supported_citations,
     measure_support,
 )
-from rag_core.writing.addresses import add_addresses
+from rag_core.writing.addresses import find_addresses
 from rag_core.writing.reflection import reflect_on_draft
 
 
@@ -85,11 +85,14 @@ async def answer_question(
         chosen = await run.attempt(Stage.CHOOSE, choosing, RecipeChoice(DIRECT_RECIPE, "no choice"))
         draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
-        sentences = await run.attempt(Stage.CITE, add_addresses(sentences, question, evidence, rag), sentences)
         sources = await _filter_current_sources(evidence, question, rag, run)
         if not sentences:  # a refusal is of no model, and lacks no part
             draft = Draft((), draft.covered, certainty=Certainty.NONE)
         known = await _load_readable_channels(question, rag)
+        nearest = () if sentences else _select_nearest(sources, question, rag, run)
+        quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
+        quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
+        finding = find_addresses(quoted, " ".join(one.text for one in sentences), question, evidence, rag)
         answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
@@ -98,7 +101,7 @@ async def answer_question(
             model=draft.model,
             shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
             trace_id=run.trace_id,
-            nearest=() if sentences else _select_nearest(sources, question, rag, run),
+            nearest=nearest,
             channels=known,
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
             found=sources,
@@ -107,6 +110,7 @@ async def answer_question(
             aliases=run.plan.aliases if run.plan else (),
             actions=run.list_actions(),
             missing=draft.missing,
+            addresses=await run.attempt(Stage.CITE, finding, {}),
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

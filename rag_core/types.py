@@ -368,15 +368,11 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word.
-
-    `addresses`: those of the cited posts' links that the question asks for and no sentence shows.
-    """
+    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word."""
 
     text: str
     citations: tuple[Citation, ...]
     support: float = 1.0
-    addresses: tuple[str, ...] = ()
 
 
 class Certainty(StrEnum):
@@ -431,7 +427,8 @@ class Answer:
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
     standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
     `aliases` are those of the plan; `missing` are the parts of the question that nothing was found for. `actions` are
-    for programs and admins; readers never see them.
+    for programs and admins; readers never see them. `addresses`: links of the cited or nearest posts, where the
+    question asks for one and no sentence shows it.
     """
 
     sentences: tuple[Sentence, ...]
@@ -450,6 +447,7 @@ class Answer:
     certainty: Certainty = Certainty.SURE
     actions: tuple[Action, ...] = field(default=(), compare=False)
     missing: tuple[str, ...] = ()
+    addresses: Mapping[PostKey, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

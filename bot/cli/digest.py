@@ -12,6 +12,7 @@ from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.digest_message import format_digest_quote
+from bot.views.spoilers import cover_spoilers, list_spoilers
 from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.storage import channels
@@ -36,8 +37,8 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
         lines = await build_period_digest(archive, known.keys(), since, until)
     found = [
         {
-            "quote": line.quote,
-            "shown": format_digest_quote(line),
+            "quote": cover_spoilers(line.quote, list_spoilers([line.post])),
+            "shown": cover_spoilers(format_digest_quote(line), list_spoilers([line.post])),
             "url": format_post_link(line.post.key, known[line.post.key.chat_id].username),
             "channel": strip_control_characters(known[line.post.key.chat_id].title),
             "date": line.post.date.isoformat(),

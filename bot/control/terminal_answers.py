@@ -13,6 +13,7 @@ from typing import Any
 from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.plan_and_trace import plan_as_json
+from bot.views.spoilers import cover_fields, list_spoilers
 from bot.views.terminal_text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
@@ -53,7 +54,6 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
                 {
                     "text": s.text,
                     "support": s.support,
-                    "addresses": list(s.addresses),
                     "citations": [
                         {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
                         | _build_post_details(c.post, cited.get(c.post))
@@ -63,6 +63,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
                 for s in answer.sentences
             ],
             "nearest": [answer.link(p.key) for p in answer.nearest],
+            "addresses": [address for several in answer.addresses.values() for address in several],
             "certainty": answer.certainty.value,
             "confidence": round(answer.confidence, 4),
             "recipe": answer.recipe,
@@ -103,7 +104,8 @@ def _build_source(
     answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None, words: str
 ) -> dict[str, str]:
     title = channel.title if (channel := answer.channels.get(key.chat_id)) else ""
-    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words}
+    addresses = "\n".join(answer.addresses.get(key, ()))
+    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words, "addresses": addresses}
     return about | _build_post_details(key, post)
 
 
@@ -135,8 +137,12 @@ class TerminalAnswerer:
             return _build_answer_json(Answer((), 0.0, "talk"), {}, _format_talk_reply(talk, asked, known), ())
         rag, runs = _record_runs(self._rag)
         answer = await answer_question(asked, replace(rag, recipe=recipe, show_results=trace))
-        cited = await visible_posts.fetch_posts(rag.archive, answer.posts())
-        return _build_answer_json(answer, cited, "", runs if trace else ())
+        nearest = (passage.key for passage in answer.nearest)
+        shown = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *nearest))
+        found: AnswerJson = cover_fields(
+            _build_answer_json(answer, shown, "", runs if trace else ()), list_spoilers(shown.values())
+        )
+        return found
 
     async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
         viewer = Viewer(0, frozenset(await channels.load_channels(self._rag.archive)))
@@ -183,9 +189,10 @@ class TerminalAnswerer:
             }
 
         same = found.same
+        verdicts = [build_verdict(verdict) for verdict in found.verdicts]
         return VerdictsJson(
             same=describe(same.key, same.date) | {"state": found.same_post_state} if same else None,
-            verdicts=[build_verdict(verdict) for verdict in found.verdicts],
+            verdicts=cover_fields(verdicts, list_spoilers(stored.values())),
             left=found.left,
             without=[shortfall.stage for shortfall in found.shortfalls],
             trace_id=found.trace_id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -150,13 +150,12 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     The words before a quote ("Earlier, on 1 May:") name its date themselves.
     """
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    rendered = []
+    rendered, seen = [], set[PostKey]()
     for sentence in answer.sentences:
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
-        addresses = [
-            piece for one in sentence.addresses for piece in ("\n", neutralize_links(strip_control_characters(one)))
-        ]
+        addresses = [one for key in cited if key not in seen for one in _render_addresses(key, answer)]
+        seen |= cited.keys()
         text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks, *addresses)
         dates = () if _is_framed(sentence) else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
@@ -164,6 +163,12 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         rendered.append(text)
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
+
+
+def _render_addresses(key: PostKey, answer: Answer) -> Iterator[Text]:
+    """Lines with the addresses of a post that the question asks for."""
+    for address in answer.addresses.get(key, ()):
+        yield Text("\n", neutralize_links(join_lines(address)))
 
 
 def _render_source(
@@ -207,7 +212,8 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
         channel = answer.channels.get(passage.key.chat_id)
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
         snippet = shorten_at_word(join_lines(label_poll(passage, shown.words.lang)), _MAX_SNIPPET_LENGTH)
-        nearest.append(Text(line, "\n", neutralize_links(snippet)) if snippet else line)
+        words = ["\n", neutralize_links(snippet)] if snippet else []
+        nearest.append(Text(line, *words, *_render_addresses(passage.key, answer)))
     if nearest:
         quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
         blocks.append(Text(shown.words("nearest", count=len(nearest)), "\n", quoted))

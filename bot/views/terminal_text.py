@@ -36,14 +36,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:
         marked = zip(answer["sentences"], found["marks"], strict=True)
-        lines = [
-            line
-            for s, marks in marked
-            for line in (
-                f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}",
-                *map(strip_control_characters, s["addresses"]),
-            )
-        ]
+        lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
         lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
         lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
@@ -61,7 +54,9 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
     text = " ".join(strip_control_characters(source["words"]).split())
     if len(text) > _MAX_EXCERPT_LENGTH:
         text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
-    return f"{source['link']}  {who}, {date}" + (f"\n    “{text}”" if text else "")
+    more = [f"“{text}”"] if text else []
+    more += map(strip_control_characters, source.get("addresses", "").split("\n"))
+    return "\n    ".join((f"{source['link']}  {who}, {date}", *filter(None, more)))
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:

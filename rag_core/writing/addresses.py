@@ -6,16 +6,16 @@ Readers see the words of a quote alone: an address on another line, under words 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable
 from itertools import accumulate
 
 from rag_core.engine import Engine
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.answer_type import AnswerType, detect_answer_type
 from rag_core.text.post_openings import build_text_key
+from rag_core.text.sentences import TextSpan
 from rag_core.text.tokens import fold_case
-from rag_core.types import Citation, Evidence, Post, Question, Sentence
+from rag_core.types import Evidence, Post, PostKey, Question
 
 _MAX_ADDRESSES = 3  # of a post: more are a list, which the reader opens
 _ADDRESS_TYPES = frozenset({AnswerType.PLACE, AnswerType.STEPS})
@@ -32,32 +32,28 @@ def asks_for_address(question: str) -> bool:
     return detect_answer_type(question) in _ADDRESS_TYPES or bool(_LINK_ASKED.search(fold_case(question)))
 
 
-async def add_addresses(
-    sentences: tuple[Sentence, ...], question: Question, evidence: Evidence, rag: Engine
-) -> tuple[Sentence, ...]:
-    """Add the addresses that stand in the cited posts, each once, next to the quote first. Raises ArchiveUnavailable.
+async def find_addresses(
+    quoted: Iterable[tuple[PostKey, int, int]], shown: str, question: Question, evidence: Evidence, rag: Engine
+) -> dict[PostKey, tuple[str, ...]]:
+    """Find the addresses that stand in quoted posts and not in `shown`, each once. Raises ArchiveUnavailable.
 
-    Links of lines that most posts of a channel repeat are left out, as they answer nothing.
+    `quoted`: posts with the span of the quote, whose nearest addresses come first. Links of lines that most posts of a
+    channel repeat are left out, as they answer nothing.
     """
-    if not sentences or not asks_for_address(question.text):
-        return sentences
-    stored = await fetch_posts(rag.archive, {citation.post for one in sentences for citation in one.citations})
-    shown, extended = " ".join(one.text for one in sentences), list[Sentence]()
-    for sentence in sentences:
-        found = [
-            address
-            for citation in sentence.citations
-            if (post := stored.get(citation.post))
-            for address in _list_addresses(post, citation, evidence.boilerplate.get(post.key.chat_id, frozenset()))
-            if address not in shown
-        ]
-        extended.append(replace(sentence, addresses=tuple(dict.fromkeys(found))))
-        shown = " ".join((shown, *found))
-    return tuple(extended)
+    spans = {key: (start, end) for key, start, end in quoted}
+    if not spans or not asks_for_address(question.text):
+        return {}
+    stored, found = await fetch_posts(rag.archive, spans), dict[PostKey, tuple[str, ...]]()
+    for key, span in spans.items():
+        if post := stored.get(key):
+            nearest = _list_addresses(post, span, evidence.boilerplate.get(key.chat_id, frozenset()))
+            found[key] = tuple(one for one in nearest if one not in shown)
+            shown = " ".join((shown, *found[key]))
+    return found
 
 
-def _list_addresses(post: Post, citation: Citation, repeated: Collection[str]) -> Sequence[str]:
-    """List the addresses of a post, the nearest to a quote first; those of buttons stand below its text."""
+def _list_addresses(post: Post, span: TextSpan, repeated: Collection[str]) -> list[str]:
+    """List the addresses of a post, the nearest to a span first; those of buttons stand below its text."""
     points = {unit: n for n, unit in enumerate(accumulate((1 + (c > "\uffff") for c in post.text), initial=0))}
     places = dict.fromkeys(post.links, len(post.text))
     for entity in post.entities:
@@ -70,8 +66,4 @@ def _list_addresses(post: Post, citation: Citation, repeated: Collection[str]) -
                 del places[address]
             else:
                 places[address] = start
-
-    def measure_distance(address: str) -> int:
-        return max(citation.start - places[address], places[address] - citation.end, 0)
-
-    return sorted(places, key=measure_distance)[:_MAX_ADDRESSES]
+    return sorted(places, key=lambda one: max(span[0] - places[one], places[one] - span[1], 0))[:_MAX_ADDRESSES]

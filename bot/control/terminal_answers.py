@@ -13,7 +13,6 @@ from typing import Any
 from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.plan_and_trace import plan_as_json
-from bot.views.spoilers import cover_fields, list_spoilers
 from bot.views.terminal_text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
@@ -22,6 +21,7 @@ from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.stage_runner import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.language_detection import detect_language
+from rag_core.text.spoilers import Spoiler, cover_spoilers, list_spoilers
 from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Verdict
 
@@ -115,6 +115,21 @@ def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, 
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
 
 
+# Fields with words of posts, of the schemas in bot/control/schemas.py.
+_WORD_FIELDS = frozenset({"text", "quote", "words", "claim", "reply", "addresses", "understood", "results"})
+
+
+def _cover_fields(value: Any, spoilers: Sequence[Spoiler], *, words: bool = False) -> Any:
+    """Cover spoilers in the fields of a JSON value that hold words of posts."""
+    if isinstance(value, str):
+        return cover_spoilers(value, spoilers) if words else value
+    if isinstance(value, list | tuple):
+        return type(value)(_cover_fields(one, spoilers, words=words) for one in value)
+    if isinstance(value, dict):
+        return {key: _cover_fields(one, spoilers, words=key in _WORD_FIELDS) for key, one in value.items()}
+    return value
+
+
 class TerminalAnswerer:
     """Answerer of the terminal in this process, with the methods of `bot.control.socket_client.RunningBot`.
 
@@ -139,7 +154,7 @@ class TerminalAnswerer:
         answer = await answer_question(asked, replace(rag, recipe=recipe, show_results=trace))
         nearest = (passage.key for passage in answer.nearest)
         shown = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *nearest))
-        found: AnswerJson = cover_fields(
+        found: AnswerJson = _cover_fields(
             _build_answer_json(answer, shown, "", runs if trace else ()), list_spoilers(shown.values())
         )
         return found
@@ -192,7 +207,7 @@ class TerminalAnswerer:
         verdicts = [build_verdict(verdict) for verdict in found.verdicts]
         return VerdictsJson(
             same=describe(same.key, same.date) | {"state": found.same_post_state} if same else None,
-            verdicts=cover_fields(verdicts, list_spoilers(stored.values())),
+            verdicts=_cover_fields(verdicts, list_spoilers(stored.values())),
             left=found.left,
             without=[shortfall.stage for shortfall in found.shortfalls],
             trace_id=found.trace_id,

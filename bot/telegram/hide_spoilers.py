@@ -9,7 +9,7 @@ from aiogram.types import MessageEntity
 from pydantic import BaseModel
 
 from bot.views.message_formatting import MAX_ENTITIES, list_utf16_offsets
-from bot.views.spoilers import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans
+from rag_core.text.spoilers import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans
 
 _ENTITIES_BY_TEXT = {"text": "entities", "caption": "caption_entities", "message_text": "entities"}
 _UNFORMATTED = frozenset({"text", "caption", "message_text", "title", "description"})

@@ -22,9 +22,9 @@ from bot import access
 from bot.access import AdminRegistry, Reader
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from bot.telegram.hide_spoilers import hide_spoilers
-from bot.views.spoilers import Spoiler, list_spoilers
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import Archive, visible_posts
+from rag_core.text.spoilers import Spoiler, list_spoilers
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence, Viewer
 from rag_core.verification.verdict_types import Verification
 

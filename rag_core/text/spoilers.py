@@ -1,6 +1,6 @@
 """Spoilers: words that a post hides are hidden wherever they are shown, in a chat by format, elsewhere covered.
 
-They are found by their words: a text may show a part of a spoiler, and a model may use its words. Imports no aiogram.
+They are found by their words: a text may show a part of a spoiler, and a model may use its words.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from rag_core.text.tokens import tokenize
-from rag_core.types import Post
+from rag_core.types import Entity, Post
 
 COVER = "▒"
 _WORD = re.compile(r"\w+")
@@ -32,18 +31,24 @@ def list_spoilers(posts: Iterable[Post]) -> tuple[Spoiler, ...]:
     """List the spoilers of posts, with the addresses under hidden words."""
     found = []
     for post in posts:
-        spans = [(2 * e.offset, 2 * (e.offset + e.length)) for e in post.entities if e.type == "spoiler"]
-        if not spans:
-            continue
-        units = post.text.encode("utf-16-le")
-        hidden = [units[start:end].decode("utf-16-le", "replace") for start, end in spans]
-        hidden += [e.url for e in post.entities if e.url and any(a <= 2 * e.offset < b for a, b in spans)]
-        shown = bytearray(units)
-        for start, end in spans:
-            shown[start:end] = " ".encode("utf-16-le") * ((end - start) // 2)
-        elsewhere = frozenset(tokenize(shown.decode("utf-16-le", "replace")))
+        shown, hidden = split_off_spoilers(post.text, post.entities)
+        elsewhere = frozenset(tokenize(shown)) if hidden else frozenset[str]()
         found += [Spoiler(text, _split_words(text), frozenset(tokenize(text)) - elsewhere) for text in hidden if text]
     return tuple(found)
+
+
+def split_off_spoilers(text: str, entities: Sequence[Entity]) -> tuple[str, list[str]]:
+    """Split a text into what it shows, with spaces for its spoilers, and what it hides, with addresses under it."""
+    spans = [(2 * e.offset, 2 * (e.offset + e.length)) for e in entities if e.type == "spoiler"]
+    if not spans:
+        return text, []
+    units = text.encode("utf-16-le")
+    hidden = [units[start:end].decode("utf-16-le", "replace") for start, end in spans]
+    hidden += [e.url for e in entities if e.url and any(a <= 2 * e.offset < b for a, b in spans)]
+    shown = bytearray(units)
+    for start, end in spans:
+        shown[start:end] = " ".encode("utf-16-le") * len(units[start:end:2])
+    return shown.decode("utf-16-le", "replace"), hidden
 
 
 def _split_words(text: str) -> tuple[str, ...]:
@@ -53,14 +58,14 @@ def _split_words(text: str) -> tuple[str, ...]:
 def find_spoiler_spans(text: str, spoilers: Iterable[Spoiler]) -> list[tuple[int, int]]:
     """Find what a text shows of spoilers, as merged spans in code points."""
     matches = list(_WORD.finditer(text))
-    words = [match[0].lower() for match in matches]
+    words, terms = [match[0].lower() for match in matches], [tokenize(match[0]) for match in matches]
     spans = []
     for spoiler in spoilers:
         if not spoiler.words:  # nothing but signs
             spans += [match.span() for match in re.finditer(re.escape(spoiler.text.strip()), text)]
             continue
         own, whole = frozenset(spoiler.words), f" {' '.join(spoiler.words)} "
-        telling = [not spoiler.telling.isdisjoint(tokenize(match[0])) for match in matches]
+        telling = [not spoiler.telling.isdisjoint(here) for here in terms]
         held = [word in own or tells for word, tells in zip(words, telling, strict=True)]
         for hidden, run in groupby(range(len(words)), held.__getitem__):
             there = list(run)
@@ -87,18 +92,3 @@ def cover_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def cover_spoilers(text: str, spoilers: Sequence[Spoiler]) -> str:
     """Cover what a text shows of spoilers."""
     return cover_spans(text, find_spoiler_spans(text, spoilers)) if spoilers else text
-
-
-# Fields with words of posts, of the schemas in bot/control/schemas.py.
-_WORD_FIELDS = frozenset({"text", "quote", "words", "claim", "reply", "addresses", "understood"})
-
-
-def cover_fields(value: Any, spoilers: Sequence[Spoiler], *, words: bool = False) -> Any:
-    """Cover spoilers in the fields of a JSON value that hold words of posts."""
-    if isinstance(value, str):
-        return cover_spoilers(value, spoilers) if words else value
-    if isinstance(value, list | tuple):
-        return type(value)(cover_fields(one, spoilers, words=words) for one in value)
-    if isinstance(value, dict):
-        return {key: cover_fields(one, spoilers, words=key in _WORD_FIELDS) for key, one in value.items()}
-    return value

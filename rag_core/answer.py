@@ -38,6 +38,7 @@ from rag_core.types import (
     Evidence,
     Passage,
     Plan,
+    PostKey,
     Question,
     Sentence,
     Shortfall,
@@ -49,7 +50,7 @@ from rag_core.verification.support import (
     keep_supported_citations,
     measure_support,
 )
-from rag_core.writing.addresses import find_addresses
+from rag_core.writing.addresses import asks_for_address, find_addresses
 from rag_core.writing.reflection import reflect_on_draft
 
 
@@ -92,7 +93,10 @@ async def answer_question(
         nearest = () if sentences else _select_nearest(sources, question, rag, run)
         quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
         quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
-        finding = find_addresses(quoted, " ".join(one.text for one in sentences), question, evidence, rag)
+        addresses = dict[PostKey, tuple[str, ...]]()
+        if quoted and asks_for_address(question.text):
+            finding = find_addresses(quoted, " ".join(one.text for one in sentences), evidence, rag)
+            addresses = await run.attempt(Stage.CITE, finding, addresses)
         answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
@@ -110,7 +114,7 @@ async def answer_question(
             aliases=run.plan.aliases if run.plan else (),
             actions=run.list_actions(),
             missing=draft.missing,
-            addresses=await run.attempt(Stage.CITE, finding, {}),
+            addresses=addresses,
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

@@ -15,7 +15,7 @@ from rag_core.text.answer_type import AnswerType, detect_answer_type
 from rag_core.text.post_openings import build_text_key
 from rag_core.text.sentences import TextSpan
 from rag_core.text.tokens import fold_case
-from rag_core.types import Evidence, Post, PostKey, Question
+from rag_core.types import Evidence, Post, PostKey
 
 _MAX_ADDRESSES = 3  # of a post: more are a list, which the reader opens
 _ADDRESS_TYPES = frozenset({AnswerType.PLACE, AnswerType.STEPS})
@@ -33,7 +33,7 @@ def asks_for_address(question: str) -> bool:
 
 
 async def find_addresses(
-    quoted: Iterable[tuple[PostKey, int, int]], shown: str, question: Question, evidence: Evidence, rag: Engine
+    quoted: Iterable[tuple[PostKey, int, int]], shown: str, evidence: Evidence, rag: Engine
 ) -> dict[PostKey, tuple[str, ...]]:
     """Find the addresses that stand in quoted posts and not in `shown`, each once. Raises ArchiveUnavailable.
 
@@ -41,8 +41,6 @@ async def find_addresses(
     channel repeat are left out, as they answer nothing.
     """
     spans = {key: (start, end) for key, start, end in quoted}
-    if not spans or not asks_for_address(question.text):
-        return {}
     stored, found = await fetch_posts(rag.archive, spans), dict[PostKey, tuple[str, ...]]()
     for key, span in spans.items():
         if post := stored.get(key):

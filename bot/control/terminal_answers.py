@@ -21,6 +21,7 @@ from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.stage_runner import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.language_detection import detect_language
+from rag_core.text.polls import label_poll
 from rag_core.text.spoilers import Spoiler, cover_spoilers, list_spoilers
 from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Verdict
@@ -78,7 +79,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
             _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
             for key in numbers
         ],
-        nearest=[_build_source(answer, p.key, p.date, p, p.text) for p in answer.nearest],
+        nearest=[_build_source(answer, p.key, p.date, p, label_poll(p)) for p in answer.nearest],
         understood=answer.understood,
         reply=reply,
         trace=_dump_spans(runs),

@@ -211,7 +211,7 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     for number, passage in enumerate(answer.nearest, 1):
         channel = answer.channels.get(passage.key.chat_id)
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
-        snippet = shorten_at_word(join_lines(label_poll(passage, shown.words.lang)), _MAX_SNIPPET_LENGTH)
+        snippet = shorten_at_word(join_lines(label_poll(passage)), _MAX_SNIPPET_LENGTH)
         words = ["\n", neutralize_links(snippet)] if snippet else []
         nearest.append(Text(line, *words, *_render_addresses(passage.key, answer)))
     if nearest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from rag_core.text.language_detection import detect_language
 from rag_core.text.sentences import TextSpan
 from rag_core.types import Passage, Post
 
@@ -29,7 +30,8 @@ def find_poll(post: Post | Passage) -> TextSpan | None:
     return found.span() if media == "poll" or asks else None
 
 
-def label_poll(post: Post | Passage, lang: str) -> str:
-    """Text of a post or passage, in which "Poll:" stands before the question of a poll."""
-    span = find_poll(post)
-    return f"{post.text[: span[0]]}{POLL_LABELS[lang]} {post.text[span[0] :]}" if span else post.text
+def label_poll(post: Post | Passage) -> str:
+    """Text of a post or passage, in which "Poll:" in its language stands before the question of a poll."""
+    if (span := find_poll(post)) is None:
+        return post.text
+    return f"{post.text[: span[0]]}{POLL_LABELS[detect_language(post.text)]} {post.text[span[0] :]}"

@@ -15,6 +15,7 @@ from rag_core.types import Entity, Post
 
 COVER = "▒"
 _WORD = re.compile(r"\w+")
+_MAX_SPOILERS = 100  # of a post, as many as Telegram allows entities; more are read as one
 _LONG_RUN = 3  # words of a spoiler in a row that are hidden though each stands openly in the post as well
 
 
@@ -44,11 +45,12 @@ def split_off_spoilers(text: str, entities: Sequence[Entity]) -> tuple[str, list
         return text, []
     units = text.encode("utf-16-le")
     hidden = [units[start:end].decode("utf-16-le", "replace") for start, end in spans]
-    hidden += [e.url for e in entities if e.url and any(a <= 2 * e.offset < b for a, b in spans)]
-    shown = bytearray(units)
+    shown, covers = bytearray(units), bytearray(len(units) + 1)
     for start, end in spans:
         shown[start:end] = " ".encode("utf-16-le") * len(units[start:end:2])
-    return shown.decode("utf-16-le", "replace"), hidden
+        covers[start:end] = b"\1" * len(units[start:end])
+    hidden += [e.url for e in entities if e.url and 2 * e.offset < len(covers) and covers[2 * e.offset]]
+    return shown.decode("utf-16-le", "replace"), hidden if len(hidden) <= _MAX_SPOILERS else [" ".join(hidden)]
 
 
 def _split_words(text: str) -> tuple[str, ...]:

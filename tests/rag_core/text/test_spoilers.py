@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from rag_core.storage.visible_posts import list_latest_texts
 from rag_core.text.spoilers import cover_spoilers, list_spoilers
 from rag_core.types import Entity
 
@@ -39,3 +41,20 @@ def test_an_address_under_hidden_words_is_covered_and_nothing_of_a_post_without_
     spoilers = hide(make_post, "The map is here.", "here", url="https://example.org/marlin")
     assert "marlin" not in cover_spoilers("See https://example.org/marlin", spoilers)
     assert list_spoilers([make_post(1, "The code is MARLIN.")]) == ()
+
+
+def test_thousands_of_spoilers_take_no_seconds_and_hide_all(make_post: Any) -> None:
+    words = [f"w{n}" for n in range(4000)]
+    text = " ".join(words)
+    places = [Entity("spoiler", text.index(f"w{n}"), len(f"w{n}")) for n in range(4000)]
+    started = time.thread_time()
+    spoilers = list_spoilers([make_post(1, text, entities=tuple(places))])
+    assert cover_spoilers("w17 and w3999", spoilers) == "▒▒▒ and ▒▒▒▒▒"
+    cover_spoilers(text[:4096], spoilers)
+    assert time.thread_time() - started < 1
+
+
+async def test_profiles_of_channels_are_made_of_what_posts_show(library: Any, make_post: Any) -> None:
+    post = make_post(50, "The code is MARLIN.", chat=library.safe, entities=(Entity("spoiler", 12, 6),))
+    await library.keep(post)
+    assert await list_latest_texts(library.rag.archive, library.safe, 5) == ["The code is       ."]

@@ -38,6 +38,7 @@ from rag_core.types import (
     Evidence,
     Passage,
     Plan,
+    PostKey,
     Question,
     Sentence,
     Shortfall,
@@ -49,6 +50,7 @@ from rag_core.verification.support import (
     keep_supported_citations,
     measure_support,
 )
+from rag_core.writing.addresses import asks_for_address, find_addresses
 from rag_core.writing.reflection import reflect_on_draft
 
 
@@ -88,6 +90,13 @@ async def answer_question(
         if not sentences:  # a refusal is of no model, and lacks no part
             draft = Draft((), draft.covered, certainty=Certainty.NONE)
         known = await _load_readable_channels(question, rag)
+        nearest = () if sentences else _select_nearest(sources, question, rag, run)
+        quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
+        quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
+        addresses = dict[PostKey, tuple[str, ...]]()
+        if quoted and asks_for_address(question.text):
+            finding = find_addresses(quoted, " ".join(one.text for one in sentences), evidence, rag)
+            addresses = await run.attempt(Stage.CITE, finding, addresses)
         answer = Answer(
             sentences=sentences,
             confidence=draft.covered,
@@ -96,7 +105,7 @@ async def answer_question(
             model=draft.model,
             shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
             trace_id=run.trace_id,
-            nearest=() if sentences else _select_nearest(sources, question, rag, run),
+            nearest=nearest,
             channels=known,
             copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
             found=sources,
@@ -105,6 +114,7 @@ async def answer_question(
             aliases=run.plan.aliases if run.plan else (),
             actions=run.list_actions(),
             missing=draft.missing,
+            addresses=addresses,
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

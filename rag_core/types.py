@@ -288,7 +288,7 @@ class Plan:
 class Passage:
     """Chunk of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted.
 
-    `file_name` is in the header too.
+    `file_name` is in the header too; `media` is the kind of the post's attachment, "" for none.
     """
 
     key: PostKey
@@ -302,6 +302,7 @@ class Passage:
     origin: Origin | None = None
     copies: tuple[PostKey, ...] = ()
     file_name: str = ""
+    media: str = ""
 
     @property
     def ref(self) -> PassageRef:
@@ -426,7 +427,8 @@ class Answer:
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
     standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
     `aliases` are those of the plan; `missing` are the parts of the question that nothing was found for. `actions` are
-    for programs and admins; readers never see them.
+    for programs and admins; readers never see them. `addresses`: links of the cited or nearest posts, where the
+    question asks for one and no sentence shows it.
     """
 
     sentences: tuple[Sentence, ...]
@@ -445,6 +447,7 @@ class Answer:
     certainty: Certainty = Certainty.SURE
     actions: tuple[Action, ...] = field(default=(), compare=False)
     missing: tuple[str, ...] = ()
+    addresses: Mapping[PostKey, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

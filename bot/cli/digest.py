@@ -14,6 +14,7 @@ from bot.views.digest_message import format_digest_quote
 from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.storage import channels
+from rag_core.text.spoilers import cover_spoilers, list_spoilers
 from rag_core.types import format_post_link
 
 
@@ -35,8 +36,8 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
         lines = await build_period_digest(archive, known.keys(), since, until)
     found = [
         {
-            "quote": line.quote,
-            "shown": format_digest_quote(line),
+            "quote": cover_spoilers(line.quote, list_spoilers([line.post])),
+            "shown": cover_spoilers(format_digest_quote(line), list_spoilers([line.post])),
             "url": format_post_link(line.post.key, known[line.post.key.chat_id].username),
             "channel": strip_control_characters(known[line.post.key.chat_id].title),
             "date": line.post.date.isoformat(),

@@ -10,7 +10,8 @@ class AnswerJson(TypedDict):
 
     answer: dict[str, Any]  # as printed by --json
     marks: list[list[int]]  # for each sentence the numbers of its sources
-    # by number, from 1: link, title, date, the post's words where no sentence shows them; if known edited and origin
+    # by number, from 1: link, title, date, the post's words where no sentence shows them, the addresses
+    # that the question asks for, one a line; if known edited and origin
     sources: list[dict[str, str]]
     nearest: list[dict[str, str]]  # of a refusal, with the same fields
     understood: str  # the standalone question that a follow-up was rewritten to

@@ -17,9 +17,12 @@ from bot.views.terminal_text import format_channel_list
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
+from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.stage_runner import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.language_detection import detect_language
+from rag_core.text.polls import label_poll
+from rag_core.text.spoilers import Spoiler, cover_spoilers, list_spoilers
 from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Verdict
 
@@ -61,6 +64,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
                 for s in answer.sentences
             ],
             "nearest": [answer.link(p.key) for p in answer.nearest],
+            "addresses": [address for several in answer.addresses.values() for address in several],
             "certainty": answer.certainty.value,
             "confidence": round(answer.confidence, 4),
             "recipe": answer.recipe,
@@ -75,7 +79,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
             _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
             for key in numbers
         ],
-        nearest=[_build_source(answer, p.key, p.date, p, p.text) for p in answer.nearest],
+        nearest=[_build_source(answer, p.key, p.date, p, label_poll(p)) for p in answer.nearest],
         understood=answer.understood,
         reply=reply,
         trace=_dump_spans(runs),
@@ -101,7 +105,8 @@ def _build_source(
     answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None, words: str
 ) -> dict[str, str]:
     title = channel.title if (channel := answer.channels.get(key.chat_id)) else ""
-    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words}
+    addresses = "\n".join(answer.addresses.get(key, ()))
+    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words, "addresses": addresses}
     return about | _build_post_details(key, post)
 
 
@@ -109,6 +114,21 @@ def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, 
     edited = {"edited": post.edited.isoformat()} if post and post.edited else {}
     origin = post.origin if post else None
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
+
+
+# Fields with words of posts, of the schemas in bot/control/schemas.py.
+_WORD_FIELDS = frozenset({"text", "quote", "words", "claim", "reply", "addresses", "understood", "results"})
+
+
+def _cover_fields(value: Any, spoilers: Sequence[Spoiler], *, words: bool = False) -> Any:
+    """Cover spoilers in the fields of a JSON value that hold words of posts."""
+    if isinstance(value, str):
+        return cover_spoilers(value, spoilers) if words else value
+    if isinstance(value, list | tuple):
+        return type(value)(_cover_fields(one, spoilers, words=words) for one in value)
+    if isinstance(value, dict):
+        return {key: _cover_fields(one, spoilers, words=key in _WORD_FIELDS) for key, one in value.items()}
+    return value
 
 
 class TerminalAnswerer:
@@ -127,13 +147,18 @@ class TerminalAnswerer:
         asked = await self._build_question(question, conversation)
         if asked is None:
             return None
-        if talk := detect_talk(question):
+        talk = detect_talk(question)
+        if talk and not await is_introduced(question, asked.viewer, self._rag.archive):
             known = await channels.load_channels(self._rag.archive)
             return _build_answer_json(Answer((), 0.0, "talk"), {}, _format_talk_reply(talk, asked, known), ())
         rag, runs = _record_runs(self._rag)
         answer = await answer_question(asked, replace(rag, recipe=recipe, show_results=trace))
-        cited = await visible_posts.fetch_posts(rag.archive, answer.posts())
-        return _build_answer_json(answer, cited, "", runs if trace else ())
+        nearest = (passage.key for passage in answer.nearest)
+        shown = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *nearest))
+        found: AnswerJson = _cover_fields(
+            _build_answer_json(answer, shown, "", runs if trace else ()), list_spoilers(shown.values())
+        )
+        return found
 
     async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
         viewer = Viewer(0, frozenset(await channels.load_channels(self._rag.archive)))
@@ -180,9 +205,10 @@ class TerminalAnswerer:
             }
 
         same = found.same
+        verdicts = [build_verdict(verdict) for verdict in found.verdicts]
         return VerdictsJson(
             same=describe(same.key, same.date) | {"state": found.same_post_state} if same else None,
-            verdicts=[build_verdict(verdict) for verdict in found.verdicts],
+            verdicts=_cover_fields(verdicts, list_spoilers(stored.values())),
             left=found.left,
             without=[shortfall.stage for shortfall in found.shortfalls],
             trace_id=found.trace_id,

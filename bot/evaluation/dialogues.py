@@ -25,6 +25,7 @@ from bot.settings import Settings
 from rag_core.conversation.small_talk_detection import detect_talk, strip_courtesies
 from rag_core.errors import ImportRefused
 from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import channels
 from rag_core.text.language_detection import detect_language
 from rag_core.text.tokens import tokenize
@@ -118,7 +119,7 @@ async def run_dialogues(
 async def _ask_turn(text: str, dialogue: Dialogue, chat: int, data: IndexedDataset) -> Answer | str:
     """Answer a turn as the bot does: a reply to small talk, or an answer."""
     lang = dialogue.query.lang
-    if talk := detect_talk(text):
+    if (talk := detect_talk(text)) and not await is_introduced(text, data.viewer, data.rag.archive):
         known = await channels.load_channels(data.rag.archive)
         return str(render_talk(talk, lang, known.values()).as_kwargs()["text"])
     return await answer_or_refuse(Question(text, lang, dialogue.asked_at, data.viewer, chat), data.rag)

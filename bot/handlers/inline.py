@@ -8,7 +8,7 @@ bot into a chat that it is not in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -164,7 +164,7 @@ async def find_articles(
     asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
     quotes = dict.fromkeys((key, quote) for key, quote in _list_quotes(answer, asked) if key in cited)
     articles = [
-        _build_article(cited[key], quote, answer.channels[key.chat_id], shown)
+        _build_article(cited[key], quote, answer.addresses.get(key, ()), answer.channels[key.chat_id], shown)
         for key, quote in quotes
         if not cited[key].guarded
     ]
@@ -183,10 +183,13 @@ def _list_quotes(answer: Answer, asked: QueryTerms) -> Iterator[tuple[PostKey, s
             yield passage.key, max(said, key=lambda one: asked.matched_share(frozenset(tokenize(one))))
 
 
-def _build_article(post: Post, quote: str, channel: Channel, shown: RenderContext) -> InlineQueryResultArticle:
+def _build_article(
+    post: Post, quote: str, addresses: Sequence[str], channel: Channel, shown: RenderContext
+) -> InlineQueryResultArticle:
     clean = strip_control_characters(quote)
     reference = format_reference(post.key, post.date, post, channel, shown)
-    text, entities = as_list(neutralize_links(clean), reference, sep="\n\n").render()
+    told = as_list(*(neutralize_links(strip_control_characters(one)) for one in (clean, *addresses)))
+    text, entities = as_list(told, reference, sep="\n\n").render()
     return InlineQueryResultArticle(
         id=make_callback_token(f"{post.key} {quote}", size=12),
         title=format_one_line(clean, _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),

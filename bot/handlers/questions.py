@@ -13,15 +13,16 @@ from aiogram.filters import CommandObject
 from aiogram.types import Message, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Code
 
-from bot import logs
-from bot.access import Refusal, get_reader_id
+from bot import access, logs
+from bot.access import Refusal, get_reader, get_reader_id
 from bot.app_context import AppContext
 from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_thread
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
 from bot.views.keyboards import DEEP_MODE
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.small_talk_detection import detect_talk
+from rag_core.conversation.small_talk_detection import TalkKind, detect_talk
+from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 
@@ -65,7 +66,10 @@ async def submit_question(message: Message, text: str, update_id: int, context: 
         return
     if len(text) > MAX_QUESTION_LENGTH:
         raise Refusal(words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text)))
-    if talk := detect_talk(text):
+    if (talk := detect_talk(text)) and not (
+        talk.kind is TalkKind.ABOUT_CHANNEL
+        and await is_introduced(text, await access.build_viewer(context.admins, get_reader(message)), context.archive)
+    ):
         await reply_to_talk(message, talk, context, words)
         return
     await queue_message_text(message, text, update_id, context, words, lang=detect_question_language(text, words.lang))

@@ -36,8 +36,10 @@ from aiogram.utils.formatting import Text
 from bot import access
 from bot.access import AdminRegistry, Reader
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
-from rag_core.errors import ArchiveUnavailable, RagError
+from bot.telegram.hide_spoilers import hide_spoilers
+from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import Archive, visible_posts
+from rag_core.text.spoilers import Spoiler, list_spoilers
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence
 from rag_core.verification.verdict_types import Verification
 
@@ -234,7 +236,9 @@ def _hash_if_quoted(key: PostKey, quotes: Sequence[tuple[int, int, str]], stored
     return hash_text_version(text) if text is not None and stands else ""
 
 
-_CURRENT_CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("recheck_before_sending", default=None)
+_CURRENT_CHECK: ContextVar[Callable[[], Awaitable[tuple[Spoiler, ...]]] | None] = ContextVar(
+    "recheck_before_sending", default=None
+)
 
 
 @contextmanager
@@ -243,14 +247,17 @@ def recheck_before_sending(
 ) -> Iterator[None]:
     """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
 
-    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does. Nested blocks are all checked.
+    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does. Nested blocks are all checked. What
+    the posts hide as spoilers is hidden in the message.
     """
     outer = _CURRENT_CHECK.get()
 
-    async def check() -> None:
-        if outer is not None:
-            await outer()
+    async def check() -> tuple[Spoiler, ...]:
+        others = await outer() if outer is not None else ()
         await recheck_shown_content(content, reader, rights, max_age_s=max_age_s)
+        with translate_errors(RecheckUnavailable, ArchiveUnavailable):
+            stored = await visible_posts.fetch_posts(rights.archive, {shown.key for shown in content.posts})
+        return (*others, *list_spoilers(stored.values()))
 
     token = _CURRENT_CHECK.set(check if content else outer)
     try:
@@ -265,8 +272,8 @@ class RecheckMiddleware(BaseRequestMiddleware):
     async def __call__(
         self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
-        """Run the check, then make the request."""
+        """Run the check, then make the request, in which spoilers are hidden."""
         check = _CURRENT_CHECK.get()
-        if check is not None and method.__api_method__ not in METHODS_WITHOUT_TEXT:
-            await check()
+        if check is not None and method.__api_method__ not in METHODS_WITHOUT_TEXT and (spoilers := await check()):
+            method = hide_spoilers(method, spoilers)
         return await make_request(bot, method)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -33,6 +33,7 @@ from rag_core.storage.channels import load_channels
 from rag_core.storage.group_rules_and_bindings import load_group_rules
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.visible_posts import fetch_posts
+from rag_core.text.polls import POLL_LABELS, label_poll
 from rag_core.types import (
     Answer,
     Certainty,
@@ -150,17 +151,25 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     The words before a quote ("Earlier, on 1 May:") name its date themselves.
     """
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    rendered = []
+    rendered, seen = [], set[PostKey]()
     for sentence in answer.sentences:
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
-        text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks)
+        addresses = [one for key in cited if key not in seen for one in _render_addresses(key, answer)]
+        seen |= cited.keys()
+        text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks, *addresses)
         dates = () if _is_framed(sentence) else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
         rendered.append(text)
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
+
+
+def _render_addresses(key: PostKey, answer: Answer) -> Iterator[Text]:
+    """Lines with the addresses of a post that the question asks for."""
+    for address in answer.addresses.get(key, ()):
+        yield Text("\n", neutralize_links(join_lines(address)))
 
 
 def _render_source(
@@ -203,8 +212,9 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     for number, passage in enumerate(answer.nearest, 1):
         channel = answer.channels.get(passage.key.chat_id)
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
-        snippet = shorten_at_word(join_lines(passage.text), _MAX_SNIPPET_LENGTH)
-        nearest.append(Text(line, "\n", neutralize_links(snippet)) if snippet else line)
+        snippet = shorten_at_word(join_lines(label_poll(passage)), _MAX_SNIPPET_LENGTH)
+        words = ["\n", neutralize_links(snippet)] if snippet else []
+        nearest.append(Text(line, *words, *_render_addresses(passage.key, answer)))
     if nearest:
         quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
         blocks.append(Text(shown.words("nearest", count=len(nearest)), "\n", quoted))
@@ -212,7 +222,10 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
 
 
 # The day of a post before its quote: "18 November: ", "31 декабря 2025 г.: ".
-_DAY_BEFORE_QUOTE = re.compile(r"(?:\d{1,2} [^\W\d_]+(?: \d{4}\s\S{1,3})?:|[^\W\d_]+ \d{1,2}(?:, \d{4})?:)?")
+_DAY_BEFORE_QUOTE = re.compile(
+    r"(?:\d{1,2} [^\W\d_]+(?: \d{4}\s\S{1,3})?:|[^\W\d_]+ \d{1,2}(?:, \d{4})?:|"
+    rf"{'|'.join(POLL_LABELS.values())})?"
+)
 _CUT_ENDS = " ,;:—–-…"  # of a quote that is shortened
 
 

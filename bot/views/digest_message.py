@@ -14,6 +14,8 @@ from bot.views.clean_and_shorten_text import join_lines
 from bot.views.message_formatting import neutralize_links, style_text
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import DigestLine
+from rag_core.text.language_detection import detect_language
+from rag_core.text.polls import POLL_LABELS, find_poll
 from rag_core.types import Channel
 
 
@@ -39,6 +41,8 @@ def render_digest(
 
 def format_digest_quote(line: DigestLine) -> str:
     """Format the words of a line; what is cut within a sentence ends with an ellipsis."""
-    quote = join_lines(line.quote)
+    quote, poll = join_lines(line.quote), find_poll(line.post)
+    if poll and line.start < poll[1] and poll[0] < line.end:
+        quote = f"{POLL_LABELS[detect_language(quote)]} {quote}"
     whole = quote[-1:] in ".!?…)»\"'" or line.end == len(line.post.text.rstrip())
     return quote if whole else f"{quote.rstrip(' ,;:—–-')}…"

@@ -21,6 +21,7 @@ from bot.views.keyboards import cut_page
 from bot.views.message_formatting import find_link_spans, neutralize_links, style_text
 from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
+from rag_core.text.polls import POLL_LABELS, find_poll
 from rag_core.types import Channel, format_post_link
 
 RESULTS_PER_PAGE = 5
@@ -122,6 +123,8 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
     marks = [format_day_and_edit(post.date, post.edited, shown)]
     if others := {key.chat_id for key in found.copies} - {post.key.chat_id}:
         marks.append(words("source-copies", count=len(others)))
+    if find_poll(post):
+        marks.append(POLL_LABELS[words.lang].rstrip(":").lower())
     head = Text(f"{place}. ", make_link(author, format_post_link(post.key, channel.username)), " · ", " · ".join(marks))
     snippet = _render_snippet(found.text, listing.spots)
     return Text(head, "\n", snippet) if format_one_line(snippet.render()[0]) else head

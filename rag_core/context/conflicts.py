@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from rag_core.engine import Engine
+from rag_core.text.polls import find_poll
 from rag_core.text.query_terms import QueryTerms, TermWeight, is_asking_word
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, split_long_span
 from rag_core.text.stem_similarity import measure_stem_similarity
@@ -41,7 +42,8 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
     weight = rag.lexical.statistics(question.viewer.channels).weight
     asked = QueryTerms.of(plan.asked or question.text, weight)
     cited = {citation.post for sentence in draft.sentences for citation in sentence.citations}
-    others = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS] if source.passage.key not in cited]
+    compared = [source.passage for source in evidence.sources[:_MAX_COMPARED_POSTS]]
+    others = [passage for passage in compared if passage.key not in cited and not find_poll(passage)]
     for place, sentence in enumerate(draft.sentences):
         if not sentence.citations:
             continue

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.retrieval.described_channel import INTRODUCTION_PATTERN, find_described_channel
+from rag_core.storage import Archive
 from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.channel_questions import ChannelAspect, ContactKind, detect_channel_question, detect_contact_kind
@@ -22,7 +23,7 @@ from rag_core.text.names import find_names
 from rag_core.text.post_openings import find_opening
 from rag_core.text.sentences import TextSpan, split_into_pieces
 from rag_core.text.tokens import fold_case
-from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question
+from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer
 from rag_core.writing.extract import quote_post_span
 
 _MAX_CHANNELS, _MAX_LINES, _LINES_OF_ONE = 10, 3, 2
@@ -184,6 +185,15 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
     quotes = tuple(quote_post_span(line.post, line.span) for line in lines[:_MAX_LINES])
     sure = len(readable) == 1 and described_itself
     return Draft(quotes, 1.0 if quotes else 0.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE)
+
+
+async def is_introduced(text: str, viewer: Viewer, archive: Archive) -> bool:
+    """Whether a text asks what this channel is about and a first post of a channel that the viewer reads says it."""
+    asked = detect_channel_question(fold_case(text))
+    if asked is None or asked.aspect is not ChannelAspect.ABOUT or asked.name or len(viewer.channels) > _MAX_CHANNELS:
+        return False
+    first = [await list_first_posts(archive, chat, _FIRST_POSTS) for chat in viewer.channels]
+    return any(_find_introduction(posts)[1] for posts in first)
 
 
 def _find_introduction(first: Sequence[Post]) -> tuple[list[_Line], bool]:

@@ -22,6 +22,7 @@ from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.storage import near_duplicates
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.morphology import read_word
+from rag_core.text.polls import find_poll
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
@@ -112,7 +113,7 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     recent = replace(plan, channels=channels, since=today - _ANNOUNCED_AHEAD, until=question.asked_at, slack=0)
     only = await resolve_filter(recent, question.viewer, rag)
     places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -_MAX_READ_POSTS - 1 : -1]
-    passages = list((await fetch_passages(rag.archive, places)).values())
+    passages = [one for one in (await fetch_passages(rag.archive, places)).values() if not find_poll(one)]
     today_asked = period is not None and since == today and until - since <= timedelta(days=1)
     asked = _AskedDays(since.date(), until.date(), today_asked)
     frequency = rag.lexical.statistics(question.viewer.channels).frequency

@@ -17,6 +17,7 @@ from rag_core.text.definition_questions import (
     is_written_as_name,
     read_definition,
 )
+from rag_core.text.polls import find_poll
 from rag_core.text.post_openings import build_text_key
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_into_pieces
 from rag_core.text.tokens import tokenize
@@ -57,7 +58,8 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
     places = await asyncio.to_thread(rag.lexical.matching, terms, await resolve_filter(plan, question.viewer, rag))
     keys = list(dict.fromkeys(place.key for place in (*places[:1], *places[-_MAX_READ_POSTS:])))
     stored = await visible_posts.fetch_posts(rag.archive, keys)
-    found = sorted((post for post in stored.values() if post.origin is None), key=lambda post: post.date)
+    own = (post for post in stored.values() if post.origin is None and not find_poll(post))
+    found = sorted(own, key=lambda post: post.date)
     lines, sure = await asyncio.to_thread(_choose_lines, name, found)
     quotes = tuple(quote_post_span(line.post, line.span) for line in lines)
     return Draft(quotes, 1.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE) if quotes else None

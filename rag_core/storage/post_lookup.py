@@ -68,7 +68,10 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
             if (post := stored.get(key)) and end <= len(post.text):
                 header, text = build_header(post, known.get(key.chat_id), parents.get(key)), post.text[start:end]
                 place = PassageRef(key, part, start, end)
-                passages[place] = Passage(key, part, header, text, start, end, post.date, post.edited, post.origin)
+                media = post.media.kind if post.media else ""
+                passages[place] = Passage(
+                    key, part, header, text, start, end, post.date, post.edited, post.origin, media=media
+                )
         return passages
 
     return await archive.read(read)

@@ -26,6 +26,7 @@ from rag_core.storage.post_rows import (
     from_unix_seconds,
     to_unix_seconds,
 )
+from rag_core.text.spoilers import split_off_spoilers
 from rag_core.types import Post, PostKey
 
 SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
@@ -33,12 +34,13 @@ _AlbumKey = tuple[int, str]
 
 
 async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
-    """List the texts of the latest visible posts of a channel, the newest first."""
-    texts: list[str] = await archive.column(
-        f"SELECT t.text FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY t.message_id DESC LIMIT ?",
+    """List the texts of the latest visible posts of a channel without their spoilers, the newest first."""
+    rows = await archive.rows(
+        f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} "
+        "ORDER BY t.message_id DESC LIMIT ?",
         (chat_id, most),
     )
-    return texts
+    return [split_off_spoilers(post.text, post.entities)[0] for post in map(decode_post, rows)]
 
 
 async def list_latest_posts(archive: Archive, chat_id: int, most: int) -> list[Post]:

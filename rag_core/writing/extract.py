@@ -29,6 +29,7 @@ from rag_core.text.answer_type import (
 )
 from rag_core.text.language_detection import detect_language
 from rag_core.text.morphology import read_word
+from rag_core.text.polls import POLL_LABELS, find_poll
 from rag_core.text.query_terms import QueryTerms, is_asking_stem
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
 from rag_core.text.stem_similarity import measure_stem_similarity
@@ -625,15 +626,20 @@ def quote_piece(piece: ExtractCandidate) -> Sentence:
 
 
 def quote_span(passage: Passage, span: TextSpan) -> Sentence:
-    """Quote a span of a passage word for word, cited at its place in the post."""
+    """Quote a span of a passage word for word, cited at its place in the post; words of a poll are said to be one's."""
     quote, at = passage.text[slice(*span)], passage.start + span[0]
-    return Sentence(quote, (Citation(passage.key, quote, at, at + len(quote), passage.date),))
+    return Sentence(_label_quote(passage, span), (Citation(passage.key, quote, at, at + len(quote), passage.date),))
 
 
 def quote_post_span(post: Post, span: TextSpan) -> Sentence:
-    """Quote a span of a whole post word for word."""
-    quote = post.text[slice(*span)]
-    return Sentence(quote, (Citation(post.key, quote, *span, post.date),))
+    """Quote a span of a whole post word for word, as `quote_span`."""
+    return Sentence(_label_quote(post, span), (Citation(post.key, post.text[slice(*span)], *span, post.date),))
+
+
+def _label_quote(post: Post | Passage, span: TextSpan) -> str:
+    quote, poll = post.text[slice(*span)], find_poll(post)
+    of_poll = poll is not None and span[0] < poll[1] and poll[0] < span[1]
+    return f"{POLL_LABELS[detect_language(quote)]} {quote}" if of_poll else quote
 
 
 def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:

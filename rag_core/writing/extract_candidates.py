@@ -15,6 +15,7 @@ from operator import mul
 from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, contains_answer_type
+from rag_core.text.polls import find_poll
 from rag_core.text.post_openings import build_text_key
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, collect_terms, split_long_span, tokenize_sentences
@@ -156,12 +157,6 @@ def _get_line(text: str, at: int) -> str:
     return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)]
 
 
-def _is_poll(text: str) -> bool:
-    """Whether a text is a poll: a question, and options in lines with a dash. It asks and answers nothing."""
-    question, *options = text.strip().split("\n")
-    return len(options) > 1 and question.endswith("?") and all(line.startswith("— ") for line in options)
-
-
 def _has_plain_words(text: str) -> bool:
     """Check for a word that is no hashtag, mention or link."""
     return bool(_LETTERS.search(_LINKS_AND_TAGS.sub(" ", text)))
@@ -170,14 +165,16 @@ def _has_plain_words(text: str) -> bool:
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone.
 
-    A link that a colon announces stays.
+    A link that a colon announces stays. Of a poll its description, else its explanation, states something.
     """
     text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
-    if _is_poll(text):
-        return []
+    spans = [span for span, _ in tokenize_sentences(text)]
+    if poll := find_poll(source.passage):
+        spans = [span for span in spans if not text[slice(*span)].endswith("?")]
+        spans = [span for span in spans if span[1] <= poll[0]] or [span for span in spans if span[0] >= poll[1]]
     return [
         (a, b)
-        for (a, b), _ in tokenize_sentences(text)
+        for a, b in spans
         if (_has_plain_words(text[a:b]) or text[max(0, a - MAX_SENTENCE_GAP) : a].rstrip().endswith(":"))
         and not (repeated and build_text_key(_get_line(text, a)) in repeated)
     ]

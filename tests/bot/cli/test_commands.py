@@ -354,7 +354,18 @@ def test_a_chat_ends_with_the_input_and_without_channels_it_does_not_begin(citeg
 
 def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     given = asked("ask", "How many posts mention Tawny?", "--json").json()
-    answered = {"refused", "sentences", "nearest", "certainty", "confidence", "recipe", "model", "without", "trace_id"}
+    answered = {
+        "refused",
+        "sentences",
+        "nearest",
+        "addresses",
+        "certainty",
+        "confidence",
+        "recipe",
+        "model",
+        "without",
+        "trace_id",
+    }
     answered |= {"actions", "missing"}
     assert set(given) == answered
     assert given["certainty"] == "sure"

@@ -8,7 +8,7 @@ import pytest
 from bot.control.terminal_answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.views.terminal_text import format_answer_text
-from rag_core.types import Origin
+from rag_core.types import Entity, Origin
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,27 @@ async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library:
     assert found
     assert found["answer"]["refused"]
     assert "Owl Gazette, forwarded by Harbour News" in format_answer_text(found, get_translator("en"), UTC)
+
+
+@pytest.mark.parametrize("question", ["What is the code of the quiz?", "Which code of the quiz is 9 or 17 or neither?"])
+async def test_on_the_terminal_what_a_post_hides_is_covered(library: Any, make_post: Any, question: str) -> None:
+    text = "The secret code of the quiz is MARLIN."
+    await library.keep(make_post(50, text, chat=library.harbour, entities=(Entity("spoiler", 31, 6),)))
+    answerer = TerminalAnswerer(library.rag, UTC)
+    found = await answerer.ask(question, trace=True)
+    assert found
+    shown = format_answer_text(found, get_translator("en"), UTC)
+    assert "code of the quiz is ▒▒▒▒▒▒" in shown
+    assert "MARLIN" not in str({**found, "trace": []})
+    assert "MARLIN" not in str(await answerer.verify("The secret code of the quiz is not known.", trace=False))
+
+
+async def test_an_address_that_is_asked_for_stands_below_its_source_on_the_terminal(
+    library: Any, make_post: Any
+) -> None:
+    link = "https://row.example.org/apply"
+    await library.keep(make_post(50, "Apply for rowing.", chat=library.harbour, links=(link,)))
+    found = await TerminalAnswerer(library.rag, UTC).ask("Where do I apply for rowing?", trace=False)
+    assert found
+    assert f"\n    {link}" in format_answer_text(found, get_translator("en"), UTC)
+    assert found["answer"]["addresses"] == [link]

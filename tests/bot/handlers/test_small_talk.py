@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from driver import GROUP, OTTO, RITA, execute, say_text, wait_until_handled
+import pytest
+from driver import GROUP, HARBOUR, OTTO, RITA, execute, open_archive, say_text, wait_until_handled
 
 from bot.sandbox import Sandbox
+from rag_core.storage.posts import save_posts
 
 
 async def test_small_talk_is_answered_in_its_language_in_a_group_with_a_reaction_and_not_kept(
@@ -38,3 +40,15 @@ async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_
         assert "Answering:" not in reply
         assert (await say_text(sandbox, OTTO, "thanks")).startswith("You are welcome!")
         assert "7:30" in (await ask(OTTO, "why so early?"))["text"]
+
+
+@pytest.mark.parametrize("text", ["What is this channel about?", "о чём этот канал?"])
+async def test_what_a_channel_is_about_is_told_in_the_words_of_its_first_post(
+    sandbox: Sandbox, live: Any, home: Path, ask: Any, make_post: Any, text: str
+) -> None:
+    about = make_post(1, "This channel is about the harbour: ferries, fish and fog.", chat=HARBOUR, days=-400)
+    async with open_archive(home) as archive:
+        await save_posts(archive, [about], source="export")
+    async with live():
+        assert "ferries, fish and fog" in (await ask(OTTO, text))["text"]
+        assert (await say_text(sandbox, OTTO, "which channels do you read?")).startswith("I read these channels")

@@ -241,7 +241,10 @@ def test_a_batch_is_split_into_the_texts_that_came() -> None:
         assert split_updates(json.dumps({"ok": True, "result": turned}, separators=separators)) == [
             encode_update(raw) for raw in raws
         ]
+        swapped = json.dumps({"result": raws, "ok": True}, separators=separators)
+        assert split_updates(swapped) == [encode_update(raw) for raw in raws]
     assert split_updates('{"ok":true,"result":[]}') == []
+    assert split_updates("<html>502</html>") is None
     assert split_updates('{"ok":false,"error_code":409,"description":"x"}') is None
 
 
@@ -309,10 +312,11 @@ async def test_behind_a_thousand_rich_messages_a_question_is_answered_soon(
     person = {"id": RITA, "is_bot": False, "first_name": "Rita"}
     head = {"message_id": 5, "date": 1_750_000_000, "chat": {"id": RITA, "type": "private", "first_name": "Rita"}}
     waiting = {"message": head | {"from": person, "photo": [], "reply_to_message": reply}}
+    stored = [encode_update({"update_id": n} | waiting) for n in range(1, number + 1)]
+    stored += [RawUpdate(number + 1, "message", HOSTILE["depth of JSON"]()), RawUpdate(number + 2, "message", "{")]
+    stored += [RawUpdate(number + 3, "channel_post", HOSTILE["depth"]())]
     async with open_archive(home) as archive:
-        await raw_updates.save_updates(
-            archive, 42, [encode_update({"update_id": n} | waiting) for n in range(1, number + 1)]
-        )
+        await raw_updates.save_updates(archive, 42, stored)
     for n in range(number):
         sandbox.push({"channel_post": post(100 + n, rich_message=rich(nest(RICH_DEPTH)))})
     began = time.process_time()
@@ -322,6 +326,6 @@ async def test_behind_a_thousand_rich_messages_a_question_is_answered_soon(
         async with open_archive(home) as archive, asyncio.timeout(30):
             while (await raw_updates.count_updates_by_state(archive))["pending"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)  # the archive sends no events
-            assert (await raw_updates.count_updates_by_state(archive))["poison"] == 0
+            assert (await raw_updates.count_updates_by_state(archive))["poison"] == 3
     assert "7:30" in answer["text"]
     assert time.process_time() - began < (20 if FULL else 8)

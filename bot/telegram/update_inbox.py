@@ -141,10 +141,11 @@ def _limit_processor_time(seconds: float) -> Iterator[None]:
 
     aiogram's models call one for each object, also for those that a union tries. Raises UpdateOutOfBounds.
     """
-    until, trace = time.thread_time() + seconds, sys.gettrace()
+    until, earliest, trace = time.thread_time() + seconds, time.perf_counter() + seconds, sys.gettrace()
 
     def check_time(*_: object) -> None:
-        if time.thread_time() > until:
+        # The second clock is a call of the system's, and cannot be past its time before the first.
+        if time.perf_counter() > earliest and time.thread_time() > until:
             raise UpdateOutOfBounds("takes too long to parse")
 
     sys.settrace(check_time)

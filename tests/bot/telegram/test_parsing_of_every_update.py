@@ -70,7 +70,7 @@ class Maker:
         if origin is typing.Literal:
             return self.make_plain(inner[0])
         if origin is list:
-            most = 1 if self.values > 3000 else 2 if nested else 30
+            most = 1 if self.values > 1500 else 2 if nested else 30
             return [self.make(inner[0], depth + 1, nested) for _ in range(self.random.choice((1, most)))]
         if inner:  # a union
             return self.choose(inner, depth, nested)
@@ -92,7 +92,7 @@ class Maker:
         self.messages += model is Message
         made = {}
         for name, field in model.model_fields.items():
-            enough = self.values > 3000 or (self.messages > 3 and "message.Message" in str(field.annotation))
+            enough = self.values > 1500 or (self.messages > 3 and "message.Message" in str(field.annotation))
             wanted = (depth < 3 or self.random.random() < 0.2) and not enough
             if field.is_required() or typing.get_origin(field.annotation) is typing.Literal or wanted:
                 made[field.alias or name] = self.make(field.annotation, depth, nested)

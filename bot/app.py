@@ -16,7 +16,7 @@ from typing import Any
 from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
-from aiogram.types import Message, Update
+from aiogram.types import Update
 from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
@@ -80,7 +80,7 @@ from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.errors import SettingsWrong
-from rag_core.storage import Archive, raw_updates
+from rag_core.storage import raw_updates
 from rag_core.text.morphology import load_dictionary
 
 # Explicit, because Telegram keeps the last list it was given.
@@ -129,16 +129,17 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
     return dispatcher
 
 
-async def _replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, archive: Archive) -> None:
+async def _replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, inbox: InboxMiddleware) -> None:
     """Handle updates that were stored and confirmed when the process ended before handling them."""
-    for bot_id, update_id, raw in await raw_updates.list_unclaimed_updates(archive):
-        if bot_id != bot.id:
-            continue
-        log.info("update %d was left unhandled: handled now", update_id)
-        try:
-            await dispatcher.feed_update(bot, Update.model_validate(raw, context={"bot": bot}))
-        except Exception:  # one update must not keep the bot from starting
-            log.exception("update %d cannot be handled", update_id)
+    last = -1
+    while raws := await raw_updates.list_unclaimed_updates(inbox.archive, bot.id, last):
+        last = raws[-1].update_id
+        for update in await inbox.parse(bot, raws):
+            log.info("update %d was left unhandled: handled now", update.update_id)
+            try:
+                await dispatcher.feed_update(bot, update)
+            except Exception:  # one update must not keep the bot from starting
+                log.exception("update %d cannot be handled", update.update_id)
 
 
 @asynccontextmanager
@@ -179,7 +180,7 @@ async def run_bot(
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
         await asyncio.to_thread(load_dictionary)
-        Message.model_rebuild()  # all updates and most replies hold it: no reader waits for it
+        Update.model_rebuild()  # most replies hold its types too: no reader waits for them
         await stack.enter_async_context(record_traces(rag))
         monitoring = await stack.enter_async_context(monitor_bot(settings.monitoring, rag))
         indexing, reindexing = await stack.enter_async_context(_run_indexing(settings, rag, watch))
@@ -201,7 +202,7 @@ async def run_bot(
             settings, rag.archive, worker, indexing, rag, reindexing, rights, suggestions, history
         )
         deduplication = DeduplicationMiddleware(rag.archive)
-        dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication))
+        dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
         await stack.enter_async_context(_run_scheduled_jobs(bot, context, pulse))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
@@ -222,14 +223,14 @@ async def run_bot(
 
 @asynccontextmanager
 async def _run_workers(
-    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware
+    bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware, inbox: InboxMiddleware
 ) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [
         publish_menu(bot, context.admins),
-        _replay_unhandled_updates(dispatcher, bot, context.archive),
+        _replay_unhandled_updates(dispatcher, bot, inbox),
         report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),

@@ -8,16 +8,19 @@ next post makes it wait for approval again, and the 30 days begin anew.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
 
 from ingest.message_parsing import MalformedMessage, parse_live_post, parse_object
+from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, unapproved_channels
 from rag_core.storage.post_rows import encode_entities
+from rag_core.storage.raw_update_json import RawUpdate, UpdateOutOfBounds, check_bounds, decode_update
 from rag_core.types import Channel, Post, PostKey
 
 APPROVAL_PERIOD = timedelta(days=30)
@@ -76,30 +79,63 @@ async def process_pending_posts(archive: Archive) -> int:
     worked_in = 0
     while batch := await raw_updates.list_pending_posts(archive):
         for bot_id, pending in groupby(batch, key=lambda update: update[0]):
-            worked_in += await _process_batch(archive, bot_id, list(pending))
+            worked_in += await _process_batch(archive, bot_id, [raw for _, raw in pending])
     await channels.reindex_retitled_channels(archive)
     return worked_in
 
 
-async def _process_batch(archive: Archive, bot_id: int, pending: list[tuple[int, int, dict[str, Any]]]) -> int:
-    arrivals: list[tuple[Post, int]] = []
-    seen: dict[int, tuple[Channel, int]] = {}
-    for _, update_id, raw in pending:
+async def _process_batch(archive: Archive, bot_id: int, pending: Sequence[RawUpdate]) -> int:
+    wrong = dict[int, str]()
+    # in a thread: a rich message may hold 100,000 values
+    arrivals = await asyncio.to_thread(_parse_posts, pending, wrong)
+    await raw_updates.quarantine_updates(archive, bot_id, wrong)
+    try:
+        await _save_arrivals(archive, bot_id, arrivals)
+    except (ArchiveUnavailable, sqlite3.OperationalError):  # no post's own
+        raise
+    except Exception:
+        log.exception("%d posts could not be stored together: one by one", len(arrivals))
+        for arrival in arrivals:
+            await _save_or_quarantine(archive, bot_id, arrival)
+    return len(arrivals)
+
+
+def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[tuple[Channel, Post, int]]:
+    """Parse posts with their update ids; whatever the error of one is, it is recorded in `wrong`."""
+    arrivals = []
+    for raw in pending:
         try:
-            channel, post = parse_live_post(parse_object(raw.get("channel_post") or raw.get("edited_channel_post")))
-        except MalformedMessage as exc:
-            await raw_updates.quarantine_update(archive, bot_id, update_id, str(exc))
-            continue
-        seen[channel.chat_id] = (channel, update_id)
-        arrivals.append((post, update_id))
+            check_bounds(decoded := decode_update(raw.text))
+            arrivals.append((*parse_live_post(parse_object(decoded.get(raw.kind))), raw.update_id))
+        except Exception as exc:
+            planned = isinstance(exc, MalformedMessage | UpdateOutOfBounds)
+            wrong[raw.update_id] = str(exc) if planned else f"{type(exc).__name__} when parsed"
+            log.error("post of update %d goes to quarantine: %s", raw.update_id, wrong[raw.update_id])
+    return arrivals
+
+
+async def _save_or_quarantine(archive: Archive, bot_id: int, arrival: tuple[Channel, Post, int]) -> None:
+    try:
+        await _save_arrivals(archive, bot_id, [arrival])
+    except (ArchiveUnavailable, sqlite3.OperationalError):  # no post's own
+        raise
+    except Exception as exc:
+        log.exception("post of update %d goes to quarantine", arrival[-1])
+        error = f"{type(exc).__name__} when stored"
+        await raw_updates.quarantine_updates(archive, bot_id, {arrival[-1]: error})
+
+
+async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[tuple[Channel, Post, int]]) -> None:
+    seen = {channel.chat_id: (channel, update_id) for channel, _, update_id in arrivals}
     async with archive.writing() as connection:
         admitted, kept = await admit_arrivals(
-            connection, {key: channel for key, (channel, _) in seen.items()}, arrivals
+            connection,
+            {key: channel for key, (channel, _) in seen.items()},
+            [(post, update_id) for _, post, update_id in arrivals],
         )
         for chat_id, channel in admitted.items():
             # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
             await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")
-        await raw_updates.mark_updates_done(connection, bot_id, [update_id for _, update_id in arrivals])
-    return len(arrivals)
+        await raw_updates.mark_updates_done(connection, bot_id, [update_id for *_, update_id in arrivals])

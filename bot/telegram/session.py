@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
@@ -34,8 +35,10 @@ from aiohttp import ClientConnectorError
 
 from bot.settings import BotSettings
 from bot.telegram.recheck_before_sending import RecheckUnavailable
+from bot.telegram.update_inbox import UNREAD_FIELDS
 from bot.views.message_formatting import neutralize_entities
 from rag_core.errors import SettingsWrong
+from rag_core.storage.raw_update_json import split_updates
 
 # These have their own back-off, or show for seconds only.
 _UNRETRIED_METHODS = {
@@ -83,10 +86,13 @@ class EditWithoutRetry(EditMessageText):
     """Edit without retries: the next edit makes up for a lost one."""
 
 
-class _RawGetUpdates(GetUpdates):
-    """getUpdates without validation: one odd update must not spoil the batch."""
+def _decode_reply(text: str) -> Any:
+    """Decode a reply without the fields that are too expensive for aiogram's models, wherever they are."""
 
-    __returning__: ClassVar[Any] = list[dict[str, Any]]
+    def drop_unread(found: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in found.items() if name not in UNREAD_FIELDS}
+
+    return json.loads(text, object_hook=drop_unread)
 
 
 @cache
@@ -98,13 +104,15 @@ def _keep_reply_model(kind: Any) -> Any:
 class TelegramSession(AiohttpSession):
     """aiogram session that leaves updates raw for `InboxMiddleware`, which must be among its middlewares."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(json_loads=_decode_reply, **options)
+
     def check_response(
         self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
     ) -> Response[TelegramType]:
-        """Check the response; the result of getUpdates stays a list of plain objects."""
-        if isinstance(method, GetUpdates):
-            raw: Any = _RawGetUpdates.model_construct(**dict(method))
-            return super().check_response(bot, raw, status_code, content)
+        """Check the response; the result of getUpdates becomes a list of `RawUpdate`."""
+        if isinstance(method, GetUpdates) and (raws := split_updates(content)) is not None:
+            return Response.model_construct(ok=True, result=raws)  # type: ignore[arg-type]
         _keep_reply_model(method.__returning__)
         return super().check_response(bot, method, status_code, content)
 

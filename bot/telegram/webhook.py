@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +24,7 @@ from bot.guarded_http_listener import check_listen_host, serve_http
 from bot.settings import WebhookSettings
 from bot.telegram.update_inbox import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
+from rag_core.storage.raw_update_json import read_update
 
 _SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
 # Bytes. A rich message of 32,768 characters, each with its own markup, in reply to another: two or three million.
@@ -57,17 +57,17 @@ class _WebhookHandler:
             refusal = web.Response(status=401)
             refusal.force_close()
             return refusal
-        raw = _parse_raw_update(await _read_body(request))
-        if raw is None:
+        body = await _read_body(request)
+        try:
+            raw = read_update(body.decode("utf-8", "replace"))
+        except ValueError:
             log.error("the webhook was brought something that is no update: is it cut short on its way?")
             return web.Response(status=400)
         try:
             (update,) = await self._inbox.keep(self._bot, [raw])
         except ArchiveUnavailable as exc:
-            log.error("update %d cannot be kept and is asked for again: %s", raw["update_id"], exc.reason)
+            log.error("update %d cannot be kept and is asked for again: %s", raw.update_id, exc.reason)
             return web.Response(status=503, headers=_RETRY_AFTER_HEADERS)
-        except RecursionError:  # a body that can be parsed may be nested too deeply to be stored
-            return web.Response(status=400)
         task = asyncio.create_task(self._handle(update))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -97,16 +97,6 @@ async def _read_body(request: web.Request) -> bytes:
         raise web.HTTPRequestTimeout from None
     except web.RequestPayloadError:  # invalid chunks
         raise web.HTTPBadRequest from None
-
-
-def _parse_raw_update(body: bytes) -> dict[str, Any] | None:
-    """Parse the raw update; None where there is no update with a number to store it under."""
-    try:
-        raw = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    number = raw.get("update_id") if isinstance(raw, dict) else None
-    return raw if type(number) is int and 0 <= number < 2**63 else None
 
 
 @asynccontextmanager

@@ -6,62 +6,46 @@ poison (kept as it came, with its error).
 
 from __future__ import annotations
 
-import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import get_unix_time, to_unix_seconds
+from rag_core.storage.raw_update_json import RawUpdate
 
 # Telegram redelivers an update for at most 24 h; twice that is safe.
 _DONE_RETENTION_S = 48 * 3600
 
 _ALBUM_WAIT_S = 2  # Telegram does not mark the end of an album; its members come within a second of each other
 _IS_POST_SQL = "kind IN ('channel_post', 'edited_channel_post')"
-_NO_ERRORS: Mapping[int, str] = {}
+_BATCH_UPDATES = 500  # read at a time
+_BATCH_CHARACTERS = 1 << 23
 
 
-async def save_updates(
-    archive: Archive, bot_id: int, raws: Sequence[Mapping[str, Any]], wrong: Mapping[int, str] = _NO_ERRORS
-) -> None:
-    """Save a whole batch of raw updates in one transaction; updates that are saved already stay unchanged.
-
-    `wrong`: update id -> error; these updates are quarantined (state "poison") at once.
-    """
+async def save_updates(archive: Archive, bot_id: int, raws: Sequence[RawUpdate]) -> None:
+    """Save a whole batch of raw updates in one transaction; updates that are saved already stay unchanged."""
     moment = get_unix_time()
-    rows = [
-        # ASCII output: half a surrogate pair, which JSON can hold and UTF-8 cannot, is preserved.
-        (
-            bot_id,
-            raw["update_id"],
-            next((key for key in raw if key != "update_id"), ""),
-            json.dumps(raw, separators=(",", ":")),
-            "poison" if raw["update_id"] in wrong else "pending",
-            wrong.get(raw["update_id"]),
-            moment,
-        )
-        for raw in raws
-    ]
+    rows = [(bot_id, raw.update_id, raw.kind, raw.text, moment) for raw in raws]
     await archive.execute_many(
-        "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, error, received_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO updates (bot_id, update_id, kind, raw, state, received_at) "
+        "VALUES (?, ?, ?, ?, 'pending', ?)",
         rows,
     )
 
 
-async def quarantine_update(archive: Archive, bot_id: int, update_id: int, error: str) -> None:
-    """Quarantine a saved update: state "poison", with its error."""
-    await archive.execute(
-        "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ?",
-        (error, bot_id, update_id),
+async def quarantine_updates(archive: Archive, bot_id: int, errors: Mapping[int, str]) -> None:
+    """Quarantine saved updates that are pending: state "poison", with their errors, given by update id."""
+    await archive.execute_many(
+        "UPDATE updates SET state = 'poison', error = ? WHERE bot_id = ? AND update_id = ? AND state = 'pending'",
+        [(error, bot_id, update_id) for update_id, error in errors.items()],
     )
 
 
-async def list_pending_posts(archive: Archive, limit: int = 500) -> list[tuple[int, int, dict[str, Any]]]:
-    """List posts and edits that are not saved as posts yet, oldest first: (bot id, update id, raw update).
+async def list_pending_posts(archive: Archive, limit: int = _BATCH_UPDATES) -> list[tuple[int, RawUpdate]]:
+    """List posts and edits that are not saved as posts yet, oldest first: bot id and raw update.
 
     Album members received less than 2 s ago are left for the next call: the other members are still arriving.
     """
@@ -71,20 +55,25 @@ async def list_pending_posts(archive: Archive, limit: int = 500) -> list[tuple[i
     return await _fetch_pending_updates(archive, f"{_IS_POST_SQL} AND NOT ({held})", limit)
 
 
-async def list_unclaimed_updates(archive: Archive) -> list[tuple[int, int, dict[str, Any]]]:
-    """List all other unclaimed updates, which a crash left unhandled: (bot id, update id, raw update)."""
-    return await _fetch_pending_updates(archive, f"NOT {_IS_POST_SQL} AND claimed_at IS NULL")
+async def list_unclaimed_updates(archive: Archive, bot_id: int, after: int = -1) -> list[RawUpdate]:
+    """List other unclaimed updates of a bot, which a crash left unhandled: a batch of those with ids above `after`."""
+    which = f"NOT {_IS_POST_SQL} AND claimed_at IS NULL AND bot_id = {bot_id:d} AND update_id > {after:d}"
+    return [raw for _, raw in await _fetch_pending_updates(archive, which, _BATCH_UPDATES)]
 
 
-async def _fetch_pending_updates(
-    archive: Archive, which: str, limit: int = 500
-) -> list[tuple[int, int, dict[str, Any]]]:
-    rows = await archive.rows(
-        f"SELECT bot_id, update_id, raw FROM updates WHERE state = 'pending' AND {which} "
-        "ORDER BY bot_id, update_id LIMIT ?",
-        (limit,),
-    )
-    return [(row["bot_id"], row["update_id"], json.loads(row["raw"])) for row in rows]
+async def _fetch_pending_updates(archive: Archive, which: str, limit: int) -> list[tuple[int, RawUpdate]]:
+    sql = f"SELECT bot_id, update_id, kind, raw FROM updates WHERE state = 'pending' AND {which} "
+
+    def work(connection: sqlite3.Connection) -> list[tuple[int, RawUpdate]]:
+        found, size = list[tuple[int, RawUpdate]](), 0
+        for bot_id, *columns in connection.execute(sql + "ORDER BY bot_id, update_id LIMIT ?", (limit,)):
+            found.append((bot_id, RawUpdate(*columns)))
+            size += len(found[-1][1].text)
+            if size > _BATCH_CHARACTERS:
+                break
+        return found
+
+    return await archive.read(work)
 
 
 async def mark_updates_done(connection: aiosqlite.Connection, bot_id: int, update_ids: Sequence[int]) -> None:

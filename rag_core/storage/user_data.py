@@ -13,8 +13,11 @@ from rag_core.storage.monitoring_stats import IS_REFUSAL_SQL
 from rag_core.storage.post_rows import to_unix_seconds
 
 # Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
-_SENT_BY_USER = " OR ".join(
-    f"json_extract(raw, '$.{kind}.from.id') = ?1" for kind in ("message", "edited_message", "callback_query")
+# One that is nested too deeply for SQLite has none.
+_SENT_BY_USER = "CASE WHEN json_valid(raw) THEN {} END".format(
+    " OR ".join(
+        f"json_extract(raw, '$.{kind}.from.id') = ?1" for kind in ("message", "edited_message", "callback_query")
+    )
 )
 _USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
 _USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiogram.types import Update
 from driver import OTTO, SAFE, wait_until
+from stored_updates import save_updates
 
 from bot.middlewares import DeduplicationMiddleware
 from bot.sandbox import Sandbox
@@ -155,7 +156,7 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
 ) -> None:
     archive, handled = await Archive.open(home), list[int]()
     raw = {"update_id": 7, "message": {"message_id": 1, "date": 1, "chat": {"id": OTTO, "type": "private"}}}
-    await raw_updates.save_updates(archive, 42, [raw], {})
+    await save_updates(archive, 42, [raw])
     update, once = Update.model_validate(raw), DeduplicationMiddleware(archive)
 
     async def handler(event: Any, data: Any) -> str:
@@ -166,11 +167,11 @@ async def test_an_update_that_was_handled_while_nothing_could_be_written_is_clai
 
     given: dict[str, Any] = {"bot": SimpleNamespace(id=42)}
     assert await once(handler, update, given) == "handled"
-    assert [number for _, number, _ in await raw_updates.list_unclaimed_updates(archive)] == [7]
+    assert [number for number, *_ in await raw_updates.list_unclaimed_updates(archive, 42)] == [7]
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     async with asyncio.timeout(40):
-        while await raw_updates.list_unclaimed_updates(archive):  # noqa: ASYNC110 - the archive rings no bell
+        while await raw_updates.list_unclaimed_updates(archive, 42):  # noqa: ASYNC110 - the archive rings no bell
             await asyncio.sleep(0.01)
     await once(handler, update, given)
     assert handled == [7]

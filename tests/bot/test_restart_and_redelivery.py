@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from driver import OTTO, RITA, open_archive, query_archive
+from stored_updates import save_updates
 
 from bot.sandbox import Sandbox
 from rag_core.errors import ArchiveUnavailable
@@ -94,7 +95,7 @@ async def test_a_question_queued_before_a_crash_is_answered_after_it(sandbox: Sa
 async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
     await sandbox.say(OTTO, FERRY)
     await sandbox.say(RITA, "/help")
-    await query_archive(home, lambda archive: raw_updates.save_updates(archive, 42, waiting(sandbox)))
+    await query_archive(home, lambda archive: save_updates(archive, 42, waiting(sandbox)))
     sandbox.world.queue.kept.clear()  # confirmed, and then the process died before its handlers began
     async with live():
         (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from stored_updates import save_updates
 
 from ingest.inbox import process_pending_posts
 from rag_core.errors import ArchiveUnavailable
@@ -24,7 +25,7 @@ def update(update_id: int, text: str, kind: str = "channel_post", message_id: in
 
 async def test_posts_and_edits_are_worked_in_and_settled(archive: Archive) -> None:
     edit = update(2, "Хлеб 95", "edited_channel_post", edit_date=1_710_244_860)
-    await raw_updates.save_updates(archive, BOT, [update(1, "Хлеб 90"), edit, update(3, "Сайка", message_id=8)])
+    await save_updates(archive, BOT, [update(1, "Хлеб 90"), edit, update(3, "Сайка", message_id=8)])
 
     assert await process_pending_posts(archive) == 3
     assert await process_pending_posts(archive) == 0
@@ -46,7 +47,7 @@ async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(ar
         {"update_id": 5, "channel_post": 5},
         update(6, "Два", message_id=8),
     ]
-    await raw_updates.save_updates(archive, BOT, batch)
+    await save_updates(archive, BOT, batch)
 
     assert await process_pending_posts(archive) == 2
     assert await posts.list_message_ids(archive, -1001) == {7, 8}
@@ -58,20 +59,20 @@ async def test_a_bad_update_in_the_middle_is_set_aside_and_the_others_come_in(ar
 async def test_more_than_one_batch_and_two_bots_at_once(archive: Archive) -> None:
     await channels.save_channel(archive, Channel(-1001, "Пекарня", "bread"))
     for bot in (BOT, 43):
-        await raw_updates.save_updates(archive, bot, [update(n, f"Пост {n}", message_id=n) for n in range(1, 701)])
+        await save_updates(archive, bot, [update(n, f"Пост {n}", message_id=n) for n in range(1, 701)])
     assert await process_pending_posts(archive) == 1400
     assert await post_lookup.count_posts(archive) == 700
     assert (await raw_updates.count_updates_by_state(archive))["done"] == 1400
 
 
 async def test_two_that_drain_at_once_keep_each_post_once(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(n, f"Пост {n}", message_id=n) for n in range(1, 101)])
+    await save_updates(archive, BOT, [update(n, f"Пост {n}", message_id=n) for n in range(1, 101)])
     await asyncio.gather(process_pending_posts(archive), process_pending_posts(archive))
     assert await posts.get_last_seq(archive) == 100
 
 
 async def test_when_the_archive_fails_the_updates_wait(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(1, "х" * 4096)])
+    await save_updates(archive, BOT, [update(1, "х" * 4096)])
     async with archive.writing() as connection:
         ((pages,),) = await connection.execute_fetchall("PRAGMA page_count")
         await connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -89,15 +90,13 @@ async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(
 ) -> None:
     clock = 1_000_000
     monkeypatch.setattr(raw_updates, "get_unix_time", lambda: clock)
-    await raw_updates.save_updates(
-        archive, BOT, [update(1, "Обложка", media_group_id="a"), update(2, "Один", message_id=8)]
-    )
+    await save_updates(archive, BOT, [update(1, "Обложка", media_group_id="a"), update(2, "Один", message_id=8)])
     assert await process_pending_posts(archive) == 1
     assert await posts.list_message_ids(archive, -1001) == {8}
     clock += 2
     assert await process_pending_posts(archive) == 1
 
-    await raw_updates.save_updates(archive, BOT, [update(3, "Ещё", message_id=9, media_group_id="b")])
+    await save_updates(archive, BOT, [update(3, "Ещё", message_id=9, media_group_id="b")])
     clock -= 3600  # a clock that was put back holds nothing
     assert await process_pending_posts(archive) == 1
 
@@ -107,13 +106,13 @@ async def test_an_old_title_that_comes_late_does_not_come_back_and_a_new_one_rea
 ) -> None:
     clock = 1_000_000
     monkeypatch.setattr(raw_updates, "get_unix_time", lambda: clock)
-    await raw_updates.save_updates(archive, BOT, [update(1, "Один")])
+    await save_updates(archive, BOT, [update(1, "Один")])
     await process_pending_posts(archive)
     before = await posts.get_last_seq(archive)
 
     renamed = CHAT | {"title": "Пекарня на углу"}
-    await raw_updates.save_updates(archive, BOT, [update(2, "", message_id=8, media_group_id="a", photo=[])])
-    await raw_updates.save_updates(archive, BOT, [update(3, "Два", message_id=9, chat=renamed)])
+    await save_updates(archive, BOT, [update(2, "", message_id=8, media_group_id="a", photo=[])])
+    await save_updates(archive, BOT, [update(3, "Два", message_id=9, chat=renamed)])
     await process_pending_posts(archive)
     assert [c.key.message_id for c in await posts.list_post_changes(archive, before)] == [7, 9]
     clock += 5
@@ -122,8 +121,8 @@ async def test_an_old_title_that_comes_late_does_not_come_back_and_a_new_one_rea
 
 
 async def test_what_is_wrong_from_the_first_is_never_a_post(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(1, "Раз"), update(2, "Два", message_id=8)], {2: "odd"})
-    await raw_updates.save_updates(archive, BOT, [update(2, "Два", message_id=8)])
+    await save_updates(archive, BOT, [update(1, "Раз"), update(2, "Два", message_id=8)], {2: "odd"})
+    await save_updates(archive, BOT, [update(2, "Два", message_id=8)])
     assert await process_pending_posts(archive) == 1
     assert await posts.list_message_ids(archive, -1001) == {7}
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 0, "poison": 1, "done": 1}

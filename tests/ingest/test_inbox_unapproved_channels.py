@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from stored_updates import save_updates
+
 from ingest.inbox import (
     MAX_BYTES_PER_CHANNEL,
     MAX_POSTS_PER_CHANNEL,
@@ -24,7 +26,6 @@ from rag_core.storage import (
     index_state,
     post_lookup,
     posts,
-    raw_updates,
     visible_posts,
 )
 from rag_core.storage.index_state import list_indexable_ids
@@ -65,7 +66,7 @@ async def posted(archive: Archive, texts: list[str], *, first: int = 1, edited: 
         batch.append(
             {"update_id": 10**6 * edited - chat + number, "edited_channel_post" if edited else "channel_post": post}
         )
-    await raw_updates.save_updates(archive, 42, batch)
+    await save_updates(archive, 42, batch)
     await process_pending_posts(archive)
 
 

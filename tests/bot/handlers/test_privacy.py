@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, execute, open_archive, say
 from sandbox_chat_changes import create_topic
+from stored_updates import save_updates
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
@@ -186,7 +187,7 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
         await press(sandbox, answer, "👍", OTTO)
     async with open_archive(home) as archive:
         await questions.save_linked_question(archive, OTTO, FERRY, "handle")
-        await raw_updates.save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
+        await save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
         later = datetime.now(UTC) + timedelta(seconds=5)
         for _ in range(2):
             await user_data.forget_question_texts(archive, later)

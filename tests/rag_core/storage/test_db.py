@@ -247,6 +247,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from rag_core.storage import Archive
 from rag_core.storage import raw_updates
+from rag_core.storage.raw_update_json import encode_update
 from rag_core.errors import ArchiveUnavailable
 
 async def main():
@@ -254,7 +255,7 @@ async def main():
     print("open", flush=True)
     kept, last = 0, ""
     while sys.stdin.readline():
-        batch = [{"update_id": n, "message": {"text": "x" * 2000}} for n in range(kept, kept + 50)]
+        batch = [encode_update({"update_id": n, "message": {"text": "x" * 2000}}) for n in range(kept, kept + 50)]
         try:
             await raw_updates.save_updates(archive, 42, batch)
             kept += 50

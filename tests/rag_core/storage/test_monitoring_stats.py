@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from stored_updates import save_updates
+
 from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, user_data
 from rag_core.storage.monitoring_stats import QuestionStats
 
@@ -72,16 +74,16 @@ async def test_the_language_of_a_user_is_that_of_their_last_question(archive: Ar
 
 
 async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, 42, [{"update_id": n, "odd": {}} for n in range(1, 6)])
+    await save_updates(archive, 42, [{"update_id": n, "odd": {}} for n in range(1, 6)])
     for number in range(1, 6):
-        await raw_updates.quarantine_update(archive, 42, number, f"reason {number}")
+        await raw_updates.quarantine_updates(archive, 42, {number: f"reason {number}"})
     latest = await monitoring_stats.list_poison_updates(archive, 2)
     assert [(poison.update_id, poison.error) for poison in latest] == [(5, "reason 5"), (4, "reason 4")]
 
 
 async def test_what_waits_in_the_inbox_is_posts_and_what_nobody_handles(archive: Archive) -> None:
     kinds = ("channel_post", "message", "edited_channel_post", "message")
-    await raw_updates.save_updates(archive, 42, [{"update_id": n, kind: {}} for n, kind in enumerate(kinds)])
+    await save_updates(archive, 42, [{"update_id": n, kind: {}} for n, kind in enumerate(kinds)])
     assert await monitoring_stats.count_unhandled_updates(archive) == 2
     async with archive.writing() as connection:
         await connection.execute("UPDATE updates SET received_at = received_at - 90 WHERE update_id = 1")

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from stored_updates import save_updates
 
 from rag_core.storage import Archive, questions, raw_updates
 from rag_core.storage.monitoring_stats import fetch_queue_stats
+from rag_core.storage.raw_update_json import RawUpdate, encode_update
 
 BOT = 42
 
@@ -27,10 +29,10 @@ async def settle(archive: Archive, *update_ids: int) -> None:
 
 
 async def test_posts_wait_in_the_order_of_their_updates_until_they_are_settled(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(3), update(2, "message"), update(1, "edited_channel_post")])
+    await save_updates(archive, BOT, [update(3), update(2, "message"), update(1, "edited_channel_post")])
 
     pending = await raw_updates.list_pending_posts(archive)
-    assert pending == [(BOT, 1, update(1, "edited_channel_post")), (BOT, 3, update(3))]
+    assert pending == [(BOT, encode_update(update(1, "edited_channel_post"))), (BOT, encode_update(update(3)))]
     assert await raw_updates.list_pending_posts(archive, limit=1) == pending[:1]
 
     await settle(archive, 1, 3)
@@ -39,30 +41,30 @@ async def test_posts_wait_in_the_order_of_their_updates_until_they_are_settled(a
 
 
 async def test_an_update_that_comes_again_does_not_wake_up(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(1)])
+    await save_updates(archive, BOT, [update(1)])
     await settle(archive, 1)
-    await raw_updates.save_updates(archive, BOT, [update(1)])
+    await save_updates(archive, BOT, [update(1)])
     assert await raw_updates.list_pending_posts(archive) == []
 
 
 async def test_a_batch_is_kept_whole_or_not_at_all(archive: Archive) -> None:
-    with pytest.raises(KeyError):
-        await raw_updates.save_updates(archive, BOT, [update(1), {"channel_post": {}}])
+    with pytest.raises(OverflowError):
+        await raw_updates.save_updates(archive, BOT, [encode_update(update(1)), RawUpdate(2**70, "message", "{}")])
     assert await raw_updates.count_updates_by_state(archive) == {"pending": 0, "poison": 0, "done": 0}
 
 
 async def test_poison_waits_no_longer_and_is_kept_as_it_came(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(1), update(2)])
-    await raw_updates.quarantine_update(archive, BOT, 1, "unknown forward_origin")
+    await save_updates(archive, BOT, [update(1), update(2)])
+    await raw_updates.quarantine_updates(archive, BOT, {1: "unknown forward_origin"})
     await raw_updates.claim_update(archive, BOT, 1)
 
-    assert [update_id for _, update_id, _ in await raw_updates.list_pending_posts(archive)] == [2]
+    assert [raw.update_id for _, raw in await raw_updates.list_pending_posts(archive)] == [2]
     ((error, raw),) = await archive.rows("SELECT error, raw FROM updates WHERE state = 'poison'")
     assert error == "unknown forward_origin" and "channel_post" in raw
 
 
 async def test_an_update_is_claimed_exactly_once(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(1, "message")])
+    await save_updates(archive, BOT, [update(1, "message")])
     assert not await raw_updates.is_update_claimed(archive, BOT, 1)
     claims = await asyncio.gather(*(raw_updates.claim_update(archive, BOT, n) for n in (1, 1, 2, 2, 1)))
     assert sorted(claims) == [False, False, False, True, True]
@@ -71,15 +73,16 @@ async def test_an_update_is_claimed_exactly_once(archive: Archive) -> None:
 
 
 async def test_a_claimed_question_is_done_but_a_claimed_post_still_waits(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(1), update(2, "message"), update(3, "message")])
+    await save_updates(archive, BOT, [update(1), update(2, "message"), update(3, "message")])
     await raw_updates.claim_update(archive, BOT, 1)
     await raw_updates.claim_update(archive, BOT, 2)
-    assert [update_id for _, update_id, _ in await raw_updates.list_pending_posts(archive)] == [1]
-    assert await raw_updates.list_unclaimed_updates(archive) == [(BOT, 3, update(3, "message"))]
+    assert [raw.update_id for _, raw in await raw_updates.list_pending_posts(archive)] == [1]
+    assert await raw_updates.list_unclaimed_updates(archive, BOT) == [encode_update(update(3, "message"))]
+    assert await raw_updates.list_unclaimed_updates(archive, BOT, after=3) == []
 
 
 async def test_only_old_and_done_updates_are_forgotten(archive: Archive) -> None:
-    await raw_updates.save_updates(archive, BOT, [update(n) for n in (1, 2, 3)])
+    await save_updates(archive, BOT, [update(n) for n in (1, 2, 3)])
     await settle(archive, 1, 2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE updates SET received_at = received_at - 49 * 3600 WHERE update_id <> 2")

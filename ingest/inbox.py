@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from ingest.message_parsing import MalformedMessage, parse_live_post, parse_object
+from ingest.json_values import MalformedMessage, parse_object
+from ingest.message_parsing import parse_live_post
 from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, unapproved_channels
 from rag_core.storage.post_rows import encode_entities
 from rag_core.types import Channel, Post, PostKey

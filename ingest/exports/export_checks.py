@@ -20,7 +20,7 @@ from typing import BinaryIO, Self
 
 import ijson
 
-from ingest.message_parsing import MAX_ID, parse_text
+from ingest.json_values import MAX_ID, MAX_TITLE_LENGTH, parse_text
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 

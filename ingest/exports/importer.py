@@ -23,7 +23,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from ingest.exports.export_checks import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
-from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post, parse_object
+from ingest.json_values import MAX_ID, MalformedMessage, parse_object
+from ingest.message_parsing import parse_exported_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts

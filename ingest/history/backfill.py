@@ -16,7 +16,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from ingest.history.mtproto_conversion import FoundMessages, convert_message
-from ingest.message_parsing import MalformedMessage
+from ingest.json_values import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill

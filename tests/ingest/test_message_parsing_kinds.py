@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from aiogram.types import Update
 
-from ingest.message_parsing import MalformedMessage, parse_exported_post, parse_live_post
+from ingest.json_values import MalformedMessage
+from ingest.message_parsing import parse_exported_post, parse_live_post
 from rag_core.types import Entity, Media, Origin, Post
 
 UNIX = 1_710_244_800
@@ -143,7 +144,7 @@ def test_a_rich_message_keeps_its_links_and_the_names_of_its_files() -> None:
         {"type": "buttons", "buttons": [{"text": "Заказать", "url": "https://b.example/"}]},
         {"type": "document", "document": {**FILE, "file_name": "меню.pdf"}, "caption": {"text": "Меню"}},
     )
-    assert post.text == "Меню тут\nМеню"
+    assert post.text == "Меню тут\nЗаказать: https://b.example/\nМеню"
     assert post.links == ("https://a.example/", "https://b.example/")
     assert post.media == Media("document", "меню.pdf")
 

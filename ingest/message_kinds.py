@@ -86,6 +86,8 @@ _GIVEAWAY_LABELS = {
 
 def _format_giveaway(value: Fields) -> str:
     """Format a giveaway or its results: the prize, the number of winners and the day of the selection."""
+    if not value:
+        return ""
     prize = parse_text(value.get("prize_description")) or ""
     coming, results, prize_label, winners_label, day_label, premium = _GIVEAWAY_LABELS[detect_language(prize)]
     months, stars, winners = (

@@ -45,7 +45,7 @@ _MAX_REASON_LENGTH = 200
 _ADDRESS_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://\S+\Z", re.IGNORECASE)
 # Exported buttons whose data is an address, or a text to copy; that of others is for their bot.
 _EXPORTED_ADDRESS_BUTTONS = frozenset({"url", "auth", "web_view", "simple_web_view", "copy_text"})
-_NOTHING = "nothing"  # reported as the kind of a message without a single word or attachment
+_NOTHING = "empty"  # reported as the kind of a message without a single word or attachment
 
 
 class UnreadMessage(MalformedMessage):

@@ -14,7 +14,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,8 +23,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from ingest.exports.export_checks import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
-from ingest.json_values import MAX_ID, MalformedMessage, parse_object
-from ingest.message_parsing import parse_exported_post
+from ingest.json_values import MAX_ID, MAX_TITLE_LENGTH, MalformedMessage, parse_object, parse_text
+from ingest.message_parsing import UnreadMessage, parse_exported_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
@@ -115,6 +115,7 @@ class ChatReader:
     services: int = 0
     migrated: int = 0
     broken: int = 0
+    unread: Counter[str] = field(default_factory=Counter)  # kind of message -> how many were not understood
     first: datetime | None = None
     last: datetime | None = None
 
@@ -133,11 +134,16 @@ class ChatReader:
             try:
                 channel = self.channel
                 post = parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
+            except UnreadMessage as exc:
+                self.unread[exc.fields[0]] += 1
+                continue
             except MalformedMessage:
                 self.broken += 1
                 continue
             if post is None:
-                self.services += 1
+                kind = parse_text(entry.get("type"), MAX_TITLE_LENGTH)
+                self.services += kind == "service"
+                self.unread[kind or "?"] += kind != "service"
             else:
                 self.first = min(self.first or post.date, post.date)
                 self.last = max(self.last or post.date, post.date)
@@ -162,7 +168,18 @@ class ChatReader:
                 title=title,
                 count=self.broken,
             )
+        if count := self.unread.total():
+            kinds = ", ".join(f"{kind} {number}" for kind, number in self.unread.most_common(_MAX_NAMED_KINDS) if number)
+            yield ImportNote(
+                "{title}: {count} messages were not read, because their kind is not known ({kinds}).",
+                code="import-note-unread",
+                title=title,
+                count=count,
+                kinds=kinds,
+            )
 
+
+_MAX_NAMED_KINDS = 10
 
 # Target seconds of a write transaction: half of what the design allows, for slow disks.
 _SLICE_SECONDS = 0.1
@@ -244,6 +261,14 @@ async def import_source(
                     await asyncio.to_thread(deque, messages, 0)
             run.before += chat.messages
     run.notes += source.notes()
+    if run.tally.kept:
+        run.notes.append(
+            ImportNote(
+                "{count} posts have no text in the export; the text that is known of them was kept.",
+                code="import-note-text-kept",
+                count=run.tally.kept,
+            )
+        )
     run.tell(1.0)
     return ImportReport(run.tally, tuple(run.channels), tuple(run.notes))
 
@@ -303,7 +328,7 @@ class _ImportRun:
             self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
-        self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken)
+        self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken + reading.unread.total())
         self.notes += reading.notes()
 
     async def _refuse_other_channel(self, channel: Channel) -> None:

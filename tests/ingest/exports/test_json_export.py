@@ -63,6 +63,8 @@ def as_live(message: dict[str, Any], chat: dict[str, Any]) -> dict[str, Any]:
             entities.append({"type": part["type"], "offset": offset, "length": length})
         text += part["text"]
     media: dict[str, Any] = {"photo": [{}]} if "photo" in message else {"document": {}} if "file" in message else {}
+    if "performer" in message:
+        media = {"audio": {"performer": message["performer"], "title": message["title"]}}
     key = "caption" if media else "text"
     spans = "caption_entities" if media else "entities"
     raw = {"message_id": message["id"], "chat": chat, "date": int(message["date_unixtime"])}
@@ -116,11 +118,12 @@ async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(
     ]
     report = await import_export(archive, written(chat(*entries)), ImportOptions(username="bread"))
 
-    assert report.tally == PostTally(new=3, unchanged=1, skipped=10)
-    assert {n: post.text for n, post in (await stored(archive)).items()} == {3: "", 4: "", 9: "Последний"}
+    assert report.tally == PostTally(new=2, unchanged=1, skipped=11)
+    assert {n: post.text for n, post in (await stored(archive)).items()} == {4: "", 9: "Последний"}
     assert report.notes == (
         "Пекарня: left out 1 messages older than the supergroup, no link leads to them.",
         "Пекарня: left out 7 entries that could not be read.",
+        "Пекарня: 2 messages were not read, because their kind is not known (unsupported 1, empty 1).",
     )
 
 

@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import Any
 
 from ingest.json_values import MalformedMessage, parse_object
-from ingest.message_parsing import parse_live_post
-from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, unapproved_channels
+from ingest.message_parsing import parse_live_post, parse_topic_title
+from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, topics, unapproved_channels
 from rag_core.storage.post_rows import encode_entities
 from rag_core.types import Channel, Post, PostKey
 
@@ -84,13 +84,18 @@ async def process_pending_posts(archive: Archive) -> int:
 
 async def _process_batch(archive: Archive, bot_id: int, pending: list[tuple[int, int, dict[str, Any]]]) -> int:
     arrivals: list[tuple[Post, int]] = []
+    titles: dict[int, dict[int, tuple[str, int]]] = {}
     seen: dict[int, tuple[Channel, int]] = {}
     for _, update_id, raw in pending:
+        message = parse_object(raw.get("channel_post") or raw.get("edited_channel_post"))
         try:
-            channel, post = parse_live_post(parse_object(raw.get("channel_post") or raw.get("edited_channel_post")))
+            channel, post = parse_live_post(message)
+            named = parse_topic_title(message)
         except MalformedMessage as exc:
             await raw_updates.quarantine_update(archive, bot_id, update_id, str(exc))
             continue
+        if named:
+            titles.setdefault(channel.chat_id, {})[named[0]] = named[1:]
         seen[channel.chat_id] = (channel, update_id)
         arrivals.append((post, update_id))
     async with archive.writing() as connection:
@@ -100,6 +105,7 @@ async def _process_batch(archive: Archive, bot_id: int, pending: list[tuple[int,
         for chat_id, channel in admitted.items():
             # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
             await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
+            await topics.save_topic_titles(connection, chat_id, titles.get(chat_id, {}))
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")
         await raw_updates.mark_updates_done(connection, bot_id, [update_id for _, update_id in arrivals])

@@ -191,6 +191,8 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
     edited = message.get("edit_date")
     forwarded = parse_object(message.get("forward_origin"))
     parent = parse_object(message.get("reply_to_message"))
+    if "forum_topic_created" in parent:  # what is written in a topic "replies" to its opening
+        parent = {}
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     post = Post(
         key=PostKey(chat_id, parse_integer(message.get("message_id"))),
@@ -206,10 +208,32 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         reply_to=None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"]),
         album=parse_text(message.get("media_group_id")),
         guarded=_get_copy_protection(message),
+        topic=_parse_topic(message),
     )
     chat_kind = parse_text(chat.get("type"), MAX_TITLE_LENGTH) or "channel"
     username = parse_text(chat.get("username"), MAX_TITLE_LENGTH)
     return Channel(chat_id, parse_peer_name(chat) or str(chat_id), username, chat_kind), post
+
+
+def _parse_topic(message: Mapping[str, Any]) -> int | None:
+    in_forum = message.get("is_topic_message") is True and "message_thread_id" in message
+    return parse_integer(message["message_thread_id"]) if in_forum else None
+
+
+def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None:
+    """Parse the title that a live message gives its topic or tells of it: topic, title, Unix seconds; else None.
+
+    Raises `MalformedMessage`.
+    """
+    parent = parse_object(message.get("reply_to_message"))
+    told = (
+        (message, "forum_topic_edited"), (message, "forum_topic_created"), (parent, "forum_topic_created"),
+    )  # fmt: skip
+    for source, key in told:
+        if title := parse_text(parse_object(source.get(key)).get("name"), MAX_TITLE_LENGTH):
+            topic = message.get("message_thread_id", source.get("message_id"))
+            return parse_integer(topic), title, int(_parse_time(source.get("date")).timestamp())
+    return None
 
 
 def parse_exported_post(
@@ -223,7 +247,7 @@ def parse_exported_post(
     message_id = parse_integer(message.get("id"))
     if message.get("type") != "message":
         return None
-    date = _parse_exported_time(message, "date", zone)
+    date = parse_exported_time(message, "date", zone)
     kind, unknown = find_exported_kind(message), find_unknown_fields(message, exported=True)
     parts = _TextParts(*_flatten_text(message.get("text_entities") or message.get("text")))
     parts.add_rich(read_rich_message(message.get("rich_message")))
@@ -260,7 +284,8 @@ def _parse_time(value: object) -> datetime:
     return datetime.fromtimestamp(parse_integer(value, 1, _MAX_UNIX_SECONDS), UTC)
 
 
-def _parse_exported_time(message: Mapping[str, Any], key: str, zone: tzinfo) -> datetime:
+def parse_exported_time(message: Mapping[str, Any], key: str, zone: tzinfo) -> datetime:
+    """Parse a time of an exported message; `zone` is that of old exports. Raises MalformedMessage."""
     if (exact := message.get(f"{key}_unixtime")) is not None:
         return _parse_time(exact)
     try:
@@ -275,7 +300,7 @@ def _parse_exported_edit_time(message: Mapping[str, Any], date: datetime, zone: 
     if "edited" not in message:
         return None
     try:
-        edited = _parse_exported_time(message, "edited", zone)
+        edited = parse_exported_time(message, "edited", zone)
     except MalformedMessage:
         return None
     # Old exports write 1970 where a message was never edited.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from ingest.message_parsing import parse_live_post
+from ingest.message_parsing import parse_live_post, parse_topic_title
 from ingest.rich_messages import read_rich_message
 from rag_core.types import Channel, Post
 
@@ -80,6 +80,7 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
         "has_protected_content": bool(message.noforwards or getattr(peers.get(channel.chat_id), "noforwards", False)),
         **_convert_media(message.media, name),
         **_convert_reply(message.reply_to, channel.chat_id),
+        **_convert_topic(message.reply_to),
     }
     if message.edit_date and not message.edit_hide:
         raw["edit_date"] = int(message.edit_date.timestamp())
@@ -88,6 +89,24 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
     if message.fwd_from:
         raw["forward_origin"] = _convert_origin(message.fwd_from, peers)
     return parse_live_post(raw)[1]
+
+
+def convert_topic_title(message: Any) -> tuple[int, str, int] | None:
+    """Convert the title that a service message gives its topic: topic, title, Unix seconds; None for other messages.
+
+    Raises MalformedMessage.
+    """
+    action = getattr(message, "action", None)
+    if type(action).__name__ not in ("MessageActionTopicCreate", "MessageActionTopicEdit"):
+        return None
+    raw = {"forum_topic_created": {"name": action.title}, "message_id": message.id}
+    return parse_topic_title(raw | {"date": int(message.date.timestamp())} | _convert_topic(message.reply_to))
+
+
+def _convert_topic(header: Any) -> JsonObject:
+    if not getattr(header, "forum_topic", None):
+        return {}
+    return {"is_topic_message": True, "message_thread_id": header.reply_to_top_id or header.reply_to_msg_id}
 
 
 def get_peer_id(peer: Any) -> int:

@@ -68,7 +68,9 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
             if (post := stored.get(key)) and end <= len(post.text):
                 header, text = build_header(post, known.get(key.chat_id), parents.get(key)), post.text[start:end]
                 place = PassageRef(key, part, start, end)
-                passages[place] = Passage(key, part, header, text, start, end, post.date, post.edited, post.origin)
+                passages[place] = Passage(
+                    key, part, header, text, start, end, post.date, post.edited, post.origin, topic=post.topic
+                )
         return passages
 
     return await archive.read(read)

@@ -211,7 +211,7 @@ def _is_beginning(short: str, long: str) -> bool:
 def _get_header_fields(post: Post) -> tuple[object, ...]:
     """The fields that are indexed beside the text, and those that decide whether the post is indexed at all."""
     media, origin = post.media, post.origin
-    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded)
+    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded, post.topic)
 
 
 def _fill_from_stored(stored: Post, post: Post) -> Post:
@@ -225,6 +225,7 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
         album=stored.album or post.album,
         # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
+        topic=post.topic or stored.topic,
     )
 
 

@@ -68,12 +68,12 @@ async def _update_posts(
         async with archive.writing() as connection:
             sql = f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='posts')} WHERE {which}"
             chosen = [PostKey(*row) for row in await connection.execute_fetchall(sql, (encode_keys(batch),))]
-            await _assign_sequence_numbers(connection, chosen, f"{what}, ", values)
+            await assign_sequence_numbers(connection, chosen, f"{what}, ", values)
             marked += len(chosen)
     return marked
 
 
-async def _assign_sequence_numbers(
+async def assign_sequence_numbers(
     connection: aiosqlite.Connection, keys: Sequence[PostKey], what: str = "", values: tuple[object, ...] = ()
 ) -> None:
     """Give posts the next sequence numbers, so that the indexes read them again."""
@@ -101,7 +101,7 @@ async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, gu
             keys = [PostKey(*row) for row in rows]
             if not keys:
                 return
-            await _assign_sequence_numbers(connection, keys)
+            await assign_sequence_numbers(connection, keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Passage header: channel, date, file and parent post in one line; it is indexed with a passage, never quoted."""
+"""Passage header: channel, date, topic, file and parent post in one line; it is indexed with a passage, never quoted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_PARENT_WORDS = 12  # enough to identify the parent post, too few to outweig
 
 
 def build_header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
-    """Build the header: channel, date, file name, and the first 12 words of the parent post.
+    """Build the header: channel, date, topic of a forum, file name, and the first 12 words of the parent post.
 
     A forward begins with its origin, so that its words are not taken for the channel's: "Origin → Channel".
     """
@@ -20,6 +20,8 @@ def build_header(post: Post, channel: Channel | None, parent: str | None = None)
     if post.origin and post.origin.chat_id != post.key.chat_id:
         title = " → ".join(filter(None, (post.origin.name, title)))
     parts = [title, post.date.date().isoformat()]
+    if channel and post.topic:
+        parts.append(channel.topics.get(post.topic, ""))
     if post.media and post.media.file_name:
         parts.append(post.media.file_name)
     if parent:

@@ -575,7 +575,6 @@ import-zip-many = The zip { $file } holds several exports: send them one by one.
 import-zip-empty = The zip { $file } holds neither result.json nor messages.html: export the chat again.
 import-cut = { $file } is cut off: export the chat again, or send the whole file.
 import-empty = { $file } is empty: export the chat again.
-import-number = { $file } has a number that is too large: export the chat again.
 import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
 import-deep = { $file } is nested too deeply to be a Telegram export: export the chat again.
 import-other-tool = This is a file of { $tool }, which lacks what I need. Export the chat with Telegram Desktop, as machine-readable JSON, and send me the result.json.

@@ -600,7 +600,6 @@ import-zip-many = В архиве { $file } несколько экспорто�
 import-zip-empty = В архиве { $file } нет ни result.json, ни messages.html: экспортируйте чат заново.
 import-cut = { $file } обрывается на середине: экспортируйте чат заново или пришлите файл целиком.
 import-empty = { $file } пустой: экспортируйте чат заново.
-import-number = В { $file } есть слишком большое число: экспортируйте чат заново.
 import-not-json = { $file } — не JSON: пришлите result.json, который Telegram Desktop пишет в формате «машиночитаемый JSON».
 import-deep = В { $file } слишком глубокая вложенность для экспорта Telegram: экспортируйте чат заново.
 import-other-tool = Это файл программы { $tool }, в нём нет того, что мне нужно. Экспортируйте чат из Telegram Desktop в машиночитаемом JSON и пришлите мне result.json.

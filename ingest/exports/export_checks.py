@@ -22,6 +22,7 @@ from ingest.json_values import MAX_ID, MAX_TITLE_LENGTH, parse_text
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
+NOT_JSON = "import-not-json"  # code of a refusal
 CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
 
 
@@ -66,10 +67,6 @@ class ExportedChat:
     old: bool = False
 
 
-class UnparsableExport(ImportRefused):
-    """A file is no JSON as it is; it may be after a repair."""
-
-
 @contextmanager
 def refuse_broken_json(file: Path) -> Iterator[None]:
     """Refuse a file that is not valid JSON, with the reason in one sentence. Raises `ImportRefused`."""
@@ -83,10 +80,10 @@ def refuse_broken_json(file: Path) -> Iterator[None]:
 def _explain_parse_error(file: Path, error: str) -> ImportRefused:
     if "premature EOF" in error or "Incomplete" in error:
         return ImportRefused(CUT_FILE, code="import-cut", file=file)
-    return UnparsableExport(
+    return ImportRefused(
         "{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
         "or its messages.html.",
-        code="import-not-json",
+        code=NOT_JSON,
         file=file,
     )
 

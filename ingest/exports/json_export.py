@@ -9,9 +9,10 @@ from pathlib import Path
 
 import ijson
 
-from ingest.exports.export_checks import ExportedChat, UnparsableExport, refuse_broken_json, scan_export
+from ingest.exports.export_checks import NOT_JSON, ExportedChat, refuse_broken_json, scan_export
 from ingest.exports.importer import ExportSource
 from ingest.exports.json_repair import RepairedJsonReader
+from rag_core.errors import ImportRefused
 
 
 class JsonExport(ExportSource):
@@ -33,7 +34,9 @@ class JsonExport(ExportSource):
         """Scan the file for its chats, without keeping it in memory; what is no JSON is scanned again with repairs."""
         try:
             return self._scan()
-        except UnparsableExport:
+        except ImportRefused as exc:
+            if exc.code != NOT_JSON:
+                raise
             self._thorough = True
             return self._scan()
 

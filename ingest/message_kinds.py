@@ -110,8 +110,9 @@ def parse_day(value: object, zone: tzinfo) -> str | None:
         if type(value) is int:
             return datetime.fromtimestamp(value, UTC).date().isoformat() if value > 0 else None
         local = datetime.fromisoformat(value) if isinstance(value, str) else None
-        local = local if local is None or local.tzinfo else local.replace(tzinfo=zone)
-        return local and local.astimezone(UTC).date().isoformat()
+        if local is None:
+            return None
+        return (local if local.tzinfo else local.replace(tzinfo=zone)).astimezone(UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
         return None
 

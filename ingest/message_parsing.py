@@ -252,7 +252,9 @@ def parse_exported_post(
     parts = _TextParts(*_flatten_text(message.get("text_entities") or message.get("text")))
     parts.add_rich(read_rich_message(message.get("rich_message")))
     if not parts.text:  # a form of rich message that is not known yet
-        parts.add_rich(read_rich_message([held for key in unknown if isinstance(held := message.get(key), dict | list)]))
+        parts.add_rich(
+            read_rich_message([held for key in unknown if isinstance(held := message.get(key), dict | list)])
+        )
     attachment = convert_exported_attachment(message, kind, zone) if kind else {}
     if kind and kind.format_text:
         parts.add_line(kind.format_text(attachment))

@@ -119,7 +119,11 @@ def _list_object_steps(value: Mapping[str, Any], inline: bool, read: RichText) -
     # what stands beside formatted text describes it (a person, a date); beside blocks it may be a block
     more = () if inline else (k for k, held in value.items() if k not in _ORDERED_FIELDS and _is_container(held))
     separator = ""
-    span = "text_link" if url and kind else {"spoiler": "spoiler", "TextSpoiler": "spoiler", "TextAutoUrl": "url"}.get(kind)
+    span = (
+        "text_link"
+        if url and kind
+        else {"spoiler": "spoiler", "TextSpoiler": "spoiler", "TextAutoUrl": "url"}.get(kind)
+    )
     start = read.next_unit
     for name in (*(key for key in _ORDERED_FIELDS if key in value), *more):
         yield separator

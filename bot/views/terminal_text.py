@@ -54,7 +54,7 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
     text = " ".join(strip_control_characters(source["words"]).split())
     if len(text) > _MAX_EXCERPT_LENGTH:
         text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
-    return f"{source['link']}  {who}, {date}" + (f"\n    “{text}”" if text else "")
+    return f"{source['link']}  {who}, {date}".lstrip() + (f"\n    “{text}”" if text else "")
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:

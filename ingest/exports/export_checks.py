@@ -345,7 +345,11 @@ def _admit_chat(
         visibility = Visibility.PUBLIC
     else:
         visibility = known.visibility if known else Visibility.ADMINS
-    title = parse_text(options.title or chat.name, MAX_TITLE_LENGTH) or (known.title if known else None) or str(chat.type or chat_id)
+    title = (
+        parse_text(options.title or chat.name, MAX_TITLE_LENGTH)
+        or (known.title if known else None)
+        or str(chat.type or chat_id)
+    )
     # importing a channel by hand approves it
     state = known.state if known and known.state not in {"pending", "removed"} else "active"
     channel = known or Channel(chat_id, title)

@@ -454,7 +454,9 @@ class MessagePageParser(HTMLParser):
         elif tag == "div":
             wanted = _TEXT_BLOCK_CLASSES + _MEDIA_BLOCK_CLASSES if draft.media else _TEXT_BLOCK_CLASSES
             if name := next((name for name in wanted if name in classes), ""):
-                self._name = "origin" if name == "from_name" and draft.forwarded else name.partition("section_")[0] or "section"
+                self._name = (
+                    "origin" if name == "from_name" and draft.forwarded else name.partition("section_")[0] or "section"
+                )
                 self._text = TextBlock(rich="rich_message" in classes)
 
     def _mark_broken(self) -> None:
@@ -632,8 +634,8 @@ class HtmlExport(ExportSource):
 
     def notes(self) -> Iterator[ImportNote]:
         """Notes for the user."""
-        if self._new and self._ids:
-            link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None)
+        link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None) if self._new and self._ids else ""
+        if link:
             yield ImportNote(
                 "{title} was not known before: see that {link} opens a post of it, else --chat is wrong.",
                 title=self._chat.name,

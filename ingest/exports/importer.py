@@ -105,7 +105,8 @@ def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> Pos
 class ChatReader:
     """Reader of the entries of one chat, with counts. Mutable.
 
-    A message belongs to the topic that its chain of replies leads to. `seen` holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
+    A message belongs to the topic that its chain of replies leads to. `seen` holds the ids of all its entries, `first`
+    and `last` are the dates of its oldest and newest post.
     """
 
     channel: Channel
@@ -194,7 +195,9 @@ class ChatReader:
                 count=self.broken,
             )
         if count := self.unread.total():
-            kinds = ", ".join(f"{kind} {number}" for kind, number in self.unread.most_common(_MAX_NAMED_KINDS) if number)
+            kinds = ", ".join(
+                f"{kind} {number}" for kind, number in self.unread.most_common(_MAX_NAMED_KINDS) if number
+            )
             yield ImportNote(
                 "{title}: {count} messages were not read, because their kind is not known ({kinds}).",
                 code="import-note-unread",

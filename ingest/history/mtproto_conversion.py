@@ -29,7 +29,13 @@ _ENTITY_TYPES = {
     "TextUrl": "text_link",
 }
 # Media without a word: the constructor's name -> the Bot API's field.
-_WORDLESS_MEDIA = {"Dice": "dice", "Geo": "location", "GeoLive": "location", "PaidMedia": "paid_media", "Story": "story"}
+_WORDLESS_MEDIA = {
+    "Dice": "dice",
+    "Geo": "location",
+    "GeoLive": "location",
+    "PaidMedia": "paid_media",
+    "Story": "story",
+}
 # The server shows these as something else to a client of this layer: a post is better not read than read wrongly.
 _UNREADABLE_MEDIA = frozenset({"Unsupported", "VideoStream"})
 CHANNEL_PREFIX = 1_000_000_000_000
@@ -96,7 +102,7 @@ def convert_topic_title(message: Any) -> tuple[int, str, int] | None:
 
     Raises MalformedMessage.
     """
-    action = getattr(message, "action", None)
+    action: Any = getattr(message, "action", None)
     if type(action).__name__ not in ("MessageActionTopicCreate", "MessageActionTopicEdit"):
         return None
     raw = {"forum_topic_created": {"name": action.title}, "message_id": message.id}

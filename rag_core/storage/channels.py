@@ -176,8 +176,10 @@ def find_channel(said: str, known: Mapping[int, Channel]) -> Channel | None:
 
 @lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom
 def _decode_channel(row: tuple[Any, ...]) -> Channel:
-    chat_id, title, username, kind, visibility, state, *switches = row
-    return Channel(chat_id, title, username, kind, Visibility(visibility), state, *map(bool, switches))
+    chat_id, title, username, kind, visibility, state, inside, guarded_too, bindable = row
+    return Channel(
+        chat_id, title, username, kind, Visibility(visibility), state, bool(inside), bool(guarded_too), bool(bindable)
+    )
 
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:

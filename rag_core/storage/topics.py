@@ -44,4 +44,4 @@ async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, i
         "SELECT message_id, topic FROM posts WHERE chat_id = ?1 AND topic IS NOT NULL",
         (chat_id,),
     )
-    return {message_id: topic for message_id, topic in rows}
+    return {row[0]: row[1] for row in rows}

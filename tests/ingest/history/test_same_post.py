@@ -182,7 +182,13 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "music": (
         {"audio": {"performer": "Печники", "title": "Жар"}},
-        {"text": "", "media_type": "audio_file", "file": "(File not included.)", "performer": "Печники", "title": "Жар"},
+        {
+            "text": "",
+            "media_type": "audio_file",
+            "file": "(File not included.)",
+            "performer": "Печники",
+            "title": "Жар",
+        },
         {"message": "", "media": document("", types.DocumentAttributeAudio(3, title="Жар", performer="Печники"))},
     ),
     "game": (
@@ -253,15 +259,15 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         },
         {
             "message": "",
-            "media": types.MessageMediaGiveawayResults(
-                1, 4, 5, 0, [], datetime.fromtimestamp(EDITED, UTC), stars=500
-            ),
+            "media": types.MessageMediaGiveawayResults(1, 4, 5, 0, [], datetime.fromtimestamp(EDITED, UTC), stars=500),
         },
     ),
     "buttons": (
         {
             "text": "Новое меню",
-            "reply_markup": {"inline_keyboard": [[{"text": "Заказать", "url": HREF}], [{"text": "👍", "url": HREF + "1"}]]},
+            "reply_markup": {
+                "inline_keyboard": [[{"text": "Заказать", "url": HREF}], [{"text": "👍", "url": HREF + "1"}]]
+            },
         },
         {
             "text": "Новое меню",
@@ -277,7 +283,9 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
                     types.KeyboardInlineButtonRow(
                         [types.KeyboardInlineButton("Заказать", types.InlineButtonTypeUrl(HREF))]
                     ),
-                    types.KeyboardInlineButtonRow([types.KeyboardInlineButton("👍", types.InlineButtonTypeUrl(HREF + "1"))]),
+                    types.KeyboardInlineButtonRow(
+                        [types.KeyboardInlineButton("👍", types.InlineButtonTypeUrl(HREF + "1"))]
+                    ),
                 ]
             ),
         },

@@ -488,7 +488,7 @@ _MESSAGE_OR_DATE_PATTERN = re.compile(
     rb'class="message (default|service)[^"<>]{0,64}" id="message(-?[0-9]{1,16})"'
     rb'|class="[^"<>]{0,64}date details" title="([0-9]{2})\.([0-9]{2})\.([0-9]{4}) '
 )
-_FLATTENED_KINDS = frozenset(kind.name for kind in MESSAGE_KINDS if kind.format_text)
+_FLATTENED_KINDS = frozenset(kind.name for kind in MESSAGE_KINDS if kind.format_text and not kind.named)
 # Messages whose days are compared with the archive.
 _MAX_COMPARED_DAYS = 200
 

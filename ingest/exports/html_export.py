@@ -627,6 +627,7 @@ class HtmlExport(ExportSource):
                 continue
             # a stored text is never worse than a flattened one: bots get more detail
             flattened |= post.media is not None and post.media.kind in _FLATTENED_KINDS
+            flattened |= post.text.startswith(f"{stored.post.text}\n")  # without the formatting of its first lines
             same = is_same_text(post, stored.post) or (flattened and bool(stored.post.text))
             self._doubtful += not same and stored.stamp > stored.post.date
             arrivals.append(merge_with_stored_post(post, stored, same=same))

@@ -12,13 +12,14 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from ingest.message_parsing import MalformedMessage, parse_live_post, parse_object
+from ingest.json_values import MalformedMessage, parse_object
+from ingest.message_parsing import parse_live_post, parse_topic_title
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, unapproved_channels
+from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, topics, unapproved_channels
 from rag_core.storage.post_rows import encode_entities
 from rag_core.storage.raw_update_json import RawUpdate, UpdateOutOfBounds, check_bounds, decode_update
 from rag_core.types import Channel, Post, PostKey
@@ -84,6 +85,16 @@ async def process_pending_posts(archive: Archive) -> int:
     return worked_in
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Parsed post of an update; `topic` has the id, title and time of a topic that its message names."""
+
+    update_id: int
+    channel: Channel
+    post: Post
+    topic: tuple[int, str, int] | None
+
+
 async def _process_batch(archive: Archive, bot_id: int, pending: Sequence[RawUpdate]) -> int:
     wrong = dict[int, str]()
     # in a thread: a rich message may hold 100,000 values
@@ -100,13 +111,14 @@ async def _process_batch(archive: Archive, bot_id: int, pending: Sequence[RawUpd
     return len(arrivals)
 
 
-def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[tuple[Channel, Post, int]]:
-    """Parse posts with their update ids; whatever the error of one is, it is recorded in `wrong`."""
+def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[_Arrival]:
+    """Parse posts; whatever the error of one is, it is recorded in `wrong`."""
     arrivals = []
     for raw in pending:
         try:
             check_bounds(decoded := decode_update(raw.text))
-            arrivals.append((*parse_live_post(parse_object(decoded.get(raw.kind))), raw.update_id))
+            message = parse_object(decoded.get(raw.kind))
+            arrivals.append(_Arrival(raw.update_id, *parse_live_post(message), parse_topic_title(message)))
         except Exception as exc:
             planned = isinstance(exc, MalformedMessage | UpdateOutOfBounds)
             wrong[raw.update_id] = str(exc) if planned else f"{type(exc).__name__} when parsed"
@@ -114,28 +126,33 @@ def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[tu
     return arrivals
 
 
-async def _save_or_quarantine(archive: Archive, bot_id: int, arrival: tuple[Channel, Post, int]) -> None:
+async def _save_or_quarantine(archive: Archive, bot_id: int, arrival: _Arrival) -> None:
     try:
         await _save_arrivals(archive, bot_id, [arrival])
     except (ArchiveUnavailable, sqlite3.OperationalError):  # no post's own
         raise
     except Exception as exc:
-        log.exception("post of update %d goes to quarantine", arrival[-1])
+        log.exception("post of update %d goes to quarantine", arrival.update_id)
         error = f"{type(exc).__name__} when stored"
-        await raw_updates.quarantine_updates(archive, bot_id, {arrival[-1]: error})
+        await raw_updates.quarantine_updates(archive, bot_id, {arrival.update_id: error})
 
 
-async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[tuple[Channel, Post, int]]) -> None:
-    seen = {channel.chat_id: (channel, update_id) for channel, _, update_id in arrivals}
+async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[_Arrival]) -> None:
+    seen = {one.channel.chat_id: (one.channel, one.update_id) for one in arrivals}
+    titles: dict[int, dict[int, tuple[str, int]]] = {}
+    for one in arrivals:
+        if one.topic:
+            titles.setdefault(one.channel.chat_id, {})[one.topic[0]] = one.topic[1:]
     async with archive.writing() as connection:
         admitted, kept = await admit_arrivals(
             connection,
             {key: channel for key, (channel, _) in seen.items()},
-            [(post, update_id) for _, post, update_id in arrivals],
+            [(one.post, one.update_id) for one in arrivals],
         )
         for chat_id, channel in admitted.items():
             # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
             await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
+            await topics.save_topic_titles(connection, chat_id, titles.get(chat_id, {}))
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")
-        await raw_updates.mark_updates_done(connection, bot_id, [update_id for *_, update_id in arrivals])
+        await raw_updates.mark_updates_done(connection, bot_id, [one.update_id for one in arrivals])

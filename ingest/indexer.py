@@ -63,7 +63,17 @@ def split_into_passages(post: Post, channel: Channel, parent: str | None) -> tup
     name = (post.media and post.media.file_name) or ""
     return tuple(
         Passage(
-            post.key, part, line, post.text[start:end], start, end, post.date, post.edited, post.origin, file_name=name
+            post.key,
+            part,
+            line,
+            post.text[start:end],
+            start,
+            end,
+            post.date,
+            post.edited,
+            post.origin,
+            file_name=name,
+            topic=post.topic,
         )
         for part, (start, end) in enumerate(cuts)
     )

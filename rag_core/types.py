@@ -98,7 +98,8 @@ class Channel:
     """Source of posts. `username` has no @ and is resolved when a link is made, never stored in an answer.
 
     `inside`: the bot is a member now. `guarded_too`: an admin allows its protected and paid posts to be found.
-    `bindable`: an admin allows the admins of groups to bind it, though it is not public.
+    `bindable`: an admin allows the admins of groups to bind it, though it is not public. `topics` are the titles of a
+    forum's topics by the id of the message that opened each.
     """
 
     chat_id: int
@@ -110,22 +111,34 @@ class Channel:
     inside: bool = False
     guarded_too: bool = False
     bindable: bool = False
+    topics: Mapping[int, str] = field(default_factory=dict, hash=False)
+
+    def get_topic_title(self, topic: int | None) -> str:
+        """Title of a topic; "" where it is not known."""
+        return self.topics.get(topic or 0, "")
 
 
-def format_post_link(key: PostKey, username: str | None) -> str:
-    """Link to a post; links to private channels open for their members only.
+LINKLESS_KINDS = frozenset({"group", "private"})  # of chats whose messages Telegram gives no links
+_LINKED_ID_PREFIX = "-100"  # of the ids of channels and supergroups
+
+
+def format_post_link(key: PostKey, username: str | None, topic: int | None = None) -> str:
+    """Link to a post, "" where Telegram has none; links to private channels open for their members only.
 
     Source: https://core.telegram.org/api/links#message-links
     """
+    place = f"{topic}/{key.message_id}" if topic else key.message_id
     if username:
-        return f"https://t.me/{username}/{key.message_id}"
-    bare = str(key.chat_id).removeprefix("-100").removeprefix("-")
-    return f"https://t.me/c/{bare}/{key.message_id}"
+        return f"https://t.me/{username}/{place}"
+    bare = str(key.chat_id).removeprefix(_LINKED_ID_PREFIX)
+    return f"https://t.me/c/{bare}/{place}" if bare.isdigit() and key.chat_id < 0 else ""
 
 
-def format_channel_post_link(key: PostKey, channel: Channel | None) -> str:
-    """Link to a post with the channel's current username; None is an unknown channel."""
-    return format_post_link(key, channel.username if channel else None)
+def format_channel_post_link(key: PostKey, channel: Channel | None, topic: int | None = None) -> str:
+    """Link to a post with the channel's current username; None is an unknown channel. "" where Telegram has none."""
+    if channel and channel.kind in LINKLESS_KINDS:
+        return ""
+    return format_post_link(key, channel.username if channel else None, topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,8 @@ class Origin:
 class Post:
     """One version of a channel message. The text includes captions and polls.
 
-    `guarded` is "protected" where Telegram forbids copying, "paid" where readers pay for the post.
+    `guarded` is "protected" where Telegram forbids copying, "paid" where readers pay for the post. `topic` is the id of
+    the message that opened its topic in a forum.
     """
 
     key: PostKey
@@ -177,6 +191,7 @@ class Post:
     album: str | None = None
     version: int = 1
     guarded: str | None = None
+    topic: int | None = None
 
     @property
     def stamp(self) -> datetime:
@@ -303,6 +318,7 @@ class Passage:
     copies: tuple[PostKey, ...] = ()
     file_name: str = ""
     media: str = ""
+    topic: int | None = None
 
     @property
     def ref(self) -> PassageRef:
@@ -468,8 +484,10 @@ class Answer:
         return tuple(dict.fromkeys(key for post in self.posts() for key in (post, *self.copies.get(post, ()))))
 
     def link(self, key: PostKey) -> str:
-        """Link to a post with the channel's current username."""
-        return format_channel_post_link(key, self.channels.get(key.chat_id))
+        """Link to a post with the channel's current username and the post's topic; "" where Telegram has none."""
+        passages = (*(source.passage for source in self.found), *self.nearest)
+        topic = next((passage.topic for passage in passages if passage.key == key), None)
+        return format_channel_post_link(key, self.channels.get(key.chat_id), topic)
 
     def without(self, *shortfalls: Shortfall) -> Answer:
         """Copy of the answer with further shortfalls."""

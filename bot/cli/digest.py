@@ -15,7 +15,7 @@ from ingest.dedup import CopyIndexer
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.storage import channels
 from rag_core.text.spoilers import cover_spoilers, list_spoilers
-from rag_core.types import format_post_link
+from rag_core.types import format_channel_post_link
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ async def _run(args: argparse.Namespace, settings: Settings) -> int:
         {
             "quote": cover_spoilers(line.quote, list_spoilers([line.post])),
             "shown": cover_spoilers(format_digest_quote(line), list_spoilers([line.post])),
-            "url": format_post_link(line.post.key, known[line.post.key.chat_id].username),
+            "url": format_channel_post_link(line.post.key, known[line.post.key.chat_id], line.post.topic),
             "channel": strip_control_characters(known[line.post.key.chat_id].title),
             "date": line.post.date.isoformat(),
             "channels": line.channels,

@@ -104,7 +104,9 @@ def _find_words_not_shown(answer: Answer, key: PostKey) -> str:
 def _build_source(
     answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None, words: str
 ) -> dict[str, str]:
-    title = channel.title if (channel := answer.channels.get(key.chat_id)) else ""
+    channel = answer.channels.get(key.chat_id)
+    topic = channel.get_topic_title(post.topic) if channel and post else ""
+    title = " › ".join(filter(None, (channel.title if channel else "", topic)))
     addresses = "\n".join(answer.addresses.get(key, ()))
     about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words, "addresses": addresses}
     return about | _build_post_details(key, post)

@@ -41,7 +41,9 @@ from bot.views.keyboards import (
     edit_message,
     redraw_message,
 )
+from ingest.json_values import MAX_TITLE_LENGTH
 from rag_core.storage import channel_removal, channels, group_rules_and_bindings, post_lookup
+from rag_core.storage.topics import save_topic_titles
 from rag_core.types import Channel, Visibility
 
 _VISIBILITY_BY_ACTION = {
@@ -129,6 +131,17 @@ async def _on_group_title(message: Message, context: AppContext) -> None:
         await channels.save_channel(context.archive, named)
 
 
+async def _on_topic_title(message: Message, context: AppContext) -> None:
+    """Update the title of a topic of an imported forum."""
+    renamed = message.forum_topic_created or message.forum_topic_edited
+    topic, title = message.message_thread_id or message.message_id, (renamed.name if renamed else None) or ""
+    if title and message.chat.id in await channels.load_channels(context.archive):
+        async with context.archive.writing() as connection:
+            named = {topic: (title[:MAX_TITLE_LENGTH], int(message.date.timestamp()))}
+            await save_topic_titles(connection, message.chat.id, named)
+        context.indexing.wake()
+
+
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 
 
@@ -205,6 +218,7 @@ def register(router: Router) -> None:
     router.channel_post.register(_on_channel_post)
     router.edited_channel_post.register(_on_channel_post)
     router.message.register(_on_group_title, F.new_chat_title, IN_GROUP)
+    router.message.register(_on_topic_title, F.forum_topic_created | F.forum_topic_edited, IN_GROUP)
     router.message.register(_on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
     pressed = router.callback_query
     pressed.register(_press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)

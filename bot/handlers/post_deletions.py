@@ -34,7 +34,7 @@ from bot.views.post_formatting import RenderContext, format_author, format_day_a
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.text.post_links import PostLink, find_post_links, resolve_post_link
-from rag_core.types import Channel, PostKey, format_post_link
+from rag_core.types import Channel, PostKey, format_channel_post_link, format_post_link
 
 
 class PostPresence(StrEnum):
@@ -98,7 +98,7 @@ class _LinkedPost:
     def line(self, number: int, shown: RenderContext) -> Text:
         """Line with the channel as a link to the post, the day, and the post's first words."""
         title = format_author(self.channel, None, shown.words)
-        url = format_post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel.username)
+        url = format_channel_post_link(PostKey(self.channel.chat_id, self.link.message_id), self.channel)
         head = Text(f"{number}. ", make_link(title, url + ("?single" if self.link.single else "")))
         line = Text(head, " · ", format_day_and_edit(self.date, None, shown))
         return Text(line, "\n", neutralize_links(self.words)) if self.words else line

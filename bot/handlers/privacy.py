@@ -40,7 +40,7 @@ from rag_core.storage.user_data import (
     list_user_records,
     list_waiting_chats,
 )
-from rag_core.types import Channel, Post, PostKey, format_post_link
+from rag_core.types import Channel, Post, PostKey, format_channel_post_link
 
 
 class _DetailsCallback(CallbackData, prefix="pv"):
@@ -128,7 +128,7 @@ def _export_question(row: Row, readable: Mapping[PostKey, Post], known: Mapping[
             sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
             continue
         places = [
-            {"post": format_post_link(key, known[key.chat_id].username), "start": start, "end": end}
+            {"post": format_channel_post_link(key, known[key.chat_id]), "start": start, "end": end}
             for key, start, end in sentence.places
         ]
         sentences.append({"said": sentence.around, "cited": places})

@@ -576,9 +576,9 @@ import-zip-many = The zip { $file } holds several exports: send them one by one.
 import-zip-empty = The zip { $file } holds neither result.json nor messages.html: export the chat again.
 import-cut = { $file } is cut off: export the chat again, or send the whole file.
 import-empty = { $file } is empty: export the chat again.
-import-number = { $file } has a number that is too large: export the chat again.
 import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
 import-deep = { $file } is nested too deeply to be a Telegram export: export the chat again.
+import-other-tool = { $file } is a file of { $tool }, which lacks what I need. Export the chat with Telegram Desktop, as machine-readable JSON, and send me the result.json.
 import-no-export = { $file } is not an export of Telegram Desktop. Please send the result.json of an exported chat.
 import-no-page = { $file } is not a chat exported by Telegram Desktop. Please send its messages.html.
 import-nameless = { $file } does not say which chat it is from: export the chat again.
@@ -603,6 +603,15 @@ import-note-broken = { $count ->
     [one] { $title }: left out { $count } entry that could not be read.
    *[other] { $title }: left out { $count } entries that could not be read.
 }
+import-note-unread = { $count ->
+    [one] { $title }: I did not read { $count } message, because I do not know its kind ({ $kinds }).
+   *[other] { $title }: I did not read { $count } messages, because I do not know their kinds ({ $kinds }).
+}
+import-note-text-kept = { $count ->
+    [one] { $count } post has no text in the export, so I kept the text that I know.
+   *[other] { $count } posts have no text in the export, so I kept the texts that I know.
+}
+import-note-no-links = { $title }: Telegram has no links to messages of such a chat, so answers name only the chat and the day.
 import-note-public = { $title }: the channel is public, but its @name is not in the export. Send it again with { $command } @name to make its links work for everyone.
 import-note-kept = { $count ->
     [one] { $title }: I kept { $count } post that is not in this full export. To remove it, export the channel on its own.

@@ -601,9 +601,9 @@ import-zip-many = В архиве { $file } несколько экспорто�
 import-zip-empty = В архиве { $file } нет ни result.json, ни messages.html: экспортируйте чат заново.
 import-cut = { $file } обрывается на середине: экспортируйте чат заново или пришлите файл целиком.
 import-empty = { $file } пустой: экспортируйте чат заново.
-import-number = В { $file } есть слишком большое число: экспортируйте чат заново.
 import-not-json = { $file } — не JSON: пришлите result.json, который Telegram Desktop пишет в формате «машиночитаемый JSON».
 import-deep = В { $file } слишком глубокая вложенность для экспорта Telegram: экспортируйте чат заново.
+import-other-tool = { $file } — файл программы { $tool }, в нём нет того, что мне нужно. Экспортируйте чат из Telegram Desktop в машиночитаемом JSON и пришлите мне result.json.
 import-no-export = { $file } — JSON, но не экспорт Telegram Desktop: пришлите result.json экспортированного чата.
 import-no-page = { $file } — HTML, но не чат из Telegram Desktop: пришлите messages.html экспортированного чата.
 import-nameless = В { $file } не сказано, из какого он чата: экспортируйте чат заново.
@@ -632,6 +632,17 @@ import-note-broken = { $count ->
     [few] { $title }: пропущены { $count } записи, прочесть их не удалось.
    *[many] { $title }: пропущено { $count } записей, прочесть их не удалось.
 }
+import-note-unread = { $count ->
+    [one] { $title }: не прочитано { $count } сообщение, его вид мне неизвестен ({ $kinds }).
+    [few] { $title }: не прочитаны { $count } сообщения, их вид мне неизвестен ({ $kinds }).
+   *[many] { $title }: не прочитано { $count } сообщений, их вид мне неизвестен ({ $kinds }).
+}
+import-note-text-kept = { $count ->
+    [one] { $count } пост в экспорте без текста, поэтому сохранён известный мне текст.
+    [few] { $count } поста в экспорте без текста, поэтому сохранены известные мне тексты.
+   *[many] { $count } постов в экспорте без текста, поэтому сохранены известные мне тексты.
+}
+import-note-no-links = { $title }: на сообщения такого чата в Telegram нет ссылок, поэтому в ответах будут только чат и день.
 import-note-public = { $title }: канал публичный, но @имени в экспорте нет. Пришлите файл ещё раз с { $command } @имя, и ссылки откроются у всех.
 import-note-kept = { $count ->
     [one] { $title }: { $count } поста нет в этом полном экспорте, я его сохранил. Чтобы удалить его, экспортируйте канал отдельно.

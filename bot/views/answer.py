@@ -107,13 +107,16 @@ def format_reference(
     key: PostKey, date: datetime, post: Post | Passage | None, channel: Channel | None, shown: RenderContext
 ) -> Text:
     """Format the author of a post, as a link that opens it, and its day; origin and edit of one that is here."""
-    author = link_author(key, channel, post.origin if post else None, shown.words)
+    author = link_author(key, channel, post.origin if post else None, shown.words, post.topic if post else None)
     return Text(author, " · ", format_day_and_edit(date, post.edited if post else None, shown))
 
 
-def link_author(key: PostKey, channel: Channel | None, origin: Origin | None, words: Translator) -> Text:
+def link_author(
+    key: PostKey, channel: Channel | None, origin: Origin | None, words: Translator, topic: int | None = None
+) -> Text:
     """Author of a post, as a link that opens it."""
-    return make_link(format_author(channel, origin, words), format_channel_post_link(key, channel))
+    link = format_channel_post_link(key, channel, topic)
+    return make_link(format_author(channel, origin, words, topic), link)
 
 
 def link_username(key: PostKey, channel: Channel | None, words: Translator) -> Text:

@@ -25,9 +25,11 @@ class RenderContext:
     group: bool = False
 
 
-def format_author(channel: Channel | None, origin: Origin | None, words: Translator) -> str:
-    """Author of a post's words: the channel, or the origin of a forwarded post."""
+def format_author(channel: Channel | None, origin: Origin | None, words: Translator, topic: int | None = None) -> str:
+    """Author of a post's words: the channel with the topic of a forum, or the origin of a forwarded post."""
     title = (strip_control_characters(channel.title).replace("\n", " ") if channel else "") or words("unnamed-channel")
+    if channel and (about := channel.get_topic_title(topic)):
+        title = " › ".join([title, *strip_control_characters(about).splitlines()])
     if origin is None or (channel and origin.chat_id == channel.chat_id):
         return title
     name = strip_control_characters(origin.name).replace("\n", " ") or words("unnamed-origin")

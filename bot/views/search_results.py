@@ -22,7 +22,7 @@ from bot.views.message_formatting import find_link_spans, neutralize_links, styl
 from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.text.polls import POLL_LABELS, find_poll
-from rag_core.types import Channel, format_post_link
+from rag_core.types import Channel, format_channel_post_link
 
 RESULTS_PER_PAGE = 5
 # Lengths at which a page of nothing but emoji, which count twice, fits into 4096 characters.
@@ -118,14 +118,15 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
     channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
     origin = replace(post.origin, name=format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
     author = format_author(
-        replace(channel, title=format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words
+        replace(channel, title=format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words, post.topic
     )
     marks = [format_day_and_edit(post.date, post.edited, shown)]
     if others := {key.chat_id for key in found.copies} - {post.key.chat_id}:
         marks.append(words("source-copies", count=len(others)))
     if find_poll(post):
         marks.append(POLL_LABELS[words.lang].rstrip(":").lower())
-    head = Text(f"{place}. ", make_link(author, format_post_link(post.key, channel.username)), " · ", " · ".join(marks))
+    link = format_channel_post_link(post.key, channel, post.topic)
+    head = Text(f"{place}. ", make_link(author, link), " · ", " · ".join(marks))
     snippet = _render_snippet(found.text, listing.spots)
     return Text(head, "\n", snippet) if format_one_line(snippet.render()[0]) else head
 

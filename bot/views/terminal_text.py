@@ -56,7 +56,7 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
         text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
     more = [f"“{text}”"] if text else []
     more += map(strip_control_characters, source.get("addresses", "").split("\n"))
-    return "\n    ".join((f"{source['link']}  {who}, {date}", *filter(None, more)))
+    return "\n    ".join((f"{source['link']}  {who}, {date}".lstrip(), *filter(None, more)))
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:

@@ -2,33 +2,27 @@
 
 The scan is cheap (a second for 100 MB): a truncated file is refused before its first post is in the archive, whatever
 the order of its keys.
-
-Telegram Desktop writes control characters as `\x0b`, which is not JSON; they are read as `\u000b`. Source:
-SerializeString in tdesktop's export_output_json.cpp.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from json import JSONDecodeError
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 import ijson
 
-from ingest.message_parsing import MAX_ID, parse_text
+from ingest.exports.json_repair import RepairedJsonReader
+from ingest.json_values import MAX_ID, MAX_TITLE_LENGTH, parse_text
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
-# An even run of backslashes is made of escaped backslashes; only after an odd one does `x` follow an escape.
-_WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
-_CUT_ESCAPE_PATTERN = re.compile(rb"x[0-9A-Fa-f]?")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
+NOT_JSON = "import-not-json"  # code of a refusal
 CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
 
 
@@ -46,44 +40,8 @@ class ImportNote(str):
         return note
 
 
-class RepairedJsonReader:
-    """Binary reader that repairs invalid escapes; `bytes_read` counts the bytes read from the file."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._held = b""
-        self.bytes_read = 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Read about `size` bytes; empty only at the end."""
-        while True:
-            fresh = self._file.read(size)
-            if not self.bytes_read:
-                fresh = fresh.removeprefix(BYTE_ORDER_MARK)
-            self.bytes_read += len(fresh)
-            data = self._held + fresh
-            # The part held back begins with the backslash of an escape, so that runs are counted right.
-            cut = _count_open_escape_bytes(data) if fresh else 0
-            self._held = data[len(data) - cut :]
-            if whole := data[: len(data) - cut]:
-                return _WRONG_ESCAPE_PATTERN.sub(rb"\1\\u00\2", whole) if rb"\x" in whole else whole
-            if not fresh:
-                return b""
-
-
-def _count_open_escape_bytes(data: bytes) -> int:
-    """Length of an unfinished escape at the end of the data: `\\`, `\\x` or `\\x0`."""
-    for after in range(3):
-        body = data[: len(data) - after]
-        run = len(body) - len(body.rstrip(b"\\"))
-        if run % 2 and (not after or _CUT_ESCAPE_PATTERN.fullmatch(data[-after:])):
-            return after + 1
-    return 0
-
-
 # A message in a full export is six levels deep and has a few levels inside.
 _MAX_DEPTH = 64
-_INT64_LIMIT = 2**63
 # Places as ijson writes them: one chat is the whole file, in a full export the chats are in two lists.
 _CHAT_LISTS = ("chats.list", "left_chats.list")
 _CHAT_FIELDS = ("name", "type", "id", "messages", "messages.item", "messages.item.from_id")
@@ -122,14 +80,10 @@ def refuse_broken_json(file: Path) -> Iterator[None]:
 def _explain_parse_error(file: Path, error: str) -> ImportRefused:
     if "premature EOF" in error or "Incomplete" in error:
         return ImportRefused(CUT_FILE, code="import-cut", file=file)
-    if "overflow" in error:
-        return ImportRefused(
-            "{file} holds a number that is too big. Export the chat again.", code="import-number", file=file
-        )
     return ImportRefused(
         "{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
         "or its messages.html.",
-        code="import-not-json",
+        code=NOT_JSON,
         file=file,
     )
 
@@ -139,14 +93,45 @@ def _explain_parse_error(file: Path, error: str) -> ImportRefused:
 _READ_SIZE = 8192
 
 
+# Files of other tools: the tool, and keys by their place (as ijson writes it) that only its files have together. One
+# without the type of its chat is none of Telegram Desktop's.
+_MARKS_OF_OTHER_TOOLS = (
+    ("tdl", {":id", ":messages", "messages.item:file"}),
+    ("DiscordChatExporter", {":guild", ":channel", ":messages"}),
+    ("Telethon", {"item:_", "item:id"}),
+    ("Telethon", {":messages", "messages.item:_"}),
+    ("Slack", {"item:ts", "item:user"}),
+    ("Bot API (getUpdates)", {":ok", ":result"}),
+)
+_MARK_PLACES = frozenset({"", "item", "messages.item"})
+_MAX_MARKS = 200
+
+
+def _refuse_other_tool(file: Path, marks: Set[str]) -> None:
+    if ":type" in marks or ":chats" in marks:
+        return
+    for tool, wanted in reversed(_MARKS_OF_OTHER_TOOLS):
+        if wanted <= marks:
+            raise ImportRefused(
+                "{file} is a file of {tool}, which lacks what is needed here. Export the chat with Telegram Desktop, "
+                "as “machine-readable JSON”.",
+                code="import-other-tool",
+                file=file,
+                tool=tool,
+            )
+
+
 def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
     """Scan the whole export. Raises `ImportRefused`; blocks, so run it in a thread."""
     chats: list[ExportedChat] = []
+    marks = set[str]()
     lists = depth = 0
     with refuse_broken_json(file):
         for place, event, value in ijson.parse(source, buf_size=_READ_SIZE, use_float=True):
             if event in ("map_key", "end_map", "end_array"):
                 depth -= event != "map_key"
+                if event == "map_key" and place in _MARK_PLACES and len(marks) < _MAX_MARKS:
+                    marks.add(f"{place}:{value}")
                 continue
             if event in ("start_map", "start_array"):
                 depth += 1
@@ -157,10 +142,9 @@ def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
                         file=file,
                     )
                 lists += event == "start_array" and place in _CHAT_LISTS
-            elif event == "number" and not -_INT64_LIMIT <= value < _INT64_LIMIT:
-                raise _explain_parse_error(file, "overflow")
             if place in _FIELD_BY_PLACE:
                 _note_value(chats, place, event, value)
+    _refuse_other_tool(file, marks)
     found = [chat for chat in chats if chat.listed or not chat.whole]
     if not found and not lists:
         raise ImportRefused(
@@ -361,7 +345,11 @@ def _admit_chat(
         visibility = Visibility.PUBLIC
     else:
         visibility = known.visibility if known else Visibility.ADMINS
-    title = options.title or parse_text(chat.name) or (known.title if known else None) or str(chat.type or chat_id)
+    title = (
+        parse_text(options.title or chat.name, MAX_TITLE_LENGTH)
+        or (known.title if known else None)
+        or str(chat.type or chat_id)
+    )
     # importing a channel by hand approves it
     state = known.state if known and known.state not in {"pending", "removed"} else "active"
     channel = known or Channel(chat_id, title)

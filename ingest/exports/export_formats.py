@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from ingest.exports.export_checks import BYTE_ORDER_MARK, ImportOptions
+from ingest.exports.export_checks import ImportOptions
 from ingest.exports.html_export import HtmlExport, find_pages
 from ingest.exports.importer import ExportSource, ImportProgress, ImportReport, import_source
 from ingest.exports.json_export import JsonExport
+from ingest.exports.json_repair import BYTE_ORDER_MARK
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel

@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 
 from ingest.exports.export_checks import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from ingest.exports.importer import ExportSource, PostArrival, is_same_text, merge_with_stored_post
+from ingest.message_kinds import MESSAGE_KINDS
 from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Post, PostKey, format_post_link
@@ -189,6 +190,7 @@ ExportEntry = dict[str, Any]
 
 _REPLY_PATTERN = re.compile(r"#go_to_message([0-9]{1,16})\Z")
 _DATE_PATTERN = re.compile(r"(\d\d)\.(\d\d)\.(\d{4}) (\d\d:\d\d:\d\d)( UTC([+-]\d\d:?\d\d)?)?", re.ASCII)
+_TOPIC_PATTERN = re.compile(r" created topic «(.+)»\Z", re.DOTALL)
 _VIA_BOT_PATTERN = re.compile(r" via @\w+\Z")
 _DELETED_ACCOUNT_NAME = "Deleted Account"
 _NO_FILE_TEXT = "(File not included.)"
@@ -269,7 +271,8 @@ def build_export_entry(draft: MessageDraft, sender: str | None, origin: str | No
     joined messages take from an earlier message.
     """
     if draft.service or draft.media == "media_call":
-        return {"id": draft.id, "type": "service"}
+        topic = _TOPIC_PATTERN.search(draft.one("details"))
+        return {"id": draft.id, "type": "service"} | ({"action": "topic_created", "title": topic[1]} if topic else {})
     if draft.broken:
         return {"id": draft.id, "type": "message"}
     text = next(iter(draft.blocks.get("text", ())), None)
@@ -278,14 +281,27 @@ def build_export_entry(draft: MessageDraft, sender: str | None, origin: str | No
         "type": "message",
         "from": sender,
         "author": draft.one("signature"),
-        "text_entities": text.parts() if text else [],
+        "text_entities": (text.parts() if text else []) + _list_section_lines(draft, bool(text)),
     }
+    if buttons := [{"type": "url", "text": one.plain().strip(), "data": link} for one, link in _list_buttons(draft)]:
+        entry["inline_bot_buttons"] = [buttons]
     if text and text.rich:
         entry["rich_message"] = True
     if draft.forwarded:
         entry["forwarded_from"] = origin
         entry["forwarded_date"] = next((name.date for name in draft.blocks.get("origin", ())), "")
     return entry | _build_date_fields(draft) | _build_reply_fields(draft) | _build_media_fields(draft)
+
+
+def _list_section_lines(draft: MessageDraft, more: bool) -> list[dict[str, str]]:
+    """List the lines of a card with sections, such as that of a giveaway, as parts of the text."""
+    lines = [block.plain().strip() for block in draft.blocks.get("section", ())]
+    return [{"type": "plain", "text": "\n" * more + "\n".join(lines)}] if lines else []
+
+
+def _list_buttons(draft: MessageDraft) -> Iterator[tuple[TextBlock, str]]:
+    for block in draft.blocks.get("bot_button", ()):
+        yield from ((block, link) for link in block.links() if link)
 
 
 def _build_date_fields(draft: MessageDraft) -> ExportEntry:
@@ -309,8 +325,11 @@ def _build_media_fields(draft: MessageDraft) -> ExportEntry:
     kind = kind or _MEDIA_TYPE_BY_CLASS.get(draft.media)
     if kind or draft.media == "media_file":
         entry = {"file": file} | ({"media_type": kind} if kind else {})
-        named = title not in _NAMELESS_TITLES and (draft.media == "media_file" or _PERFORMER_SEPARATOR not in title)
-        return entry | ({"file_name": title} if named and draft.media in ("media_file", "media_audio_file") else {})
+        if kind == "audio_file" and _PERFORMER_SEPARATOR in title:
+            performer, _, song = title.partition(_PERFORMER_SEPARATOR)
+            return entry | {"performer": performer, "title": song}
+        named = title not in _NAMELESS_TITLES and draft.media in ("media_file", "media_audio_file")
+        return entry | ({"file_name": title} if named else {})
     if draft.media == "media_poll":
         return _build_list_fields(draft)
     if draft.media == "media_contact":
@@ -320,14 +339,20 @@ def _build_media_fields(draft: MessageDraft) -> ExportEntry:
         return {"place_name": title, "address": draft.one("description")}
     if draft.media == "media_invoice" and not title:
         return {"paid_stars_amount": draft.one("details")}
+    if draft.media == "media_invoice":
+        return {"invoice_information": {"title": title, "description": draft.one("description")}}
+    if draft.media == "media_game":
+        return {"game_title": title, "game_description": draft.one("description"), "game_link": draft.href}
     return {_MEDIA_FIELD_BY_CLASS[draft.media]: title or file}
 
 
 def _build_list_fields(draft: MessageDraft) -> ExportEntry:
     answers = [{"text": text.plain().removeprefix("- ").rstrip()} for text in draft.blocks.get("answer", ())]
     questions = draft.blocks.get("question")
-    listed = {"question": questions[0].plain() if questions else "", "answers": answers}
-    return {"todo_list" if draft.one("details") == "To-do List" else "poll": listed}
+    head = questions[0].plain() if questions else ""
+    if draft.one("details") == "To-do List":
+        return {"todo_list": {"title": head, "answers": answers}}
+    return {"poll": {"question": head, "answers": answers}}
 
 
 _MESSAGE_ID_PATTERN = re.compile(r"message(-?[0-9]{1,16})")
@@ -338,8 +363,8 @@ _MAX_UNENDED_CHARACTERS = 2**18
 # Tags that no message holds.
 _FOREIGN_TAGS = frozenset({"script", "style", "iframe", "textarea", "title", "xmp", "noscript", "plaintext"})
 # Classes of blocks whose text is read; those of the second row only beside media.
-_TEXT_BLOCK_CLASSES = ("from_name", "reply_to", "text", "signature")
-_MEDIA_BLOCK_CLASSES = ("title", "description", "question", "answer", "details")
+_TEXT_BLOCK_CLASSES = ("from_name", "reply_to", "text", "signature", "bot_button")
+_MEDIA_BLOCK_CLASSES = ("title", "description", "question", "answer", "details", "section_title", "section_body")
 
 
 class MessagePageParser(HTMLParser):
@@ -399,7 +424,10 @@ class MessagePageParser(HTMLParser):
             self._draft = MessageDraft(int(number[1]), "service" in classes)
         elif self._text is not None:
             self._text.start(tag, fields, classes)
-        elif self._draft is not None and classes and not self._draft.service:
+        elif self._draft is not None and self._draft.service:
+            if tag == "div" and "details" in classes:
+                self._name, self._text = "details", TextBlock()
+        elif self._draft is not None and classes:
             self._begin(self._draft, tag, fields, classes)
 
     def handle_endtag(self, tag: str) -> None:
@@ -426,7 +454,9 @@ class MessagePageParser(HTMLParser):
         elif tag == "div":
             wanted = _TEXT_BLOCK_CLASSES + _MEDIA_BLOCK_CLASSES if draft.media else _TEXT_BLOCK_CLASSES
             if name := next((name for name in wanted if name in classes), ""):
-                self._name = "origin" if name == "from_name" and draft.forwarded else name
+                self._name = (
+                    "origin" if name == "from_name" and draft.forwarded else name.partition("section_")[0] or "section"
+                )
                 self._text = TextBlock(rich="rich_message" in classes)
 
     def _mark_broken(self) -> None:
@@ -458,7 +488,7 @@ _MESSAGE_OR_DATE_PATTERN = re.compile(
     rb'class="message (default|service)[^"<>]{0,64}" id="message(-?[0-9]{1,16})"'
     rb'|class="[^"<>]{0,64}date details" title="([0-9]{2})\.([0-9]{2})\.([0-9]{4}) '
 )
-_FLATTENED_KINDS = frozenset({"poll", "checklist", "venue", "contact"})
+_FLATTENED_KINDS = frozenset(kind.name for kind in MESSAGE_KINDS if kind.format_text and not kind.named)
 # Messages whose days are compared with the archive.
 _MAX_COMPARED_DAYS = 200
 
@@ -597,6 +627,7 @@ class HtmlExport(ExportSource):
                 continue
             # a stored text is never worse than a flattened one: bots get more detail
             flattened |= post.media is not None and post.media.kind in _FLATTENED_KINDS
+            flattened |= post.text.startswith(f"{stored.post.text}\n")  # without the formatting of its first lines
             same = is_same_text(post, stored.post) or (flattened and bool(stored.post.text))
             self._doubtful += not same and stored.stamp > stored.post.date
             arrivals.append(merge_with_stored_post(post, stored, same=same))
@@ -604,8 +635,8 @@ class HtmlExport(ExportSource):
 
     def notes(self) -> Iterator[ImportNote]:
         """Notes for the user."""
-        if self._new and self._ids:
-            link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None)
+        link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None) if self._new and self._ids else ""
+        if link:
             yield ImportNote(
                 "{title} was not known before: see that {link} opens a post of it, else --chat is wrong.",
                 title=self._chat.name,

@@ -14,21 +14,22 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import chain, islice
 from pathlib import Path
 
 from ingest.exports.export_checks import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
-from ingest.message_parsing import MAX_ID, MalformedMessage, parse_exported_post, parse_object
+from ingest.json_values import MAX_ID, MAX_TITLE_LENGTH, MalformedMessage, parse_object, parse_text
+from ingest.message_parsing import UnreadMessage, parse_exported_post, parse_exported_time
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts
+from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts, topics
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
 from rag_core.storage.post_merging import PostTally
-from rag_core.types import Channel, Post, PostKey
+from rag_core.types import LINKLESS_KINDS, Channel, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.
 _MAX_ALBUM_POSTS = 10
@@ -104,7 +105,8 @@ def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> Pos
 class ChatReader:
     """Reader of the entries of one chat, with counts. Mutable.
 
-    `seen` holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
+    A message belongs to the topic that its chain of replies leads to. `seen` holds the ids of all its entries, `first`
+    and `last` are the dates of its oldest and newest post.
     """
 
     channel: Channel
@@ -114,6 +116,9 @@ class ChatReader:
     services: int = 0
     migrated: int = 0
     broken: int = 0
+    unread: Counter[str] = field(default_factory=Counter)  # kind of message -> how many were not understood
+    topics: dict[int, int] = field(default_factory=dict)  # message of a forum -> its topic
+    titles: dict[int, tuple[str, int]] = field(default_factory=dict)  # as `TopicTitles`
     first: datetime | None = None
     last: datetime | None = None
 
@@ -132,21 +137,49 @@ class ChatReader:
             try:
                 channel = self.channel
                 post = parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
+            except UnreadMessage as exc:
+                self.unread[exc.fields[0]] += 1
+                continue
             except MalformedMessage:
                 self.broken += 1
                 continue
             if post is None:
-                self.services += 1
+                kind = parse_text(entry.get("type"), MAX_TITLE_LENGTH)
+                self.services += kind == "service"
+                self._note_topic(entry)
+                self.unread[kind or "?"] += kind != "service"
             else:
                 self.first = min(self.first or post.date, post.date)
                 self.last = max(self.last or post.date, post.date)
+                if post.reply_to and (topic := self.topics.get(post.reply_to)):
+                    self.topics[post.key.message_id] = topic
+                    # what replies to the opening of its topic replies to no post
+                    post = replace(post, topic=topic, reply_to=None if post.reply_to == topic else post.reply_to)
                 yield post
+
+    def _note_topic(self, entry: Mapping[str, object]) -> None:
+        """Note the title of a topic that a service message opens or names anew."""
+        opened, reply_to = entry.get("id"), entry.get("reply_to_message_id")
+        topic = opened if entry.get("action") == "topic_created" else None
+        if entry.get("action") == "topic_edit" and type(reply_to) is int:
+            topic = self.topics.get(reply_to)
+        title = parse_text(entry.get("title") or entry.get("new_title"), MAX_TITLE_LENGTH)
+        if type(topic) is int and 0 < topic <= MAX_ID and title:
+            self.topics[topic] = topic
+            with suppress(MalformedMessage):
+                self.titles[topic] = title, int(parse_exported_time(entry, "date", self.zone).timestamp())
 
     def notes(self) -> Iterator[ImportNote]:
         """Notes for the user."""
         title = self.channel.title
         if not self.entries:
             yield ImportNote("{title}: the export holds no messages.", code="import-note-empty", title=title)
+        if self.channel.kind in LINKLESS_KINDS:
+            yield ImportNote(
+                "{title}: Telegram has no links to messages of such a chat; answers name the chat and the day.",
+                code="import-note-no-links",
+                title=title,
+            )
         if self.migrated:
             yield ImportNote(
                 "{title}: left out {count} messages older than the supergroup, no link leads to them.",
@@ -161,7 +194,20 @@ class ChatReader:
                 title=title,
                 count=self.broken,
             )
+        if count := self.unread.total():
+            kinds = ", ".join(
+                f"{kind} {number}" for kind, number in self.unread.most_common(_MAX_NAMED_KINDS) if number
+            )
+            yield ImportNote(
+                "{title}: {count} messages were not read, because their kind is not known ({kinds}).",
+                code="import-note-unread",
+                title=title,
+                count=count,
+                kinds=kinds,
+            )
 
+
+_MAX_NAMED_KINDS = 10
 
 # Target seconds of a write transaction: half of what the design allows, for slow disks.
 _SLICE_SECONDS = 0.1
@@ -243,6 +289,14 @@ async def import_source(
                     await asyncio.to_thread(deque, messages, 0)
             run.before += chat.messages
     run.notes += source.notes()
+    if run.tally.kept:
+        run.notes.append(
+            ImportNote(
+                "{count} posts have no text in the export; the text that is known of them was kept.",
+                code="import-note-text-kept",
+                count=run.tally.kept,
+            )
+        )
     run.tell(1.0)
     return ImportReport(run.tally, tuple(run.channels), tuple(run.notes))
 
@@ -283,6 +337,7 @@ class _ImportRun:
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if self.source.vague:
             await self._refuse_other_channel(channel)
+        reading.topics = await topics.load_topics_of_messages(self.archive, channel.chat_id)
         await channels.save_channel(self.archive, channel)
         await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
         if entry.decided:
@@ -296,13 +351,18 @@ class _ImportRun:
                     await fetch_stored_posts(self.archive, [post.key for post in batch]) if self.source.vague else {}
                 )
                 arrivals = self.source.arrivals(batch, known)
+                await topics.save_topic_titles(connection, channel.chat_id, reading.titles)
+                reading.titles.clear()
                 self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
             took = time.perf_counter() - started
             size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
             self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
+        if reading.titles:
+            async with self.archive.writing() as connection:
+                await topics.save_topic_titles(connection, channel.chat_id, reading.titles)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
-        self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken)
+        self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken + reading.unread.total())
         self.notes += reading.notes()
 
     async def _refuse_other_channel(self, channel: Channel) -> None:

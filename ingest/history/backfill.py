@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from ingest.history.mtproto_conversion import FoundMessages, convert_message
-from ingest.message_parsing import MalformedMessage
+from ingest.history.mtproto_conversion import FoundMessages, convert_message, convert_topic_title
+from ingest.json_values import MalformedMessage
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill
 from rag_core.storage.post_lookup import list_newest_ids
+from rag_core.storage.topics import save_topic_titles
 from rag_core.types import Channel, Post
 
 if TYPE_CHECKING:
@@ -49,6 +51,18 @@ def convert_messages(found: FoundMessages, channel: Channel) -> list[Post]:
         if post is not None:
             posts.append(post)
     return posts
+
+
+async def save_found_topics(archive: Archive, found: FoundMessages, channel: Channel) -> None:
+    """Save the titles of topics that the messages of a reply give."""
+    titles: dict[int, tuple[str, int]] = {}
+    for message in sorted(found.messages, key=lambda one: int(one.id)):
+        with suppress(MalformedMessage):
+            if named := convert_topic_title(message):
+                titles[named[0]] = named[1:]
+    if titles:
+        async with archive.writing() as connection:
+            await save_topic_titles(connection, channel.chat_id, titles)
 
 
 @dataclass(slots=True)
@@ -106,7 +120,9 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
         await channel_history.set_newest_id(archive, job.chat_id, await estimate_size(archive, source, job.chat_id))
         return True
     ids = range(job.next_id, max(0, job.next_id - BATCH_IDS), -1)
-    posts, left = convert_messages(await source.get_messages(job.chat_id, ids), channel) if ids else [], ids.stop
+    found = await source.get_messages(job.chat_id, ids) if ids else FoundMessages((), frozenset())
+    await save_found_topics(archive, found, channel)
+    posts, left = convert_messages(found, channel), ids.stop
     if job.since:
         wanted = [post for post in posts if post.date >= job.since]
         posts, left = wanted, left if len(wanted) == len(posts) else 0

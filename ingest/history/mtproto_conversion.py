@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
-from ingest.message_parsing import parse_live_post
+from ingest.message_parsing import parse_live_post, parse_topic_title
+from ingest.rich_messages import read_rich_message
 from rag_core.types import Channel, Post
 
 JsonObject = dict[str, Any]
@@ -26,14 +28,11 @@ _ENTITY_TYPES = {
     "Strike": "strikethrough",
     "TextUrl": "text_link",
 }
-_MEDIA_KINDS = {
+# Media without a word: the constructor's name -> the Bot API's field.
+_WORDLESS_MEDIA = {
     "Dice": "dice",
-    "Game": "game",
     "Geo": "location",
     "GeoLive": "location",
-    "Giveaway": "giveaway",
-    "GiveawayResults": "giveaway",
-    "Invoice": "invoice",
     "PaidMedia": "paid_media",
     "Story": "story",
 }
@@ -67,9 +66,11 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
     """
     media = getattr(message, "media", None)
     name = type(media).__name__.removeprefix("MessageMedia") if media else ""
-    if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA or getattr(message, "rich_message", None):
+    if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA:
         return None
-    text = message.message or ""
+    text, rich = message.message or "", _convert_rich_message(getattr(message, "rich_message", None))
+    if rich and not read_rich_message(rich).text:  # blocks that this layer of the protocol does not have
+        return None
     entities = [_convert_entity(one) for one in message.entities or ()]
     raw: JsonObject = {
         "chat": {"id": channel.chat_id, "title": channel.title, "username": channel.username, "type": channel.kind},
@@ -77,12 +78,15 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
         "date": int(message.date.timestamp()),
         "text": text,
         "entities": entities,
+        "rich_message": rich,
+        "reply_markup": _convert_buttons(message.reply_markup),
         "author_signature": message.post_author or _get_writer_name(message, peers),
         "is_automatic_forward": _is_automatic_forward(message),
         "is_paid_post": bool(message.paid_suggested_post_stars or message.paid_suggested_post_ton),
         "has_protected_content": bool(message.noforwards or getattr(peers.get(channel.chat_id), "noforwards", False)),
-        **_convert_media(message.media, name, text),
+        **_convert_media(message.media, name),
         **_convert_reply(message.reply_to, channel.chat_id),
+        **_convert_topic(message.reply_to),
     }
     if message.edit_date and not message.edit_hide:
         raw["edit_date"] = int(message.edit_date.timestamp())
@@ -91,6 +95,24 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
     if message.fwd_from:
         raw["forward_origin"] = _convert_origin(message.fwd_from, peers)
     return parse_live_post(raw)[1]
+
+
+def convert_topic_title(message: Any) -> tuple[int, str, int] | None:
+    """Convert the title that a service message gives its topic: topic, title, Unix seconds; None for other messages.
+
+    Raises MalformedMessage.
+    """
+    action: Any = getattr(message, "action", None)
+    if type(action).__name__ not in ("MessageActionTopicCreate", "MessageActionTopicEdit"):
+        return None
+    raw = {"forum_topic_created": {"name": action.title}, "message_id": message.id}
+    return parse_topic_title(raw | {"date": int(message.date.timestamp())} | _convert_topic(message.reply_to))
+
+
+def _convert_topic(header: Any) -> JsonObject:
+    if not getattr(header, "forum_topic", None):
+        return {}
+    return {"is_topic_message": True, "message_thread_id": header.reply_to_top_id or header.reply_to_msg_id}
 
 
 def get_peer_id(peer: Any) -> int:
@@ -105,6 +127,24 @@ def _get_writer_name(message: Any, peers: Peers) -> str | None:
     if message.post or message.from_id is None:
         return None
     return _join_names(peers.get(get_peer_id(message.from_id)))
+
+
+def _convert_rich_message(rich: Any) -> JsonObject:
+    if rich is None:
+        return {}
+    named = (one for file in rich.documents for one in getattr(file, "attributes", ()) if hasattr(one, "file_name"))
+    return {"blocks": [block.to_dict() for block in rich.blocks], "files": [one.to_dict() for one in named]}
+
+
+def _convert_buttons(markup: Any) -> JsonObject:
+    rows = [[_convert_button(one) for one in row.buttons] for row in getattr(markup, "rows", ())]
+    return {"inline_keyboard": rows}
+
+
+def _convert_button(button: Any) -> JsonObject:
+    kind = getattr(button, "type", button)  # in older layers the button itself has the address
+    copied = {"text": getattr(kind, "copy_text", None)}
+    return {"text": button.text, "url": getattr(kind, "url", None), "copy_text": copied}
 
 
 def _join_names(peer: Any) -> str:
@@ -151,9 +191,35 @@ def _convert_origin(header: Any, peers: Peers) -> JsonObject:
     return origin | {"type": "user", "sender_user": described}
 
 
-def _convert_media(media: Any, name: str, text: str) -> JsonObject:
-    if kind := _MEDIA_KINDS.get(name):
+# Media with words: the constructor's name -> the Bot API's field, and the fields in which its words are.
+_MEDIA_FIELDS: dict[str, tuple[str, dict[str, str]]] = {
+    "Contact": ("contact", {key: key for key in ("first_name", "last_name", "phone_number")}),
+    "Game": ("game", {"title": "game.title", "description": "game.description"}),
+    "Giveaway": (
+        "giveaway",
+        {
+            "prize_description": "prize_description",
+            "premium_subscription_month_count": "months",
+            "prize_star_count": "stars",
+            "winners_selection_date": "until_date",
+            "winner_count": "quantity",
+        },
+    ),
+    "Invoice": ("invoice", {key: key for key in ("title", "description", "currency", "total_amount")}),
+    "Venue": ("venue", {"title": "title", "address": "address"}),
+}
+_MEDIA_FIELDS["GiveawayResults"] = (
+    "giveaway_winners",
+    _MEDIA_FIELDS["Giveaway"][1] | {"winner_count": "winners_count", "giveaway_message_id": "launch_msg_id"},
+)
+
+
+def _convert_media(media: Any, name: str) -> JsonObject:
+    if kind := _WORDLESS_MEDIA.get(name):
         return {kind: {}}
+    if known := _MEDIA_FIELDS.get(name):
+        values = {field: attrgetter(path)(media) for field, path in known[1].items()}
+        return {known[0]: {k: int(v.timestamp()) if hasattr(v, "timestamp") else v for k, v in values.items()}}
     match name:
         case "Photo" if media.photo:
             return {"live_photo" if media.live_photo else "photo": {}}
@@ -166,11 +232,6 @@ def _convert_media(media: Any, name: str, text: str) -> JsonObject:
         case "ToDo":
             tasks = [{"text": one.title.text} for one in media.todo.list]
             return {"checklist": {"title": media.todo.title.text, "tasks": tasks}}
-        case "Venue":
-            return {"venue": {"title": media.title, "address": media.address}}
-        case "Contact":
-            keys = ("first_name", "last_name", "phone_number")
-            return {"contact": {key: getattr(media, key) for key in keys}}
     return {}  # a link's preview, or a file that has expired
 
 
@@ -185,5 +246,5 @@ def _convert_document(document: Any) -> JsonObject:
     if video := found.get("Video"):
         return {"video_note" if video.round_message else "video": raw}
     if audio := found.get("Audio"):
-        return {"voice" if audio.voice else "audio": raw}
+        return {"voice" if audio.voice else "audio": raw | {"performer": audio.performer, "title": audio.title}}
     return {"document": raw}

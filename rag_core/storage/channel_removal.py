@@ -19,7 +19,7 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
         await connection.execute(
             "UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED_STATE, chat_id)
         )
-        for table in ("bindings", "gaps", "history"):
+        for table in ("bindings", "gaps", "history", "topics"):
             await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
     keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]
     return await mark_posts_deleted(archive, keys, how=_REMOVED_STATE)

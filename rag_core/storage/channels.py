@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -150,7 +150,11 @@ def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
         "SELECT chat_id, title, username, kind, visibility, state, joined_at IS NOT NULL AND left_at IS NULL, "
         "guarded_too, bindable FROM channels ORDER BY chat_id"
     )
-    return {row[0]: _decode_channel(tuple(row)) for row in rows}
+    known = {row[0]: _decode_channel(tuple(row)) for row in rows}
+    topics: dict[int, dict[int, str]] = {}
+    for chat_id, topic, title in connection.execute("SELECT chat_id, topic, title FROM topics"):
+        topics.setdefault(chat_id, {})[topic] = title
+    return known | {chat: replace(known[chat], topics=titles) for chat, titles in topics.items() if chat in known}
 
 
 _CHANNEL_LINK_PATTERN = re.compile(r"(?:(?:https?://)?t\.me/|@)(?P<name>\w+)/?")
@@ -172,8 +176,10 @@ def find_channel(said: str, known: Mapping[int, Channel]) -> Channel | None:
 
 @lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom
 def _decode_channel(row: tuple[Any, ...]) -> Channel:
-    chat_id, title, username, kind, visibility, state, *switches = row
-    return Channel(chat_id, title, username, kind, Visibility(visibility), state, *map(bool, switches))
+    chat_id, title, username, kind, visibility, state, inside, guarded_too, bindable = row
+    return Channel(
+        chat_id, title, username, kind, Visibility(visibility), state, bool(inside), bool(guarded_too), bool(bindable)
+    )
 
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:

@@ -424,6 +424,19 @@ _HISTORY_TABLES = (
     "CREATE INDEX post_looks_looked_at ON post_looks (chat_id, looked_at)",
 )
 
+# Topics of forums: `topic` is the id of the message that opened it. `named_at`: when it got its title.
+_TOPIC_TABLES = (
+    "ALTER TABLE posts ADD COLUMN topic INTEGER",
+    "CREATE INDEX posts_topic ON posts (chat_id, topic) WHERE topic IS NOT NULL",
+    """CREATE TABLE topics (
+        chat_id INTEGER NOT NULL REFERENCES channels ON DELETE CASCADE,
+        topic INTEGER NOT NULL,
+        title TEXT NOT NULL,
+        named_at INTEGER NOT NULL,
+        PRIMARY KEY (chat_id, topic)
+    ) WITHOUT ROWID""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -446,4 +459,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _PIN_TABLE,
     _WATCH_TABLES,
     _HISTORY_TABLES,
+    # a text is looked up among thousands of earlier ones of its post
+    ("CREATE INDEX post_versions_text ON post_versions (chat_id, message_id, text_hash)",),
+    _TOPIC_TABLES,
 )

@@ -70,7 +70,17 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
                 place = PassageRef(key, part, start, end)
                 media = post.media.kind if post.media else ""
                 passages[place] = Passage(
-                    key, part, header, text, start, end, post.date, post.edited, post.origin, media=media
+                    key,
+                    part,
+                    header,
+                    text,
+                    start,
+                    end,
+                    post.date,
+                    post.edited,
+                    post.origin,
+                    media=media,
+                    topic=post.topic,
                 )
         return passages
 

@@ -2,7 +2,8 @@
 
 A version is made when the text changed; white space at its ends, entities and reactions are no change. The newest
 version has the greatest (stamp, update id): a version that arrives late never replaces it and is kept among the older
-ones. An album has the key of its captioned post and the captions of all its members.
+ones. A known text is never replaced by none, except where an author took the caption of a file away. An album has the
+key of its captioned post and the captions of all its members.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rag_core.storage.post_rows import encode_entities, encode_post, hash_post_t
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
 _CAPTION_SEPARATOR = "\n\n"
+_CAPTIONED_KINDS = frozenset({"animation", "audio", "document", "live_photo", "photo", "video", "voice", "paid_media"})
 
 
 def merge_album(members: Sequence[Post]) -> Post:
@@ -63,13 +65,17 @@ def _merge_entities(captioned: Sequence[Post]) -> tuple[Entity, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PostTally:
-    """Counts of posts by outcome: new, edited, unchanged, skipped, deleted."""
+    """Counts of posts by outcome: new, edited, unchanged, skipped, deleted.
+
+    `kept`: of the unchanged those that arrived without the text that is known of them.
+    """
 
     new: int = 0
     edited: int = 0
     unchanged: int = 0
     skipped: int = 0
     deleted: int = 0
+    kept: int = 0
 
     def __add__(self, other: PostTally) -> PostTally:
         return PostTally(*map(operator.add, astuple(self), astuple(other)))
@@ -111,13 +117,16 @@ class PostMerger:
             return PostTally(new=1)
         if state.deleted_how == "admin" and arrived <= state.order:
             return PostTally(unchanged=1)
+        kept = int(_lacks_known_text(state, post, arrived))
+        if kept:
+            post = replace(post, text=state.post.text, entities=state.post.entities, links=state.post.links)
         replaced = self._merge(state, post, arrived)
         if state.suspected:  # the post has arrived, so it was not deleted
             state.suspected, state.needs_reindex = False, True
         if state.deleted_how:
             state.deleted_how, state.needs_reindex = None, True
             return PostTally(new=1)
-        return PostTally(edited=1) if replaced else PostTally(unchanged=1)
+        return PostTally(edited=1) if replaced else PostTally(unchanged=1, kept=kept)
 
     def _merge(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
         stored = state.post
@@ -139,6 +148,16 @@ class PostMerger:
                 state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
                 state.post, state.order = updated, arrived
             return False
+        if arrived[0] == state.order[0] and arrived[1] <= state.order[1]:
+            # the same version, read more or less fully: the lines of an attachment or of buttons are only in one
+            if _is_beginning(stored.text, post.text):
+                state.post = replace(
+                    _fill_from_stored(stored, post), date=stored.date, edited=stored.edited, version=stored.version
+                )
+                state.needs_reindex = True
+                return False
+            if _is_beginning(post.text, stored.text):
+                return False
         # An export with two texts of the same id and time would otherwise edit the post back and forth at each import.
         known = hash_post_text(post.text) in state.older
         if arrived > state.order or (arrived == state.order and not known):
@@ -173,10 +192,26 @@ class PostMerger:
         return seq, rows
 
 
+def _lacks_known_text(state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
+    """Whether a post arrives without the text that is known of it, and not because its author removed a caption.
+
+    Only a live edit of a file that may have a caption says so for certain.
+    """
+    if post.text.strip() or not state.post.text.strip():
+        return False
+    live_edit = arrived[1] > 0 and arrived[0] > state.order[0]
+    return not (live_edit and post.media and post.media.kind in _CAPTIONED_KINDS)
+
+
+def _is_beginning(short: str, long: str) -> bool:
+    """Whether one text is the first lines of another."""
+    return not short.strip() or long.strip().startswith(f"{short.strip()}\n")
+
+
 def _get_header_fields(post: Post) -> tuple[object, ...]:
     """The fields that are indexed beside the text, and those that decide whether the post is indexed at all."""
     media, origin = post.media, post.origin
-    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded)
+    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded, post.topic)
 
 
 def _fill_from_stored(stored: Post, post: Post) -> Post:
@@ -190,6 +225,7 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
         album=stored.album or post.album,
         # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
+        topic=post.topic or stored.topic,
     )
 
 

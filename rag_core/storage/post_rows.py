@@ -19,7 +19,7 @@ from rag_core.types import Entity, Media, Origin, Post, PostKey
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",
     "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album",
-    "guarded", "origin_name", "origin_chat",
+    "guarded", "topic", "origin_name", "origin_chat",
 )  # fmt: skip
 
 # The same of a table `t`, for a SELECT whose rows `decode_post` reads: by place, as a look-up by name takes longer than
@@ -125,6 +125,7 @@ def encode_post(post: Post) -> tuple[object, ...]:
         post.reply_to,
         post.album,
         post.guarded,
+        post.topic,
         *((post.origin.name, post.origin.chat_id) if post.origin else (None, None)),
     )
 
@@ -133,7 +134,7 @@ def decode_post(row: sqlite3.Row) -> Post:
     """Decode a row that begins with the columns of `POST_FIELDS`."""
     (
         chat_id, message_id, date, edited, version, text, author, entities, links,
-        kind, file_name, mime, origin, reply_to, album, guarded, *_,
+        kind, file_name, mime, origin, reply_to, album, guarded, topic, *_,
     ) = row  # fmt: skip
     return Post(
         PostKey(chat_id, message_id),
@@ -149,6 +150,7 @@ def decode_post(row: sqlite3.Row) -> Post:
         album,
         version,
         guarded,
+        topic,
     )
 
 

@@ -6,10 +6,11 @@ They are read by visible_posts.py and post_lookup.py.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import aiosqlite
 
@@ -22,9 +23,12 @@ from rag_core.storage.post_rows import (
     decode_post,
     encode_keys,
     get_unix_time,
+    hash_post_text,
 )
 from rag_core.storage.visible_posts import SHOWN_COLUMN, fetch_posts, read_albums
 from rag_core.types import Post, PostKey
+
+log = logging.getLogger(__name__)
 
 # Rows of one transaction: about 50 ms on an ordinary disk, so that other writers do not wait long.
 TRANSACTION_ROWS = 500
@@ -64,12 +68,12 @@ async def _update_posts(
         async with archive.writing() as connection:
             sql = f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='posts')} WHERE {which}"
             chosen = [PostKey(*row) for row in await connection.execute_fetchall(sql, (encode_keys(batch),))]
-            await _assign_sequence_numbers(connection, chosen, f"{what}, ", values)
+            await assign_sequence_numbers(connection, chosen, f"{what}, ", values)
             marked += len(chosen)
     return marked
 
 
-async def _assign_sequence_numbers(
+async def assign_sequence_numbers(
     connection: aiosqlite.Connection, keys: Sequence[PostKey], what: str = "", values: tuple[object, ...] = ()
 ) -> None:
     """Give posts the next sequence numbers, so that the indexes read them again."""
@@ -97,7 +101,7 @@ async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, gu
             keys = [PostKey(*row) for row in rows]
             if not keys:
                 return
-            await _assign_sequence_numbers(connection, keys)
+            await assign_sequence_numbers(connection, keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +167,15 @@ async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, up
 async def save_arrivals_in_transaction(
     connection: aiosqlite.Connection, arrivals: Sequence[tuple[Post, int]], *, source: str
 ) -> PostTally:
-    """Save posts with an update id each, in the caller's transaction; in any order, repeats included."""
+    """Save posts with an update id each, in the caller's transaction; in any order, repeats included.
+
+    At most 10,000 at a time.
+    """
     posts = [post for post, _ in arrivals]
     merger = await _load_merger(connection, posts)
     tally = sum((merger.merge(post, update_id) for post, update_id in arrivals), PostTally())
+    if tally.kept:
+        log.info("%d posts arrived without the texts that are known of them, which were kept", tally.kept)
     ((before,),) = await connection.execute_fetchall("SELECT value FROM sequence")
     seq, rows = merger.rows(before)
     await connection.executemany(_UPSERT_POST, [(*row, source) for row in rows])
@@ -193,9 +202,16 @@ async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) 
         )
         for row in rows
     )
-    sql = f"SELECT t.chat_id, t.message_id, t.text_hash {JOIN_BY_KEY.format(table='post_versions')}"
-    for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, (encode_keys(merger.states),)):
-        merger.states[PostKey(chat_id, message_id)].older.add(text_hash)
+    # only the texts that arrive are looked up: a post may have thousands of earlier ones
+    arriving = [(*post.key, hash_post_text(post.text)) for post in posts if post.key in merger.states]
+    if arriving:
+        sql = (
+            f"WITH k (chat_id, message_id, text_hash) AS (VALUES {', '.join(['(?, ?, ?)'] * len(arriving))}) "
+            "SELECT DISTINCT t.chat_id, t.message_id, t.text_hash FROM k CROSS JOIN post_versions AS t "
+            "USING (chat_id, message_id, text_hash)"
+        )
+        for chat_id, message_id, text_hash in await connection.execute_fetchall(sql, [*chain(*arriving)]):
+            merger.states[PostKey(chat_id, message_id)].older.add(text_hash)
     return merger
 
 

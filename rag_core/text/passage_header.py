@@ -1,4 +1,4 @@
-"""Passage header: channel, date, file and parent post in one line; it is indexed with a passage, never quoted."""
+"""Passage header: channel, date, topic, file and parent post in one line; it is indexed with a passage, never quoted."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from rag_core.types import Channel, Post
 
 _TITLE_AND_DATE = re.compile(r"^.*? · \d{4}-\d\d-\d\d")
 _DATE_LENGTH = len(" · 2025-03-01")
+_TOPIC_MARK = " › "
 _MAX_PARENT_WORDS = 12  # enough to identify the parent post, too few to outweigh the reply
 
 
 def build_header(post: Post, channel: Channel | None, parent: str | None = None) -> str:
-    """Build the header: channel, date, file name, and the first 12 words of the parent post.
+    """Build the header: channel with the topic of a forum, date, file name, the first 12 words of the parent post.
 
-    A forward begins with its origin, so that its words are not taken for the channel's: "Origin → Channel".
+    A forward begins with its origin, so that its words are not taken for the channel's: "Origin → Channel › Topic".
     """
     title = channel.title if channel else ""
     if post.origin and post.origin.chat_id != post.key.chat_id:
         title = " → ".join(filter(None, (post.origin.name, title)))
-    parts = [title, post.date.date().isoformat()]
+    topic = channel.get_topic_title(post.topic) if channel else ""
+    parts = [_TOPIC_MARK.join(filter(None, (title, topic))), post.date.date().isoformat()]
     if post.media and post.media.file_name:
         parts.append(post.media.file_name)
     if parent:
@@ -30,4 +32,11 @@ def build_header(post: Post, channel: Channel | None, parent: str | None = None)
 def extract_speakers(line: str) -> tuple[str, ...]:
     """Extract the speakers of a post: the origin of a forward, and the channel."""
     match = _TITLE_AND_DATE.match(line)
-    return tuple(filter(None, match[0][:-_DATE_LENGTH].split(" → "))) if match else ()
+    title = match[0][:-_DATE_LENGTH].partition(_TOPIC_MARK)[0] if match else ""
+    return tuple(filter(None, title.split(" → ")))
+
+
+def extract_title_and_topic(line: str) -> tuple[str, str]:
+    """Extract the channel's title, with the origin of a forward, and the topic of a forum, "" without one."""
+    title, _, topic = line.partition(" · ")[0].partition(_TOPIC_MARK)
+    return title, topic

@@ -29,6 +29,7 @@ from rag_core.text.answer_type import (
 )
 from rag_core.text.language_detection import detect_language
 from rag_core.text.morphology import read_word
+from rag_core.text.passage_header import extract_title_and_topic
 from rag_core.text.polls import POLL_LABELS, find_poll
 from rag_core.text.query_terms import QueryTerms, is_asking_stem
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, split_sentences
@@ -272,12 +273,13 @@ class RankedPieces:
     def _said(self) -> float:
         """Weight share of the terms, but those of the channel's title, that one sentence of the best piece has."""
         text, header = (self.best.text, self.best.source.passage.header) if self.best else ("", "")
-        own = self.asked.share.keys() - frozenset(tokenize(header.partition(" · ")[0]))
+        title, topic = map(tokenize, extract_title_and_topic(header))
+        own = self.asked.share.keys() - frozenset(title)
         asking = extract_asking_stems(self.asked.text)
         if own and all(term in asking or is_asking_stem(term) for term in own):
             return 0.0  # the title of a channel and a word of asking tell nothing
         asked = replace(self.asked, share={term: self.asked.share[term] for term in self.asked.order if term in own})
-        said = [frozenset(tokenize(text[a:b])) for a, b in split_sentences(text)]
+        said = [frozenset([*topic, *tokenize(text[a:b])]) for a, b in split_sentences(text)]
         most = max((asked.matched_share(found) + asked.similar_share(found) for found in said), default=0.0)
         return most / sum(asked.share.values()) if asked.share else 1.0
 

@@ -163,9 +163,13 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
         old.execute("ALTER TABLE channels DROP COLUMN dropped_since")
         old.execute("DROP TABLE channel_synonyms")  # the migrations after it
         old.execute("DROP TRIGGER pinned_gone")
-        for table in ("pinned_answers", "watches", "watch_hits", "watching", "digests", "history", "post_looks"):
+        for index in ("post_versions_text", "posts_topic"):
+            old.execute(f"DROP INDEX {index}")
+        old.execute("ALTER TABLE posts DROP COLUMN topic")
+        dropped = "pinned_answers watches watch_hits watching digests history post_looks topics".split()
+        for table in dropped:
             old.execute(f"DROP TABLE {table}")
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 7}")
+        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 9}")
         old.commit()
     archive = await Archive.open(tmp_path)
     try:

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.message_parsing import MalformedMessage, parse_exported_post, parse_live_post
+from ingest.json_values import MalformedMessage
+from ingest.message_parsing import parse_exported_post, parse_live_post
 from rag_core.types import Channel, Entity, Media, Origin, PostKey
 
 CHAT = {"id": -1001234567890, "type": "channel", "title": "Пекарня", "username": "bread"}
@@ -161,7 +162,7 @@ def test_a_live_forward_keeps_its_origin(origin: dict[str, Any], found: Origin) 
     ],
 )
 def test_an_exported_forward_has_a_name_and_perhaps_an_id(fields: dict[str, Any], found: Origin | None) -> None:
-    post = parse_exported_post(exported(**fields), -1001)
+    post = parse_exported_post(exported(text="x", **fields), -1001)
     assert post and post.origin == found
 
 
@@ -195,13 +196,13 @@ def test_the_old_format_has_local_times_and_bare_ids() -> None:
 
 
 def test_in_a_group_everybody_writes_under_their_own_name() -> None:
-    post = parse_exported_post(exported(**{"from": "Ада"}), -1001, broadcast=False)
+    post = parse_exported_post(exported(text="x", **{"from": "Ада"}), -1001, broadcast=False)
     assert post and post.author == "Ада"
 
 
 def test_a_reply_to_another_chat_or_to_a_lost_message_is_no_reply() -> None:
     for fields in ({"reply_to_message_id": 3, "reply_to_peer_id": "channel5"}, {"reply_to_message_id": -999_999_990}):
-        post = parse_exported_post(exported(**fields), -1001)
+        post = parse_exported_post(exported(text="x", **fields), -1001)
         assert post and post.reply_to is None
 
 

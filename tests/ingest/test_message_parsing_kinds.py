@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from aiogram.types import Update
+from aiogram.enums import ContentType
+from aiogram.types import Message, Update
 
-from ingest.message_parsing import MalformedMessage, parse_exported_post, parse_live_post
+from ingest.json_values import MalformedMessage
+from ingest.message_kinds import (
+    ABOUT_EXPORTED_MESSAGES,
+    ABOUT_LIVE_MESSAGES,
+    MESSAGE_KINDS,
+    SERVICE_FIELDS,
+    find_exported_kind,
+    find_unknown_fields,
+)
+from ingest.message_parsing import UnreadMessage, parse_exported_post, parse_live_post, parse_topic_title
+from ingest.rich_messages import read_rich_message
 from rag_core.types import Entity, Media, Origin, Post
 
 UNIX = 1_710_244_800
@@ -143,7 +155,7 @@ def test_a_rich_message_keeps_its_links_and_the_names_of_its_files() -> None:
         {"type": "buttons", "buttons": [{"text": "Заказать", "url": "https://b.example/"}]},
         {"type": "document", "document": {**FILE, "file_name": "меню.pdf"}, "caption": {"text": "Меню"}},
     )
-    assert post.text == "Меню тут\nМеню"
+    assert post.text == "Меню тут\nЗаказать: https://b.example/\nМеню"
     assert post.links == ("https://a.example/", "https://b.example/")
     assert post.media == Media("document", "меню.pdf")
 
@@ -196,3 +208,183 @@ def test_who_signed_a_forward_did_not_write_it() -> None:
         broadcast=False,
     )
     assert grouped and (grouped.author, grouped.origin) == (None, Origin("Пётр"))
+
+
+def test_every_field_of_a_bot_api_message_has_one_place_in_the_table() -> None:
+    places = [*(kind.name for kind in MESSAGE_KINDS), *ABOUT_LIVE_MESSAGES, *SERVICE_FIELDS]
+    assert len(places) == len(set(places))
+    names = {field.alias or name for name, field in Message.model_fields.items()}
+    assert names - {*places} == set()
+    assert {kind.value for kind in ContentType} - {*places} == {"any", "unknown"}
+
+
+WORDS = ["Семь", "медных", "булочек"]
+# kind -> the Bot API's attachment, and the same in an export; each of the words is somewhere else in it
+WORDED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "audio": (
+        {"audio": {"performer": "Семь", "title": "медных булочек"}},
+        {"media_type": "audio_file", "file": "(none)", "performer": "Семь", "title": "медных булочек"},
+    ),
+    "poll": (
+        {"poll": {"question": "Семь", "options": [{"text": "медных"}, {"text": "булочек"}]}},
+        {"poll": {"question": [{"text": "Семь"}], "answers": [{"text": "медных"}, {"text": "булочек"}]}},
+    ),
+    "checklist": (
+        {"checklist": {"title": "Семь", "tasks": [{"text": "медных"}, {"text": "булочек"}]}},
+        {"todo_list": {"title": "Семь", "answers": [{"text": "медных"}, {"text": "булочек"}]}},
+    ),
+    "venue": (
+        {"venue": {"title": "Семь", "address": "медных булочек"}},
+        {"place_name": "Семь", "address": "медных булочек"},
+    ),
+    "contact": (
+        {"contact": {"first_name": "Семь медных", "last_name": "булочек"}},
+        {"contact_information": {"first_name": "Семь медных", "last_name": "булочек", "phone_number": ""}},
+    ),
+    "game": (
+        {"game": {"title": "Семь", "description": "медных", "text": "булочек"}},
+        {"game_title": "Семь", "game_description": "медных\nбулочек"},
+    ),
+    "invoice": (
+        {"invoice": {"title": "Семь", "description": "медных булочек", "currency": "XTR", "total_amount": 50}},
+        {"invoice_information": '{"title": "Семь", "description": "медных булочек", "amount": 50, "currency": "XTR"}'},
+    ),
+    "giveaway": (
+        {"giveaway": {"prize_description": "Семь медных булочек", "winner_count": 5, "winners_selection_date": UNIX}},
+        {
+            "giveaway_information": {
+                "additional_prize": "Семь медных булочек", "quantity": 5, "until_date": "2024-03-12T12:00:00"
+            }
+        },
+    ),
+    "giveaway_winners": (
+        {"giveaway_winners": {"giveaway_message_id": 3, "prize_description": "Семь медных булочек", "winner_count": 5}},
+        {"giveaway_results": {"additional_prize": "Семь медных булочек", "winners_count": 5, "launch_message_id": 3}},
+    ),
+}  # fmt: skip
+
+
+def test_every_kind_with_words_is_among_the_samples() -> None:
+    assert {kind.name for kind in MESSAGE_KINDS if kind.format_text} == WORDED.keys()
+
+
+@pytest.mark.parametrize("kind", WORDED)
+def test_a_kind_with_words_gives_them_live_and_exported(kind: str) -> None:
+    live, kept = WORDED[kind]
+    post = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX} | live)[1]
+    assert exported(**kept) == post
+    assert post.media and post.media.kind == kind
+    assert all(word in post.text for word in WORDS)
+
+
+@pytest.mark.parametrize("kind", MESSAGE_KINDS, ids=lambda kind: kind.name)
+def test_an_exported_kind_is_known_by_each_of_its_marks(kind: Any) -> None:
+    for mark in kind.marks:
+        fields = {"file": "x", "media_type": mark} if mark.endswith(("_file", "_message")) else {mark: {}}
+        assert find_exported_kind(fields) == kind
+        assert find_unknown_fields(fields, exported=True) == ()
+        assert mark not in ABOUT_EXPORTED_MESSAGES
+
+
+def test_a_giveaway_tells_prize_number_and_day_in_the_language_of_the_prize() -> None:
+    raw = {"winners_selection_date": UNIX, "winner_count": 5, "prize_description": "five copper lanterns"}
+    english = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX, "giveaway": raw})[1].text
+    assert english == "Giveaway\nPrize: five copper lanterns\nWinners: 5\nWinners selection date: 2024-03-12"
+    raw |= {"prize_description": "пять медных фонарей", "premium_subscription_month_count": 3}
+    russian = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX, "giveaway": raw})[1].text
+    assert russian.splitlines()[:3] == ["Розыгрыш", "Приз: пять медных фонарей", "Приз: Telegram Premium, месяцев: 3"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "price"),
+    [(4550, "EUR", "45.50 EUR"), (4500, "RUB", "45 RUB"), (500, "JPY", "500 JPY"), (50, "XTR", "50 Telegram Stars"),
+     (500, "KWD", ""), (None, "EUR", ""), (10**15, "EUR", "")],
+)  # fmt: skip
+def test_the_price_of_an_invoice_is_told_where_its_unit_is_known(amount: object, currency: str, price: str) -> None:
+    raw = {"title": "Абонемент", "currency": currency, "total_amount": amount}
+    text = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX, "invoice": raw})[1].text
+    assert text == "\n".join(filter(None, ["Абонемент", price]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "kinds"),
+    [
+        ({"hologram": {"depth": 3}}, ("hologram",)),
+        ({"media_type": "hologram", "text": ""}, ("media_type hologram",)),
+        ({"text": "", "text_entities": []}, ("empty",)),
+    ],
+)
+def test_an_exported_message_of_which_nothing_was_understood_is_told_by_its_kind(
+    fields: dict[str, Any], kinds: tuple[str, ...]
+) -> None:
+    with pytest.raises(UnreadMessage) as caught:
+        exported(**fields)
+    assert caught.value.fields == kinds
+
+
+def test_a_live_message_of_which_nothing_was_understood_is_quarantined() -> None:
+    raw = {"message_id": 7, "chat": CHAT, "date": UNIX, "hologram": {"depth": 3}}
+    with pytest.raises(UnreadMessage, match="hologram"):
+        parse_live_post(raw)
+    assert parse_live_post(raw | {"text": "Хлеб"})[1].text == "Хлеб"
+
+
+@pytest.mark.parametrize("key", ["rich_message", "rich_text", "article"])
+def test_a_rich_message_in_whatever_form_gives_its_texts(key: str) -> None:
+    paragraph = [{"type": "plain", "text": "Паром уходит в "}, {"type": "spoiler", "text": "21:40"}]
+    post = exported(**{key: {"sections": [{"heading": {"text": "Зима"}}, {"children": [{"text": paragraph}]}]}})
+    assert post and post.text == "Зима\nПаром уходит в 21:40"
+    assert post.entities == (Entity("spoiler", 20, 5),)
+
+
+def test_the_depth_and_the_size_of_a_rich_message_cost_nothing() -> None:
+    deep: object = "дно"
+    for _ in range(50_000):
+        deep = {"type": "bold", "text": [deep]}
+    before = time.process_time()
+    assert read_rich_message({"blocks": [deep, {"text": ["а"] * 200_000}]}).text == "дно\n" + "а" * 200_000
+    assert time.process_time() - before < 5
+
+
+def test_buttons_are_lines_with_their_addresses() -> None:
+    rows = [
+        [{"text": "Записаться 🥖", "url": "https://a.example/x"}, {"text": "👍 5", "callback_data": "like"}],
+        [{"text": "Открыть", "web_app": {"url": "https://b.example/"}}],
+        [{"text": "Промокод", "copy_text": {"text": "ХЛЕБ"}}],
+        [{"text": "💬 12", "url": "https://c.example/"}],
+    ]  # fmt: skip
+    post = posted(text="Курс 🥖", reply_markup={"inline_keyboard": rows})
+    told = ["Курс 🥖", "Записаться 🥖: https://a.example/x", "Открыть: https://b.example/", "Промокод: ХЛЕБ"]
+    assert post.text.split("\n") == told
+    assert post.links == ("https://a.example/x", "https://b.example/", "https://c.example/")
+    units = post.text.encode("utf-16-le")
+    shown = [units[2 * e.offset : 2 * (e.offset + e.length)].decode("utf-16-le") for e in post.entities]
+    assert shown == ["https://a.example/x", "https://b.example/"]
+
+
+def test_names_are_cut_at_telegram_s_lengths() -> None:
+    long = "н" * 200_000
+    channel, post = parse_live_post(
+        {
+            "message_id": 7, "chat": CHAT | {"title": long}, "date": UNIX, "author_signature": long,
+            "document": {"file_name": long, "mime_type": long},
+            "forward_origin": {"type": "hidden_user", "sender_user_name": long, "date": UNIX},
+        }
+    )  # fmt: skip
+    kept = exported(file="x", file_name=long, forwarded_from=long, author=long)
+    assert kept
+    names = [channel.title, *(one and one.file_name for one in (post.media, kept.media))]
+    names += [one and one.name for one in (post.origin, kept.origin)]
+    assert all(name and len(name) < 256 for name in names)
+
+
+def test_a_message_of_a_topic_names_it_and_does_not_reply_to_its_opening() -> None:
+    opening = {"message_id": 3, "date": UNIX, "forum_topic_created": {"name": "Сад", "icon_color": 1}}
+    raw = {"message_id": 7, "chat": CHAT, "date": UNIX, "text": "Да", "is_topic_message": True, "message_thread_id": 3}
+    post = parse_live_post(raw | {"reply_to_message": opening})[1]
+    assert (post.topic, post.reply_to) == (3, None)
+    assert parse_topic_title(raw | {"reply_to_message": opening}) == (3, "Сад", UNIX)
+    assert parse_topic_title(opening) == (3, "Сад", UNIX)
+    renamed = {"message_id": 9, "date": UNIX + 5, "message_thread_id": 3, "forum_topic_edited": {"name": "Огород"}}
+    assert parse_topic_title(renamed) == (3, "Огород", UNIX + 5)
+    assert parse_topic_title(raw) is None

@@ -39,7 +39,7 @@ def citegram(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -
 
 def test_importing_twice_adds_nothing(citegram: Cli, export: Path) -> None:
     first = citegram("import", export, "--json", "--username", "@owl_hill").json()
-    assert first == {"new": 84, "edited": 0, "unchanged": 0, "skipped": 4, "deleted": 0}
+    assert first == {"new": 84, "edited": 0, "unchanged": 0, "skipped": 4, "deleted": 0, "kept": 0}
     again = citegram("import", export / "result.json", "--json")
     assert (again.code, again.json()) == (0, first | {"new": 0, "unchanged": 84})
 

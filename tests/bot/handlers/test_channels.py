@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, current, execute, query_archive, say, wait_until
-from sandbox_chat_changes import rename_chat
+from sandbox_chat_changes import create_topic, rename_chat
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
@@ -404,6 +404,26 @@ async def test_a_card_shows_the_name_the_channel_has_now(sandbox: Sandbox, live:
         sandbox.faults.fail_next("getChatMember", "stall", seconds=60)
         await card.press("The safe")
         assert card.text.startswith("The safe\n2 posts")  # Telegram did not answer
+
+
+async def test_a_topic_of_an_imported_forum_gets_its_title_as_it_is_opened_and_renamed(
+    sandbox: Sandbox, live: Any, home: Path
+) -> None:
+    archive = await Archive.open(home)
+    await channels.save_channel(archive, Channel(GROUP, "Neighbours", kind="supergroup"))
+    await archive.close()
+
+    def title() -> list[tuple[Any, ...]]:
+        return execute(home, "SELECT topic, title FROM topics")
+
+    async with live():
+        topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
+        await wait_until(lambda: title() == [(topic, "Boats")])
+        renamed = {"forum_topic_edited": {"name": "Ships"}, "from": sandbox.world.people[ADMIN].wire()}
+        place = {"message_thread_id": topic, "is_topic_message": True}
+        room = sandbox.world.room(GROUP)
+        sandbox.world.queue.push("message", sandbox.world.add(room, renamed | place))
+        await wait_until(lambda: title() == [(topic, "Ships")])
 
 
 async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox: Sandbox, live: Any, home: Path) -> None:

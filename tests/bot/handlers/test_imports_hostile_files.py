@@ -157,7 +157,7 @@ WRONG: dict[str, bytes] = {
     "not JSON": b"\x89PNG", "empty": b"", "cut": EXPORT[:40], "no export": b'{"a": 1}', "list": b"[1]",
     "nameless": b'{"name": "x", "type": "public_channel", "messages": []}',
     "private": CHAT.replace(b"private_channel", b"personal_chat") % b"",
-    "number": HEAD + b'"date_unixtime": ' + b"9" * 5000 + b"}]}",
+    "tdl": b'{"id": 5, "messages": [{"id": 1, "type": "message", "file": ""}]}',
     "deep": HEAD + b'"text": ' + b"[" * 1000, "page": b"<!DOCTYPE html><html></html>",
 }  # fmt: skip
 
@@ -171,7 +171,7 @@ async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, wh
             await import_export(archive, file, ImportOptions())
     assert caught.value.code, caught.value.reason
     for lang in ("ru", "en"):
-        said = get_translator(lang)(caught.value.code, file=file.name, example="/import @channel")
+        said = get_translator(lang)(caught.value.code, file=file.name, tool="tdl", example="/import @channel")
         assert file.name in said and "--" not in said
 
 

@@ -169,14 +169,27 @@ def card(block: Make, kind: str, title: str = "", href: str = "", status: str = 
         ("media_file", "File", "", Media("document")),
         ("media_location", "Location", "https://maps.google.com/maps?q=1,2", Media("location")),
         ("media_live_location", "Live location", "", Media("location")),
-        ("media_game", "Змейка", "", Media("game")),
-        ("media_invoice", "Хлеб", "", Media("invoice")),
-        ("media_invoice", "", "", None),
+        ("media_invoice", "", "", Media("paid_media")),
     ],
 )
 def test_media_are_told_apart(row: Make, block: Make, kind: str, title: str, href: str, media: Media | None) -> None:
     found = post_of(row(1, card(block, kind, title, href), block("text", "Подпись")))
-    assert (found.media, found.text) == (media, "Подпись")
+    assert (found.media, found.text) == (media, "Подпись\nХор – Песня" if "Песня" in title else "Подпись")
+
+
+def test_games_invoices_and_giveaways_keep_their_words(row: Make, block: Make, message: Callable[..., Any]) -> None:
+    game = card(block, "media_game", "Пекарь", "https://t.me/bot?game=baker").replace(NOT_HERE, "Семь булочек")
+    found = post_of(row(7, game))
+    played = {"game_title": "Пекарь", "game_description": "Семь булочек", "game_link": "https://t.me/bot?game=baker"}
+    assert found == parse_exported_post(message(7, "", **played), CHAT)
+    assert (found.text, found.links) == ("Пекарь\nСемь булочек", ("https://t.me/bot?game=baker",))
+
+    invoice = card(block, "media_invoice", "Абонемент").replace(NOT_HERE, "Хлеб на месяц")
+    assert post_of(row(7, invoice)).text == "Абонемент\nХлеб на месяц"
+
+    prizes = block("section_title bold", "Giveaway Prizes") + block("section_body", "<b>5</b> медных форм")
+    given = post_of(row(7, block("media_wrap clearfix", block("media_giveaway", prizes))))
+    assert (given.text, given.media) == ("Giveaway Prizes\n5 медных форм", Media("giveaway"))
 
 
 @pytest.mark.parametrize(
@@ -278,14 +291,15 @@ def test_rows_that_are_no_messages_are_no_posts(row: Make, day: Make, block: Mak
     ]  # fmt: skip
 
 
-def test_buttons_reactions_and_names_of_others_are_not_in_the_text(row: Make, block: Make) -> None:
+def test_reactions_and_names_of_others_are_not_in_the_text_but_buttons_are(row: Make, block: Make) -> None:
     buttons = '\n<table class="bot_buttons_table">\n<tbody><tr><td class="bot_button_row"><div class="bot_button">'
     buttons += '<a href="https://t.me"><div>Купить</div></a></div></td></tr></tbody></table>\n'
     reactions = '\n<span class="reactions">\n<span class="reaction">\n<span class="emoji">\n👍\n</span>\n'
     reactions += '<span class="userpics"><div class="userpic"><div class="initials" title="Боб">Б</div></div></span>'
     reactions += '<span class="count">3</span></span></span>\n'
     found = post_of(row(1, block("text", "Хлеб"), buttons, block("signature details", "Ада"), reactions))
-    assert (found.text, found.author) == ("Хлеб", "Ада")
+    assert (found.text, found.author) == ("Хлеб\nКупить: https://t.me", "Ада")
+    assert found.links == ("https://t.me",)
 
 
 def test_messages_that_are_nested_by_mistake_are_read_one_by_one(row: Make, day: Make) -> None:

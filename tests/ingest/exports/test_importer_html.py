@@ -281,7 +281,7 @@ async def test_pages_are_read_in_the_order_of_their_numbers(archive: Archive, pa
 
 
 async def test_a_page_that_is_missing_is_said(archive: Archive, page: Page, row: Make) -> None:
-    linked(page, "messages3.html", None, row(3))
+    linked(page, "messages3.html", None, row(3, "три"))
     file = linked(page, "messages.html", "messages2.html", row(1, "раз"))
     report = await import_export(archive, file, OURS)
     assert report.tally == PostTally(new=1)

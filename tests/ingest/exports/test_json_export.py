@@ -18,7 +18,8 @@ from ingest.message_parsing import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.storage.post_merging import PostTally
-from rag_core.types import Channel, Post, PostKey, Visibility
+from rag_core.text.passage_header import build_header
+from rag_core.types import Channel, Post, PostKey, Visibility, format_channel_post_link
 
 Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
@@ -63,6 +64,8 @@ def as_live(message: dict[str, Any], chat: dict[str, Any]) -> dict[str, Any]:
             entities.append({"type": part["type"], "offset": offset, "length": length})
         text += part["text"]
     media: dict[str, Any] = {"photo": [{}]} if "photo" in message else {"document": {}} if "file" in message else {}
+    if "performer" in message:
+        media = {"audio": {"performer": message["performer"], "title": message["title"]}}
     key = "caption" if media else "text"
     spans = "caption_entities" if media else "entities"
     raw = {"message_id": message["id"], "chat": chat, "date": int(message["date_unixtime"])}
@@ -116,11 +119,12 @@ async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(
     ]
     report = await import_export(archive, written(chat(*entries)), ImportOptions(username="bread"))
 
-    assert report.tally == PostTally(new=3, unchanged=1, skipped=10)
-    assert {n: post.text for n, post in (await stored(archive)).items()} == {3: "", 4: "", 9: "Последний"}
+    assert report.tally == PostTally(new=2, unchanged=1, skipped=11)
+    assert {n: post.text for n, post in (await stored(archive)).items()} == {4: "", 9: "Последний"}
     assert report.notes == (
         "Пекарня: left out 1 messages older than the supergroup, no link leads to them.",
         "Пекарня: left out 7 entries that could not be read.",
+        "Пекарня: 2 messages were not read, because their kind is not known (unsupported 1, empty 1).",
     )
 
 
@@ -353,3 +357,55 @@ async def test_live_posts_get_in_between(archive: Archive, written: Write, chat:
 
     assert (await importing).tally == PostTally(new=4000)
     assert kept_meanwhile >= 5
+
+
+async def test_messages_of_a_forum_have_the_topic_that_their_replies_lead_to(
+    archive: Archive, written: Write, chat: Make, message: Make
+) -> None:
+    def service(number: int, action: str, **more: Any) -> dict[str, Any]:
+        return message(number, "", action=action, **more) | {"type": "service"}
+
+    entries = [
+        service(2, "topic_created", title="Теплица"),
+        service(3, "topic_created", title="С" * 500),
+        message(4, "Поливаем в 18:00", reply_to_message_id=2),
+        message(5, "Поливаем в 7:30", reply_to_message_id=3),
+        message(6, "А шланг?", reply_to_message_id=4),
+        message(7, "Всем привет"),
+        service(8, "topic_edit", new_title="Оранжерея", reply_to_message_id=2),
+    ]
+    forum = chat(*entries, type="public_supergroup")
+    await import_export(archive, written(forum), PLAIN)
+    found = await stored(archive)
+    assert {n: (post.topic, post.reply_to) for n, post in found.items()} == {
+        4: (2, None), 5: (3, None), 6: (2, 4), 7: (None, None)
+    }  # fmt: skip
+    channel = (await channels.load_channels(archive))[-1001234567890]
+    assert channel.topics == {2: "Оранжерея", 3: "С" * 128}
+    assert build_header(found[6], channel) == "Пекарня › Оранжерея · 2024-03-12"
+    assert format_channel_post_link(found[6].key, channel, 2) == "https://t.me/c/1234567890/2/6"
+
+    later = chat(message(9, "В сарае", reply_to_message_id=6), type="public_supergroup")
+    await import_export(archive, written(later), PLAIN)
+    assert (await stored(archive))[9].topic == 2
+
+
+@pytest.mark.parametrize(("kind", "bare"), [("private_group", 1001234567), ("personal_chat", 77)])
+async def test_a_chat_whose_messages_have_no_links_gets_none_and_says_so(
+    archive: Archive, written: Write, chat: Make, message: Make, kind: str, bare: int
+) -> None:
+    export = chat(message(21, "Тачка за грушей"), type=kind, id=bare)
+    report = await import_export(archive, written(export), ImportOptions(allow_private=True))
+    (channel,) = report.channels
+    assert format_channel_post_link(PostKey(channel.chat_id, 21), channel) == ""
+    assert [note.code for note in report.notes] == ["import-note-no-links"]
+
+
+async def test_a_text_that_is_known_is_kept_where_the_export_has_none(
+    archive: Archive, written: Write, chat: Make, message: Make
+) -> None:
+    await import_export(archive, written(chat(message(1, "Сауна до 22:10"), message(2))), PLAIN)
+    again = chat(message(1, "", photo="x.jpg", edited_unixtime="1710300000"), message(2))
+    report = await import_export(archive, written(again), PLAIN)
+    assert (report.tally.edited, report.tally.kept, report.notes[-1].code) == (0, 1, "import-note-text-kept")
+    assert (await stored(archive))[1].text == "Сауна до 22:10"

@@ -16,6 +16,8 @@ from ingest.exports.export_checks import ImportOptions
 from ingest.exports.export_formats import import_export
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
+from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
+from rag_core.types import PostKey
 
 Make = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
@@ -55,9 +57,10 @@ WRONG = {
     "a full export without chats": (b'{"chats": {"about": "", "list": []}}', "which chat"),
     "deep nesting": (HEAD + b'"text": ' + b"[" * 10_000 + b"]" * 10_000 + b"}]}", "nested too deeply"),
     "deep nesting from the start": (b"[" * 2_000_000, "nested too deeply"),
-    "a number of 5000 digits": (HEAD + b'"date_unixtime": ' + b"9" * 5000 + b"}]}", "too big"),
-    "a number over 64 bits": (HEAD + b'"date_unixtime": 99999999999999999999}]}', "too big"),
-    "a huge fraction": (HEAD + b'"date_unixtime": 1e999}]}', "too big"),
+    "tdl": (b'{"id": 5, "messages": [{"id": 1, "type": "message", "file": "", "date": 1, "text": "x"}]}', "of tdl,"),
+    "Telethon": (b'[{"_": "Message", "id": 1, "message": "x"}]', "of Telethon,"),
+    "Discord": (b'{"guild": {}, "channel": {}, "messages": []}', "of DiscordChatExporter,"),
+    "updates": (b'{"ok": true, "result": [{"update_id": 1}]}', "of Bot API"),
     "not a number": (HEAD + b'"date_unixtime": NaN}]}', "not JSON"),
     "bytes that are no UTF-8": (HEAD + b'"text": "\xff\xfe"}]}', "not JSON"),
     "UTF-16": ('{"chats": {"list": []}}'.encode("utf-16"), "not JSON"),
@@ -107,3 +110,39 @@ async def test_a_username_that_can_be_none_is_refused(
     with pytest.raises(ImportRefused, match="username"):
         await import_export(archive, written(chat(message(1))), ImportOptions(username=username))
     assert await posts.get_last_seq(archive) == 0
+
+
+ODD_VALUES = {
+    "a number of 5000 digits": ('"id": ' + "9" * 5000, 2),
+    "a number over 64 bits": ('"id": -9223372036854775809', 2),
+    "a huge fraction": ('"id": 2, "date_unixtime": 1e999', 2),
+    "the second half of a pair": (r'"id": 2, "date_unixtime": "1710244800", "text": "\udc1d 12345678901234567890"', 3),
+    "the first half of a pair": (r'"id": 2, "date_unixtime": "1710244800", "text": "\ud83d 12345678901234567890"', 3),
+    "a value without quotes": (
+        '"id": 2, "date_unixtime": "1710244800", "text": [{"type": "custom_emoji", "text": "\ufffd",\n'
+        '"document_id": video_files/sticker (2).webm\n}, " 12345678901234567890"]',
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD_VALUES)
+@pytest.mark.parametrize("gap", ["\n", " " * 70_000])
+async def test_an_odd_value_costs_one_message_at_most(
+    archive: Archive, written: Write, chat: Make, message: Make, what: str, gap: str
+) -> None:
+    odd, kept = ODD_VALUES[what]
+    raw = json.dumps(chat(message(1, ": 99999999999999999999, \\"), {"here": 1}, message(3, "🍞\U0001f41d" * 9000)))
+    export = raw.replace('{"here": 1}', f'{{{gap}"type": "message", {odd}}}').encode()
+    report = await import_export(archive, written(export), ImportOptions(username="bread"))
+    assert (report.tally.new, report.tally.skipped) == (kept, 3 - kept)
+    texts = {key.message_id: one.post.text for key, one in (await stored(archive)).items()}
+    assert texts[1] == ": 99999999999999999999, \\"
+    assert texts[3] == "🍞\U0001f41d" * 9000
+    if kept == 3:
+        assert texts[2] == "\ufffd 12345678901234567890"
+
+
+async def stored(archive: Archive) -> dict[PostKey, StoredPost]:
+    chat = -1001234567890
+    return await fetch_stored_posts(archive, [PostKey(chat, n) for n in await posts.list_message_ids(archive, chat)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
@@ -44,6 +45,23 @@ POLL = types.MessageMediaPoll(
 )
 OPTIONS = [{"text": "Две"}, {"text": "Три"}]
 HREF = "https://bread.example/x"
+RICH_PARAGRAPH = {
+    "type": "paragraph",
+    "text": [
+        "Код: ",
+        {"type": "spoiler", "text": ["САЙ", {"type": "bold", "text": "КА"}]},
+        ", цены ",
+        {"type": "url", "text": "тут", "url": HREF},
+    ],
+}
+RICH_TEXT = types.TextConcat(
+    [
+        types.TextPlain("Код: "),
+        types.TextSpoiler(types.TextConcat([types.TextPlain("САЙ"), types.TextBold(types.TextPlain("КА"))])),
+        types.TextPlain(", цены "),
+        types.TextUrl(types.TextPlain("тут"), HREF, 0),
+    ]
+)
 FWD = {"from_id": types.PeerChannel(77), "channel_post": 9}
 # name: fields of the live message, of the exported one, of the MTProto one
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
@@ -161,6 +179,131 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"contact": {"first_name": "Анна", "phone_number": "79990001122"}},
         {"text": "", "contact_information": {"first_name": "Анна", "phone_number": "+7 999 000 11 22"}},
         {"message": "", "media": types.MessageMediaContact("79990001122", "Анна", "", "", 1)},
+    ),
+    "music": (
+        {"audio": {"performer": "Печники", "title": "Жар"}},
+        {
+            "text": "",
+            "media_type": "audio_file",
+            "file": "(File not included.)",
+            "performer": "Печники",
+            "title": "Жар",
+        },
+        {"message": "", "media": document("", types.DocumentAttributeAudio(3, title="Жар", performer="Печники"))},
+    ),
+    "game": (
+        {"game": {"title": "Пекарь", "description": "Семь булочек за минуту", "photo": []}},
+        {"text": "", "game_title": "Пекарь", "game_description": "Семь булочек за минуту"},
+        {
+            "message": "",
+            "media": types.MessageMediaGame(
+                types.Game(1, 2, "baker", "Пекарь", "Семь булочек за минуту", types.PhotoEmpty(1))
+            ),
+        },
+    ),
+    "invoice": (
+        {"invoice": {"title": "Абонемент", "description": "Хлеб на месяц", "currency": "EUR", "total_amount": 4550}},
+        {
+            "text": "",
+            "invoice_information": json.dumps(
+                {"title": "Абонемент", "description": "Хлеб на месяц", "amount": 4550, "currency": "EUR"}
+            ),
+        },
+        {"message": "", "media": types.MessageMediaInvoice("Абонемент", "Хлеб на месяц", "EUR", 4550, "x")},
+    ),
+    "giveaway": (
+        {
+            "giveaway": {
+                "chats": [],
+                "winners_selection_date": EDITED,
+                "winner_count": 5,
+                "prize_description": "пять медных форм",
+                "premium_subscription_month_count": 3,
+            }
+        },
+        {
+            "text": "",
+            "giveaway_information": {
+                "quantity": 5,
+                "months": 3,
+                "until_date": datetime.fromtimestamp(EDITED, UTC).isoformat(),
+                "additional_prize": "пять медных форм",
+            },
+        },
+        {
+            "message": "",
+            "media": types.MessageMediaGiveaway(
+                [1], 5, datetime.fromtimestamp(EDITED, UTC), prize_description="пять медных форм", months=3
+            ),
+        },
+    ),
+    "giveaway results": (
+        {
+            "giveaway_winners": {
+                "giveaway_message_id": 4,
+                "winners_selection_date": EDITED,
+                "winner_count": 5,
+                "prize_star_count": 500,
+                "winners": [],
+            }
+        },
+        {
+            "text": "",
+            "giveaway_results": {
+                "launch_message_id": 4,
+                "until_date": datetime.fromtimestamp(EDITED, UTC).isoformat(),
+                "winners_count": 5,
+                "stars": 500,
+                "months": 0,
+            },
+        },
+        {
+            "message": "",
+            "media": types.MessageMediaGiveawayResults(1, 4, 5, 0, [], datetime.fromtimestamp(EDITED, UTC), stars=500),
+        },
+    ),
+    "buttons": (
+        {
+            "text": "Новое меню",
+            "reply_markup": {
+                "inline_keyboard": [[{"text": "Заказать", "url": HREF}], [{"text": "👍", "url": HREF + "1"}]]
+            },
+        },
+        {
+            "text": "Новое меню",
+            "inline_bot_buttons": [
+                [{"type": "url", "text": "Заказать", "data": HREF}],
+                [{"type": "url", "text": "👍", "data": HREF + "1"}],
+            ],
+        },
+        {
+            "message": "Новое меню",
+            "reply_markup": types.ReplyInlineMarkup(
+                [
+                    types.KeyboardInlineButtonRow(
+                        [types.KeyboardInlineButton("Заказать", types.InlineButtonTypeUrl(HREF))]
+                    ),
+                    types.KeyboardInlineButtonRow(
+                        [types.KeyboardInlineButton("👍", types.InlineButtonTypeUrl(HREF + "1"))]
+                    ),
+                ]
+            ),
+        },
+    ),
+    "rich message": (
+        {"rich_message": {"blocks": [RICH_PARAGRAPH, {"type": "list", "items": [{"blocks": [RICH_PARAGRAPH]}]}]}},
+        {"rich_message": {"blocks": [RICH_PARAGRAPH, {"type": "list", "items": [{"blocks": [RICH_PARAGRAPH]}]}]}},
+        {
+            "message": "",
+            "rich_message": types.RichMessage(
+                [
+                    types.PageBlockParagraph(RICH_TEXT),
+                    types.PageBlockList([types.PageListItemText(RICH_TEXT)]),
+                ],
+                [],
+                [],
+            ),
+        },
     ),
     "location": (
         {"location": {}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.storage import Archive, channels, group_rules_and_bindings, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, channels, group_rules_and_bindings, post_lookup, posts, topics, visible_posts
 from rag_core.storage.post_merging import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
@@ -234,3 +235,68 @@ async def test_in_whatever_order_and_batches_they_arrive_the_newest_wins_and_no_
     assert now.text == max(written)[2]
     assert {now.text, *before} == {text for _, _, text in written}
     assert now.version == 1 + len(before)
+
+
+async def test_a_known_text_is_never_replaced_by_none(archive: Archive) -> None:
+    await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1)
+    for minute, update_id, media in ((0, 0, "photo"), (5, 0, "photo"), (6, 2, "game"), (7, 3, None)):
+        bare = replace(post("", minute), media=Media(media) if media else None)
+        tally = await posts.save_posts(archive, [bare], source="import", update_id=update_id)
+        assert tally == PostTally(unchanged=1, kept=1)
+        assert (await current(archive)).text == "Хлеб 90"
+    assert await older(archive) == []
+
+
+async def test_a_caption_that_its_author_took_away_is_gone_and_kept_among_the_earlier_texts(archive: Archive) -> None:
+    photo = replace(post("Хлеб 90"), media=Media("photo"))
+    await posts.save_posts(archive, [photo], source="live", update_id=1)
+    assert await posts.save_posts(
+        archive, [replace(post("", 5), media=Media("photo"))], source="live", update_id=2
+    ) == PostTally(edited=1)
+    assert ((await current(archive)).text, await older(archive)) == ("", ["Хлеб 90"])
+
+
+async def test_lines_that_only_one_way_of_reading_has_are_learnt_without_a_version(archive: Archive) -> None:
+    await posts.save_posts(archive, [post("Песня", 5)], source="live", update_id=3)
+    more = replace(post("Песня\nХор – Жар", 5), entities=(Entity("bold", 0, 5),))
+    for _ in range(2):
+        assert await posts.save_posts(archive, [more], source="import") == PostTally(unchanged=1)
+        assert await posts.save_posts(archive, [post("Песня", 5)], source="import") == PostTally(unchanged=1)
+        now = await current(archive)
+        assert (now.text, now.entities, now.version) == ("Песня\nХор – Жар", (Entity("bold", 0, 5),), 1)
+    assert await posts.get_last_seq(archive) == 2  # the indexes read it again, once
+    shorter = await posts.save_posts(archive, [post("Песня", 5)], source="live", update_id=4)
+    assert (shorter, (await current(archive)).text) == (PostTally(edited=1), "Песня")
+
+
+async def test_the_cost_of_an_edit_does_not_grow_with_the_versions_that_are_kept(archive: Archive) -> None:
+    async def measure(first: int) -> float:
+        before = time.process_time()
+        for n in range(first, first + 60):
+            await posts.save_posts(archive, [post(f"Хлеб {n}", n)], source="import")
+        return time.process_time() - before
+
+    few = await measure(1)
+    await posts.save_posts(archive, [post(f"Хлеб {n}", n) for n in range(100, 12_000)], source="import")
+    assert await measure(20_000) < 3 * few + 0.1
+
+
+async def test_a_topic_s_new_title_is_read_again_with_its_posts(archive: Archive) -> None:
+    await channels.save_channel(archive, Channel(-1001, "Клуб", kind="supergroup"))
+    there = [replace(post(f"Полив {n}", message_id=n), topic=topic) for n, topic in ((11, 3), (12, 3), (13, 4))]
+    await posts.save_posts(archive, there, source="import")
+
+    async def name(title: str, when: int) -> list[int]:
+        before = await posts.get_last_seq(archive)
+        async with archive.writing() as connection:
+            await topics.save_topic_titles(connection, -1001, {3: (title, when)})
+        return [change.key.message_id for change in await posts.list_post_changes(archive, before)]
+
+    assert await name("Сад", 5) == [11, 12]
+    assert await name("Сад", 6) == []
+    assert await name("Огород", 8) == [11, 12]
+    assert await name("Грядки", 7) == []  # an earlier title, from an old export
+    assert (await channels.load_channels(archive))[-1001].topics == {3: "Огород"}
+    stored = await visible_posts.fetch_posts(archive, [one.key for one in there])
+    assert [stored[one.key] for one in there] == there
+    assert await topics.load_topics_of_messages(archive, -1001) == {3: 3, 11: 3, 12: 3, 13: 4}

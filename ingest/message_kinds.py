@@ -1,0 +1,300 @@
+"""Message kinds: the one table of what messages hold beside their text, and the texts made of it.
+
+A row names the Bot API's field and the fields of Telegram Desktop's export that hold the same. An exported attachment
+is brought to the Bot API's form first, so that both give the same text. MTProto's is brought to it by
+`ingest.history.mtproto_conversion`.
+
+Sources: https://core.telegram.org/bots/api#message and SerializeMessage in tdesktop's export_output_json.cpp.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from ingest.json_values import MAX_FILE_NAME_LENGTH, parse_object, parse_text
+from rag_core.text.language_detection import detect_language
+
+Fields = Mapping[str, Any]
+
+
+def join_lines(*texts: str | None) -> str:
+    """Join the texts that are there, a line each."""
+    return "\n".join(filter(None, texts))
+
+
+def flatten_parts(value: object) -> str:
+    """Flatten an export's text (string, or list of strings and objects) to a plain text."""
+    parts = value if isinstance(value, list) else [value]
+    texts = (parse_text(part if isinstance(part, str) else parse_object(part).get("text")) for part in parts)
+    return "".join(filter(None, texts))
+
+
+def _format_list(value: Fields) -> str:
+    """Format a poll or checklist: its title, then one line "— option" for each, then a quiz's explanation."""
+    head = flatten_parts(value.get("question") or value.get("title"))
+    lists = (value.get(key) for key in ("options", "tasks"))
+    options = next((found for found in lists if isinstance(found, list)), ())
+    lines = [f"— {flatten_parts(parse_object(option).get('text'))}" for option in options]
+    return join_lines("\n".join([head, *lines]), parse_text(value.get("explanation")))
+
+
+def _format_contact(value: Fields) -> str:
+    """Format a contact: name, then number as +digits.
+
+    Telegram Desktop groups the digits, the Bot API may omit the +.
+    """
+    name = " ".join(filter(None, (parse_text(value.get(key)) for key in ("first_name", "last_name"))))
+    number = "".join(filter(str.isdecimal, parse_text(value.get("phone_number")) or ""))
+    return join_lines(name, number and f"+{number}")
+
+
+def _format_audio(value: Fields) -> str:
+    """Format a piece of music: performer – title."""
+    names = (parse_text(value.get(key), MAX_FILE_NAME_LENGTH) for key in ("performer", "title"))
+    return " – ".join(filter(None, names))
+
+
+def _format_texts(*keys: str) -> Callable[[Fields], str]:
+    return lambda value: join_lines(*(parse_text(value.get(key)) for key in keys))
+
+
+# Currencies whose amounts are not in hundredths: https://core.telegram.org/bots/payments/currencies.json
+_WHOLE_CURRENCIES = frozenset({"CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XTR"})
+_THOUSANDTHS_CURRENCIES = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+
+
+def _format_invoice(value: Fields) -> str:
+    """Format an invoice: title, description, price."""
+    amount, currency = value.get("total_amount"), parse_text(value.get("currency"), 3)
+    price = ""
+    if type(amount) is int and 0 < amount < 10**12 and currency and currency not in _THOUSANDTHS_CURRENCIES:
+        whole, part = (amount, 0) if currency in _WHOLE_CURRENCIES else divmod(amount, 100)
+        price = f"{whole}{f'.{part:02}' if part else ''} {'Telegram Stars' if currency == 'XTR' else currency}"
+    return join_lines(parse_text(value.get("title")), parse_text(value.get("description")), price)
+
+
+# As Telegram's apps name them in a message; the language is that of the prize.
+_GIVEAWAY_LABELS = {
+    "en": ("Giveaway", "Giveaway results", "Prize", "Winners", "Winners selection date", "Telegram Premium, months"),
+    "ru": ("Розыгрыш", "Итоги розыгрыша", "Приз", "Победителей", "Дата подведения итогов", "Telegram Premium, месяцев"),
+}
+
+
+def _format_giveaway(value: Fields) -> str:
+    """Format a giveaway or its results: the prize, the number of winners and the day of the selection."""
+    if not value:
+        return ""
+    prize = parse_text(value.get("prize_description")) or ""
+    coming, results, prize_label, winners_label, day_label, premium = _GIVEAWAY_LABELS[detect_language(prize)]
+    months, stars, winners = (
+        held if type(held := value.get(key)) is int and 0 < held < 10**9 else 0
+        for key in ("premium_subscription_month_count", "prize_star_count", "winner_count")
+    )
+    prizes = [prize, f"{premium}: {months}" if months else "", f"Telegram Stars: {stars}" if stars else ""]
+    day = parse_day(value.get("winners_selection_date"), UTC)
+    return join_lines(
+        results if "giveaway_message_id" in value else coming,
+        *(f"{prize_label}: {one}" for one in prizes if one),
+        f"{winners_label}: {winners}" if winners else "",
+        f"{day_label}: {day}" if day else "",
+    )
+
+
+def parse_day(value: object, zone: tzinfo) -> str | None:
+    """Parse a time (Unix seconds, or ISO text in this zone) to its day in UTC, as YYYY-MM-DD; else None."""
+    try:
+        if type(value) is int:
+            return datetime.fromtimestamp(value, UTC).date().isoformat() if value > 0 else None
+        local = datetime.fromisoformat(value) if isinstance(value, str) else None
+        if local is None:
+            return None
+        return (local if local.tzinfo else local.replace(tzinfo=zone)).astimezone(UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageKind:
+    """Kind of attachment: `name` is the Bot API's field.
+
+    `marks` are the exported fields that show it (or values of `media_type`), `exported` the exported field of each of
+    the Bot API's; a dot leads into an object. `format_text` makes the text, None where there is no word in it. Only
+    files whose names people give are `named`: for others Telegram Desktop makes one up.
+    """
+
+    name: str
+    marks: tuple[str, ...] = ()
+    exported: Mapping[str, str] = field(default_factory=dict)
+    format_text: Callable[[Fields], str] | None = None
+    named: bool = False
+
+
+_GIVEAWAY_FIELDS = {
+    "prize_description": "additional_prize",
+    "premium_subscription_month_count": "months",
+    "prize_star_count": "stars",
+    "winners_selection_date": "until_date",
+}
+
+
+def _inside(parent: str, names: Mapping[str, str]) -> dict[str, str]:
+    return {name: f"{parent}.{exported}" for name, exported in names.items()}
+
+
+# Order matters: an animation also carries a `document`, a venue also a `location`.
+MESSAGE_KINDS = (
+    MessageKind("animation", ("animation",), named=True),
+    MessageKind("video", ("video_file",), named=True),
+    MessageKind(
+        "audio", ("audio_file",), {"performer": "performer", "title": "title"}, format_text=_format_audio, named=True
+    ),
+    MessageKind("sticker", ("sticker",)),
+    MessageKind("voice", ("voice_message",)),
+    MessageKind("video_note", ("video_message",)),
+    MessageKind("live_photo"),
+    MessageKind("photo", ("photo",)),
+    MessageKind("poll", ("poll",), _inside("poll", {"question": "question", "options": "answers"}), _format_list),
+    MessageKind(
+        "checklist", ("todo_list",), _inside("todo_list", {"title": "title", "tasks": "answers"}), _format_list
+    ),
+    MessageKind(
+        "venue", ("place_name",), {"title": "place_name", "address": "address"}, _format_texts("title", "address")
+    ),
+    MessageKind("location", ("location_information",)),
+    MessageKind(
+        "contact",
+        ("contact_information",),
+        _inside("contact_information", {key: key for key in ("first_name", "last_name", "phone_number")}),
+        _format_contact,
+    ),
+    MessageKind(
+        "game",
+        ("game_title", "game_description"),
+        {"title": "game_title", "description": "game_description", "url": "game_link"},
+        _format_texts("title", "description", "text"),
+    ),
+    MessageKind("dice"),
+    MessageKind(
+        "invoice",
+        ("invoice_information",),
+        _inside(
+            "invoice_information",
+            {"title": "title", "description": "description", "total_amount": "amount", "currency": "currency"},
+        ),
+        _format_invoice,
+    ),
+    MessageKind(
+        "giveaway",
+        ("giveaway_information",),
+        _inside("giveaway_information", _GIVEAWAY_FIELDS | {"winner_count": "quantity"}),
+        _format_giveaway,
+    ),
+    MessageKind(
+        "giveaway_winners",
+        ("giveaway_results",),
+        _inside(
+            "giveaway_results",
+            _GIVEAWAY_FIELDS | {"winner_count": "winners_count", "giveaway_message_id": "launch_message_id"},
+        ),
+        _format_giveaway,
+    ),
+    MessageKind("story"),
+    MessageKind("paid_media", ("paid_stars_amount",)),
+    MessageKind("document", ("file",), named=True),
+)
+_KIND_BY_NAME = {kind.name: kind for kind in MESSAGE_KINDS}
+
+
+def find_kind(message: Fields) -> MessageKind | None:
+    """Find the kind of a live message; None for one of text alone."""
+    return next((kind for kind in MESSAGE_KINDS if kind.name in message), None)
+
+
+def find_exported_kind(message: Fields) -> MessageKind | None:
+    """Find the kind of an exported message; None for one of text alone."""
+    media_type = message.get("media_type")
+    by_type = (kind for kind in MESSAGE_KINDS if isinstance(media_type, str) and media_type in kind.marks)
+    return next(by_type, None) or next((k for k in MESSAGE_KINDS if any(mark in message for mark in k.marks)), None)
+
+
+def convert_exported_attachment(message: Fields, kind: MessageKind, zone: tzinfo) -> Fields:
+    """Convert the attachment of an exported message to the Bot API's form."""
+    found = {}
+    for name, path in kind.exported.items():
+        parent, _, key = path.rpartition(".")
+        holder = message.get(parent) if parent else message
+        if isinstance(holder, str):  # an invoice is JSON inside a text
+            holder = _parse_json(holder)
+        if (value := parse_object(holder).get(key)) is not None:
+            found[name] = value
+    if "winners_selection_date" in found:
+        found["winners_selection_date"] = parse_day(found["winners_selection_date"], zone)
+    return found
+
+
+def _parse_json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+# What else a live message holds: about the message itself, and what service messages tell. Whatever is in neither row
+# and no kind above is not known, and a message without a text that holds it was not read.
+ABOUT_LIVE_MESSAGES = frozenset(
+    {
+        "message_id", "message_thread_id", "direct_messages_topic", "from", "sender_chat", "sender_boost_count",
+        "sender_business_bot", "sender_tag", "date", "guest_query_id", "business_connection_id", "chat",
+        "forward_origin", "is_topic_message", "is_automatic_forward", "reply_to_message", "external_reply", "quote",
+        "reply_to_story", "reply_to_checklist_task_id", "reply_to_poll_option_id", "via_bot", "guest_bot_caller_user",
+        "guest_bot_caller_chat", "edit_date", "has_protected_content", "is_from_offline", "is_paid_post",
+        "media_group_id", "author_signature", "paid_star_count", "text", "entities", "link_preview_options",
+        "suggested_post_info", "effect_id", "caption", "caption_entities", "show_caption_above_media",
+        "has_media_spoiler", "reply_markup", "rich_message", "receiver_user", "ephemeral_message_id", "forward_date",
+        "forward_from", "forward_from_chat", "forward_from_message_id", "forward_sender_name", "forward_signature",
+    }
+)  # fmt: skip
+SERVICE_FIELDS = frozenset(
+    {
+        "new_chat_members", "left_chat_member", "chat_owner_left", "chat_owner_changed", "new_chat_title",
+        "new_chat_photo", "delete_chat_photo", "group_chat_created", "supergroup_chat_created",
+        "channel_chat_created", "message_auto_delete_timer_changed", "migrate_to_chat_id", "migrate_from_chat_id",
+        "pinned_message", "successful_payment", "refunded_payment", "users_shared", "chat_shared", "user_shared",
+        "gift", "unique_gift", "gift_upgrade_sent", "connected_website", "write_access_allowed", "passport_data",
+        "proximity_alert_triggered", "boost_added", "chat_background_set", "checklist_tasks_done",
+        "checklist_tasks_added", "direct_message_price_changed", "forum_topic_created", "forum_topic_edited",
+        "forum_topic_closed", "forum_topic_reopened", "general_forum_topic_hidden", "general_forum_topic_unhidden",
+        "giveaway_created", "giveaway_completed", "managed_bot_created", "paid_message_price_changed",
+        "poll_option_added", "poll_option_deleted", "suggested_post_approved", "suggested_post_approval_failed",
+        "suggested_post_declined", "suggested_post_paid", "suggested_post_refunded", "video_chat_scheduled",
+        "video_chat_started", "video_chat_ended", "video_chat_participants_invited", "web_app_data",
+        "community_chat_added", "community_chat_removed", "community_chat_joined",
+    }
+)  # fmt: skip
+# What an exported message holds beside the kinds above.
+ABOUT_EXPORTED_MESSAGES = frozenset(
+    {
+        "id", "type", "date", "date_unixtime", "edited", "edited_unixtime", "from", "from_id", "author",
+        "forwarded_from", "forwarded_from_id", "forwarded_date", "saved_from", "saved_from_id",
+        "reply_to_message_id", "reply_to_peer_id", "via_bot", "text", "text_entities", "inline_bot_buttons",
+        "reactions", "rich_message", "file_name", "file_size", "photo_file_size", "thumbnail",
+        "thumbnail_file_size", "media_type", "sticker_emoji", "mime_type", "duration_seconds", "width", "height",
+        "media_spoiler", "self_destruct_period_seconds", "contact_vcard", "contact_vcard_file_size",
+        "live_location_period_seconds", "title", "performer", "address", "game_link", "paid_media",
+    }
+)  # fmt: skip
+_LIVE_FIELDS = ABOUT_LIVE_MESSAGES | SERVICE_FIELDS | _KIND_BY_NAME.keys()
+_EXPORTED_FIELDS = ABOUT_EXPORTED_MESSAGES.union(*(kind.marks for kind in MESSAGE_KINDS))
+
+
+def find_unknown_fields(message: Fields, *, exported: bool = False) -> tuple[str, ...]:
+    """Find the fields of a message that no row of the tables has, and the media type that none has."""
+    unknown = [key for key in message if key not in (_EXPORTED_FIELDS if exported else _LIVE_FIELDS)]
+    media_type = message.get("media_type") if exported else None
+    if media_type is not None and not any(media_type in kind.marks for kind in MESSAGE_KINDS):
+        unknown.append(f"media_type {media_type}")
+    return tuple(unknown)

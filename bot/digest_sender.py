@@ -12,13 +12,19 @@ from functools import partial
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.utils.formatting import Italic, as_list
 
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
 from bot.repeated_job import repeat_job
-from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck_before_sending import (
+    RecheckUnavailable,
+    SendingRefused,
+    collect_content_of_posts,
+    recheck_before_sending,
+)
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
@@ -28,6 +34,7 @@ from rag_core.writing.write import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
 _RETRY_AFTER = timedelta(minutes=10)
+_LONGEST_WAIT = timedelta(hours=6)  # for Telegram to say which channels the reader is a member of
 _JOB = "digests"
 
 
@@ -43,7 +50,7 @@ async def _send_due_digests(bot: Bot, context: AppContext) -> None:
         now = datetime.now(UTC)
         since = max(plan.since, now - timedelta(days=plan.days + 1))
         try:
-            await send_digest(bot, context, plan, since, now)
+            await send_digest(bot, context, plan, since, now, wait=True)
         except TelegramForbiddenError:  # the bot was blocked or removed
             await subscriptions.delete_digest_plan(archive, plan.chat_id)
         except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
@@ -54,12 +61,21 @@ async def _send_due_digests(bot: Bot, context: AppContext) -> None:
             await subscriptions.reschedule_digest(archive, plan.chat_id, now, due)
 
 
-async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime) -> bool:
-    """Send the digest of a period to the chat of a plan; False where nothing is new."""
+async def send_digest(
+    bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime, *, wait: bool = False
+) -> bool:
+    """Send the digest of a period to the chat of a plan; False where nothing is new.
+
+    What could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
+    """
     reader = Reader(plan.user_id, plan.chat_id, plan.private)
     viewer = await access.build_viewer(context.admins, reader)
-    wanted = viewer.channels if plan.channels is None else viewer.channels & plan.channels
-    lines = await build_period_digest(context.archive, wanted, since, until)
+    viewer = viewer if plan.channels is None else viewer.narrow(plan.channels)
+    words = get_translator(plan.lang)
+    missed = access.describe_shortfalls(viewer, words)
+    if missed and wait and until - plan.since < timedelta(days=plan.days) + _LONGEST_WAIT:
+        raise RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
+    lines = await build_period_digest(context.archive, viewer.channels, since, until)
     if not lines:
         return False
     for n, line in enumerate(lines):
@@ -70,7 +86,8 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
     content = await collect_content_of_posts(stand_on, viewer, context.archive)
     zone = await context.load_zone(plan.chat_id)
     known = await channels.load_channels(context.archive)
-    text = render_digest(lines, known, RenderContext(get_translator(plan.lang), zone), since, until)
+    text = render_digest(lines, known, RenderContext(words, zone), since, until)
+    text = as_list(text, Italic(missed), sep="\n\n") if missed else text
     with recheck_before_sending(content, reader, context.admins):
         await bot.send_message(plan.chat_id, **text.as_kwargs())
     return True

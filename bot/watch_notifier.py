@@ -109,7 +109,7 @@ class WatchNotifier:
         viewer = await access.build_viewer(self._context.admins, reader)
         try:
             over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
-            left = [hit for hit in over if hit.found_at < midnight]
+            left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
             if left:
                 readable = [hit for hit in left if hit.key.chat_id in viewer.channels]
                 if readable:
@@ -129,6 +129,8 @@ class WatchNotifier:
 
     async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
         watch, viewer, words = to.watch, to.viewer, to.words
+        if viewer.may_miss(hit.key.chat_id):  # it waits until Telegram says whether the reader is a member
+            return
         post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
         span = find_quote(watch, post.text) if post else None
         if post is None or span is None or hit.key.chat_id not in viewer.channels:

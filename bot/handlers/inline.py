@@ -25,7 +25,6 @@ from aiogram.types import (
 )
 from aiogram.utils.formatting import as_list
 
-from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.deep_links import encode_payload
@@ -45,7 +44,7 @@ from bot.views.post_formatting import WRITING_STAGES, RenderContext
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import visible_posts
+from rag_core.storage import channels, visible_posts
 from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
@@ -119,10 +118,14 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     if not text:
         return _Offer("inline-how", [])
     try:
-        readable = await access.get_readable_channels(context.admins, _build_reader(user))
+        known = await channels.load_channels(context.archive)
         zone = await context.load_zone(user)
         # what everybody may read: open to all readers here, and public in Telegram
-        public = [chat for chat, one in readable.items() if one.visibility is Visibility.PUBLIC and one.username]
+        public = [
+            chat
+            for chat, one in known.items()
+            if one.state == "active" and one.visibility is Visibility.PUBLIC and one.username
+        ]
         question = Question(text, detect_language(text), datetime.now(zone), Viewer(user, frozenset(public)))
         articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
     except RagError:  # never shown as "nothing found"

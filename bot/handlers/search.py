@@ -157,11 +157,14 @@ class SearchHandlers:
         viewer = await access.build_viewer(context.admins, reader)
         if not viewer.channels:
             admin = reader.user_id in context.admins
-            refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
+            refusal = await access.format_no_access(
+                context.archive, words, admin=admin, private=reader.private, viewer=viewer
+            )
             return Text(refusal), None, "", ShownContent()
         text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
         if not viewer.channels:
-            return Text(words("sets-nothing-readable")), None, "", ShownContent()
+            missed = access.describe_shortfalls(viewer, words)
+            return Text(missed or words("sets-nothing-readable")), None, "", ShownContent()
         zone = await context.load_zone(asked.chat.id)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)

@@ -424,6 +424,16 @@ _HISTORY_TABLES = (
     "CREATE INDEX post_looks_looked_at ON post_looks (chat_id, looked_at)",
 )
 
+# Readers who were in a channel when Telegram last said so (memberships.py).
+_MEMBERSHIP_TABLE = (
+    """CREATE TABLE memberships (
+        user_id INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL,
+        seen_at INTEGER NOT NULL,
+        PRIMARY KEY (user_id, chat_id)
+    ) WITHOUT ROWID""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -446,4 +456,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _PIN_TABLE,
     _WATCH_TABLES,
     _HISTORY_TABLES,
+    _MEMBERSHIP_TABLE,
 )

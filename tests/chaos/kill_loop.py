@@ -70,6 +70,8 @@ class Chaos:
         self.home, self.sandbox = BotHome(folder, models), DrivenSandbox()
         self.traffic = ChannelTraffic(self.sandbox, plan.seed)
         self.asked: list[int] = []  # readers, each with one question
+        # Readers whose answer Telegram took before a kill and the bot did not note: those may get it again.
+        self.unnoted: set[int] = set()
         self._rng = random.Random(plan.seed + 1)
         self._life: BotProcess | None = None
         self.kills: Counter[str] = Counter()
@@ -108,7 +110,7 @@ class Chaos:
             verdicts = await check_consistency(self.home.data, self.models, self.traffic)
         world = self.sandbox.world
         told = {who: [world.room(who).messages[n]["text"] for n in world.sent.get(who, ())] for who in self.asked}
-        return verdicts | {"answers": check_answers(told)}
+        return verdicts | {"answers": check_answers(told, self.unnoted)}
 
     async def _flow(self) -> None:
         """Updates at their rate, whoever listens; a late one is made up for."""
@@ -175,6 +177,8 @@ class Chaos:
                 life.signal(signal.SIGTERM)
                 await asyncio.sleep(self._rng.uniform(0, _LONGEST_END_S))
             killed = await life.killed(engine=way == "engine too")
+        noted = {n for (n,) in self.home.rows("SELECT user_id FROM questions WHERE state = 'answered'")}
+        self.unnoted |= {reader for reader in self.asked if self.sandbox.world.sent.get(reader)} - noted
         self.new_stores += store not in ("", self.home.store())
         self.redelivered += self._unconfirmed()
         return killed
@@ -233,6 +237,7 @@ class Chaos:
             "versions": sum(len(one.texts) for one in traffic.told.values()),
             "poison": len(traffic.poison),
             "questions": len(self.asked),
+            "answers_unnoted": len(self.unnoted),
             "deeds": traffic.deeds,
             "kills": self.kills.total(),
             "kills_by_way": dict(self.kills),

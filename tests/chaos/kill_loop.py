@@ -164,6 +164,11 @@ class Chaos:
         await self._life.begin()
         await asyncio.sleep(self._rng.uniform(0, _LONGEST_START_S))
         self.early += await self._life.killed(engine=True)
+        self._find_unnoted()
+
+    def _find_unnoted(self) -> None:
+        noted = {n for (n,) in self.home.rows("SELECT user_id FROM questions WHERE state = 'answered'")}
+        self.unnoted |= {reader for reader in self.asked if self.sandbox.world.sent.get(reader)} - noted
 
     async def _killed(self, moment: float, way: str) -> bool:
         """A life, ended so many seconds after it was ready; False where it ended by itself before the kill."""
@@ -177,8 +182,7 @@ class Chaos:
                 life.signal(signal.SIGTERM)
                 await asyncio.sleep(self._rng.uniform(0, _LONGEST_END_S))
             killed = await life.killed(engine=way == "engine too")
-        noted = {n for (n,) in self.home.rows("SELECT user_id FROM questions WHERE state = 'answered'")}
-        self.unnoted |= {reader for reader in self.asked if self.sandbox.world.sent.get(reader)} - noted
+        self._find_unnoted()
         self.new_stores += store not in ("", self.home.store())
         self.redelivered += self._unconfirmed()
         return killed

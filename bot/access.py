@@ -4,7 +4,8 @@ In a private chat an admin reads every active channel. Everybody else reads the 
 for members where Telegram says now that they are a member. Where the bot is not in a channel,
 as after an import, membership is unknown: such a channel is for admins until it is public or bound to a group. A
 group reads the channels bound to it, whoever asks. Nobody reads a channel that waits for approval. Access is denied
-wherever anything is unclear.
+wherever anything is unclear, and the reader is told how many of the channels that they were known to be in could not be
+looked at; of other channels only that Telegram does not answer, whether there are any or not.
 
 Admins are those of the settings, whom nobody can revoke, and those that they appointed with /grant.
 
@@ -18,15 +19,17 @@ import logging
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
-from aiogram.types import Chat, ChatMemberRestricted, Message, ResultChatMemberUnion
+from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message, ResultChatMemberUnion
 
 from bot.i18n import Translator
 from bot.settings import is_person
-from rag_core.storage import Archive, channels, group_rules_and_bindings
+from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.storage import Archive, channels, group_rules_and_bindings, memberships
 from rag_core.storage.chat_and_admin_settings import (
     AdminGrant,
     grant_admin,
@@ -34,6 +37,7 @@ from rag_core.storage.chat_and_admin_settings import (
     load_channel_sets,
     revoke_admin,
 )
+from rag_core.storage.history_gaps import UPDATE_RETENTION
 from rag_core.storage.questions import QuestionRow
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
@@ -43,9 +47,16 @@ from rag_core.types import Channel, Viewer, Visibility
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0
 _OUTSIDER_TTL_SECONDS = 30.0  # short: a user who just joined may come without an update
-_MAX_CALLS, _MAX_CONCURRENT_CALLS = 20, 5  # per question
-_TIMEOUT_SECONDS = 3.0
+# Older answers are asked for anew, so many per question, and count meanwhile: the bot is an administrator of every
+# channel that it asks about, and learns of changes by updates, which Telegram keeps as long.
+_MAX_REFRESHED = 20
+_MAX_AGE_SECONDS = UPDATE_RETENTION.total_seconds()
+# https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+_CALLS_A_SECOND = 30
+_TIMEOUT_SECONDS = 3.0  # of one call
+_LOOK_UP_SECONDS = 15.0  # for some 300 channels; the rest is asked in the background
 _MAX_CACHED = 50_000
+_STORED_SECONDS = 3600  # a stored membership is not written again before
 
 _ADMIN_STATUSES = {"creator", "administrator"}
 
@@ -68,40 +79,83 @@ class Refusal(Exception):
 
 
 class MembershipCache:
-    """Membership cache. Call `forget` at every update about a user."""
+    """Membership cache: what Telegram said of users in chats, by updates and by answers; `close` it with the bot.
 
-    def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic) -> None:
+    Users who were in a channel are kept in the archive, where there is one.
+    """
+
+    def __init__(self, bot: Bot, clock: Callable[[], float] = time.monotonic, archive: Archive | None = None) -> None:
         self._bot = bot
         self._clock = clock
+        self._archive = archive
         self._cached: dict[_ChatUserPair, _MemberStatus] = {}
         self._changed_at: dict[_ChatUserPair, float] = {}
+        self._latest_updates: dict[_ChatUserPair, int] = {}
+        self._stored: dict[int, dict[int, int]] = {}  # by user: chats, and when the user was seen there
+        self._turns = FairScheduler(_CALLS_A_SECOND)
+        self._asking: dict[_ChatUserPair, asyncio.Future[_MemberStatus | None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def look_up(
         self, user_id: int, chats: Collection[int], max_age_s: float | None = None
     ) -> dict[int, bool | None]:
-        """Look up whether this user is in each of the chats; None where Telegram does not say.
+        """Look up whether this user is in each of the chats; None where Telegram does not say in time.
 
-        The number of requests per question is limited. With `max_age_s` older entries are ignored; 0 asks about each
-        chat anew, however many there are.
+        All chats of which nothing is known are asked about, and of the others a few whose answers are old. With
+        `max_age_s` every older answer is asked for anew; 0 asks about each chat. Raises ArchiveUnavailable.
         """
         if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
-        max_age = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
-        known = {chat: self._get_cached((chat, user_id), max_age) for chat in chats}
-        unknown = [(chat, user_id) for chat, status in known.items() if status is None]
-        # with very many channels the next question asks about the others
-        unknown.sort(key=lambda pair: self._cached[pair].at if pair in self._cached else float("-inf"))
-        asked = await self._ask(unknown[:_MAX_CALLS] if max_age_s is None else unknown)
-        found = {chat: status or asked.get((chat, user_id)) for chat, status in known.items()}
-        return {chat: status.inside if status else None for chat, status in found.items()}
+        await self._load_stored(user_id)
+        pairs = [(chat, user_id) for chat in chats]
+        found = {pair: self._cached.get(pair) for pair in pairs}
+        old = [pair for pair in pairs if not self._is_fresh(found[pair], max_age_s)]
+        if max_age_s is None:
+            now = self._clock()
+            known = {pair: now - status.at for pair, status in found.items() if status}
+            unknown = [pair for pair in old if known.get(pair, _MAX_AGE_SECONDS) >= _MAX_AGE_SECONDS]
+            aged = sorted(set(old).difference(unknown), key=lambda pair: -known[pair])
+            old = [*unknown, *aged[:_MAX_REFRESHED]]
+        asked = await self._ask(old, user_id if max_age_s is None else None)
+        found.update({pair: asked.get(pair) for pair in old})
+        await self._store(user_id, {chat: status.inside for (chat, _), status in asked.items()})
+        return {chat: status.inside if status else None for (chat, _), status in found.items()}
 
     async def leads(self, user_id: int, chat_id: int) -> bool:
         """Check whether this user owns or administers the chat now."""
         pair = (chat_id, user_id)
         if user_id <= 0:
             return False
-        status = self._get_cached(pair, _ADMIN_TTL_SECONDS) or (await self._ask([pair])).get(pair)
+        status = self._cached.get(pair)
+        if not self._is_fresh(status, _ADMIN_TTL_SECONDS):
+            status = (await self._ask([pair], None)).get(pair)
         return status is not None and status.leads
+
+    def was_inside(self, user_id: int, chat_id: int) -> bool:
+        """Whether this user was in the chat when Telegram last said so, however long ago."""
+        status = self._cached.get((chat_id, user_id))
+        return status is not None and status.inside
+
+    async def record(self, event: ChatMemberUpdated, update_id: int) -> None:
+        """Record a change from its update; updates are handled concurrently, so an outdated one is skipped.
+
+        Raises ArchiveUnavailable.
+        """
+        member = event.new_chat_member
+        chat_id, user_id = pair = event.chat.id, member.user.id
+        if update_id < self._latest_updates.get(pair, 0):
+            return
+        if len(self._latest_updates) >= _MAX_CACHED:
+            self._latest_updates.clear()
+        self._latest_updates[pair] = update_id
+        self.forget(chat_id, user_id)
+        age = max(0.0, time.time() - event.date.timestamp())
+        inside = _is_inside(member)
+        self._cached[pair] = _MemberStatus(inside, member.status in _ADMIN_STATUSES, self._clock() - age)
+        if user_id in self._stored:  # a person who asks
+            await self._store(user_id, {chat_id: inside})
+        elif self._archive is not None and not inside:
+            await memberships.save_memberships(self._archive, user_id, datetime.now(UTC), (), [chat_id])
 
     def forget(self, chat_id: int, user_id: int) -> None:
         """Drop what is known of this user: cached entries and answers under way are out of date."""
@@ -111,47 +165,125 @@ class MembershipCache:
             self._changed_at = {pair: at for pair, at in self._changed_at.items() if now - at <= 2 * _TIMEOUT_SECONDS}
         self._changed_at[chat_id, user_id] = now
 
-    def _get_cached(self, pair: _ChatUserPair, max_age: float) -> _MemberStatus | None:
-        status = self._cached.get(pair)
-        if status is None:
-            return None
-        lifetime = max_age if status.inside else min(max_age, _OUTSIDER_TTL_SECONDS)
-        return status if self._clock() - status.at < lifetime else None
+    def forget_user(self, user_id: int) -> None:
+        """Drop everything about a user whose data is erased."""
+        self._stored.pop(user_id, None)
+        self._cached = {pair: status for pair, status in self._cached.items() if pair[1] != user_id}
 
-    async def _ask(self, pairs: Collection[_ChatUserPair]) -> dict[_ChatUserPair, _MemberStatus]:
-        """Ask Telegram about each pair; those without an answer in time are left out."""
+    async def close(self) -> None:
+        """Stop asking."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _is_fresh(self, status: _MemberStatus | None, max_age_s: float | None) -> bool:
+        if status is None:
+            return False
+        lifetime = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
+        return self._clock() - status.at < (lifetime if status.inside else min(lifetime, _OUTSIDER_TTL_SECONDS))
+
+    async def _load_stored(self, user_id: int) -> None:
+        if self._archive is None or user_id in self._stored:
+            return
+        seen = await memberships.load_memberships(self._archive, user_id)
+        if len(self._stored) >= _MAX_CACHED:
+            self._stored.clear()
+        self._stored[user_id] = seen
+        wall, now = time.time(), self._clock()
+        for chat, at in seen.items():
+            status = _MemberStatus(inside=True, leads=False, at=now - max(0.0, wall - at))
+            self._cached.setdefault((chat, user_id), status)
+
+    async def _store(self, user_id: int, said: dict[int, bool]) -> None:
+        """Store where a user is in, unless that was stored in the last hour, and delete where they are not."""
+        if self._archive is None:
+            return
+        known, now = self._stored.setdefault(user_id, {}), datetime.now(UTC)
+        seen_at = int(now.timestamp())
+        # the chat with the bot itself is no membership
+        current = {chat for chat, at in known.items() if at >= seen_at - _STORED_SECONDS}
+        entered = [chat for chat, inside in said.items() if inside and chat < 0 and chat not in current]
+        left = [chat for chat, inside in said.items() if not inside and chat in known]
+        if entered or left:
+            await memberships.save_memberships(self._archive, user_id, now, entered, left)
+            known.update(dict.fromkeys(entered, seen_at))
+            for chat in left:
+                known.pop(chat, None)
+
+    async def _ask(self, pairs: Collection[_ChatUserPair], reader: int | None) -> dict[_ChatUserPair, _MemberStatus]:
+        """Ask Telegram about each pair, in fair turns of the readers; without a reader anew, and before all others.
+
+        Those without an answer in time are left out, and are asked about in the background; where Telegram answers
+        nothing at all, the rest is not asked about.
+        """
+        answers: dict[_ChatUserPair, asyncio.Future[_MemberStatus | None]] = {}
+        for pair in pairs:
+            shared = self._asking.get(pair) if reader is not None else None
+            answers[pair] = shared or self._start_asking(pair, reader)
         found: dict[_ChatUserPair, _MemberStatus] = {}
-        if not pairs:
-            return found
-        semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
-        try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
-                for pair in pairs:
-                    group.create_task(self._ask_one(pair, semaphore, found))
-        except TimeoutError:
-            log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(pairs) - len(found))
+        waiting, until = set(answers.values()), time.monotonic() + _LOOK_UP_SECONDS
+        while waiting and (left := until - time.monotonic()) > 0:
+            done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            ended = {pair: one.result() for pair, one in answers.items() if one.done() and not one.cancelled()}
+            found = {pair: status for pair, status in ended.items() if status}
+            if done and not found:
+                break
+        if reader is None or not found:
+            for answer in waiting:
+                answer.cancel()
+        if len(found) < len(answers):
+            log.warning("Telegram did not say in time who is a member: %d chats stay closed", len(answers) - len(found))
         return found
 
-    async def _ask_one(
-        self, pair: _ChatUserPair, semaphore: asyncio.Semaphore, found: dict[_ChatUserPair, _MemberStatus]
-    ) -> None:
-        async with semaphore:
-            began = self._clock()
+    def _start_asking(self, pair: _ChatUserPair, reader: int | None) -> asyncio.Future[_MemberStatus | None]:
+        """Start to ask about a pair in a turn of its own; cancelling the future ends that."""
+        answer: asyncio.Future[_MemberStatus | None] = asyncio.get_running_loop().create_future()
+
+        async def ask_in_turn() -> None:
             try:
+                async with self._turns.acquire(reader):
+                    status = await self._ask_one(pair)
+                    if not answer.done():
+                        answer.set_result(status)
+                    await asyncio.sleep(1)  # each turn begins one call a second at most
+            finally:
+                answer.cancel()
+
+        task = asyncio.create_task(ask_in_turn())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def end(_: object) -> None:
+            if self._asking.get(pair) is answer:
+                del self._asking[pair]
+            if answer.cancelled():
+                task.cancel()
+
+        if reader is not None:
+            self._asking[pair] = answer
+        answer.add_done_callback(end)
+        return answer
+
+    async def _ask_one(self, pair: _ChatUserPair) -> _MemberStatus | None:
+        began = self._clock()
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 member = await self._bot.get_chat_member(*pair)
-            except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is not in the chat
-                log.info("it is not known who is in chat %d: %s", pair[0], exc)
-                status = _MemberStatus(inside=False, leads=False, at=began)
-            except (TelegramAPIError, ClientDecodeError) as exc:
-                log.warning("it is not known who is in chat %d: %s", pair[0], type(exc).__name__)
-                return
-            else:
-                status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
-            if self._changed_at.get(pair, float("-inf")) < began:  # else it may date from before the change
-                if len(self._cached) >= _MAX_CACHED:
-                    fresh = {p: s for p, s in self._cached.items() if began - s.at < _MEMBER_TTL_SECONDS}
-                    self._cached = fresh if len(fresh) < _MAX_CACHED else {}
-                self._cached[pair] = found[pair] = status
+        except (TelegramBadRequest, TelegramForbiddenError) as exc:  # no such user, or the bot is not in the chat
+            log.info("it is not known who is in chat %d: %s", pair[0], exc)
+            status = _MemberStatus(inside=False, leads=False, at=began)
+        except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
+            log.warning("it is not known who is in chat %d: %s", pair[0], type(exc).__name__)
+            return None
+        else:
+            status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
+        if self._changed_at.get(pair, float("-inf")) >= began:  # it may date from before the change
+            return None
+        if len(self._cached) >= _MAX_CACHED:
+            fresh = {p: s for p, s in self._cached.items() if began - s.at < _MEMBER_TTL_SECONDS}
+            self._cached = fresh if len(fresh) < _MAX_CACHED else {}
+        self._cached[pair] = status
+        return status
 
 
 def _is_inside(member: ResultChatMemberUnion) -> bool:
@@ -203,10 +335,18 @@ class AdminRegistry(Collection[int]):
 
 @dataclass(frozen=True, slots=True)
 class ChannelAccess:
-    """Channels open to a reader, and the ids of channels for members where Telegram does not report the membership."""
+    """Channels open to a reader; channels for members where Telegram does not report the membership now, and of these
+    the ones that the reader was a member of; whether the reader may be a member of channels that nobody knows of.
+    """
 
     open: dict[int, Channel]
     unknown: frozenset[int] = frozenset()
+    unconfirmed: frozenset[int] = frozenset()
+    incomplete: bool = False
+
+    def build_viewer(self, user_id: int) -> Viewer:
+        """Build the viewer of these channels."""
+        return Viewer(user_id, frozenset(self.open), self.unconfirmed, self.incomplete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,18 +421,32 @@ async def resolve_channel_access(
     if reader.user_id in rights:
         return ChannelAccess(active)
     inside = [key for key, c in active.items() if c.visibility is Visibility.MEMBERS and c.inside]
-    member = await rights.members.look_up(reader.user_id, inside, max_age_s)
+    # The chat with the reader is asked about as well: whether Telegram answers is known then, and told in the same
+    # words, where there is no channel for members.
+    asked = inside if among is not None else [*inside, reader.chat_id]
+    member = await rights.members.look_up(reader.user_id, asked, max_age_s)
     allowed = {key: c for key, c in active.items() if c.visibility is Visibility.PUBLIC or member.get(key)}
-    return ChannelAccess(allowed, frozenset(key for key, is_in in member.items() if is_in is None))
+    unknown = frozenset(key for key, is_in in member.items() if is_in is None)
+    unconfirmed = frozenset(key for key in unknown & active.keys() if rights.members.was_inside(reader.user_id, key))
+    return ChannelAccess(allowed, unknown, unconfirmed, incomplete=unknown > unconfirmed)
 
 
 async def build_viewer(rights: AdminRegistry, reader: Reader) -> Viewer:
-    """Build the viewer of a question: the reader's id and the channels open to them."""
-    return Viewer(reader.user_id, frozenset(await get_readable_channels(rights, reader)))
+    """Build the viewer of a question: the reader's id, the channels open to them, and what is not known of these."""
+    return (await resolve_channel_access(rights, reader)).build_viewer(reader.user_id)
 
 
-async def format_no_access(archive: Archive, words: Translator, *, admin: bool, private: bool) -> str:
+def describe_shortfalls(viewer: Viewer, words: Translator) -> str:
+    """Sentence on the channels that could not be looked at for a viewer; "" where there are none."""
+    return "\n".join(words("shortfall", stage=s.stage, count=s.count) for s in viewer.list_shortfalls())
+
+
+async def format_no_access(
+    archive: Archive, words: Translator, *, admin: bool, private: bool, viewer: Viewer | None = None
+) -> str:
     """Sentence for a reader who may read no channel: the one thing to do about it."""
+    if viewer is not None and (missed := describe_shortfalls(viewer, words)):
+        return missed
     if not private:
         return words("none-visible-group")
     if not admin:
@@ -315,5 +469,5 @@ async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewe
     if found and (asked := tokenize(found[1])):
         for name, chosen in (await load_channel_sets(archive, chat_id)).items():
             if tokenize(name) == asked:  # "в работе" names the set "работа"
-                return text[found.end() :], replace(viewer, channels=viewer.channels & chosen)
+                return text[found.end() :], viewer.narrow(frozenset(chosen))
     return text, viewer

@@ -100,6 +100,8 @@ class AnswerUpdater:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
         reader = access.get_question_reader(asked)
         viewer = await access.build_viewer(self._context.admins, reader)
+        if any(viewer.may_miss(one.key.chat_id) for one in answer.cited):
+            raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
         stored = await visible_posts.fetch_posts(self._archive, [one.key for one in cited])
         content = collect_content_of_posts(stored.values())

@@ -190,7 +190,9 @@ async def run_bot(
         bot.session.middleware(monitoring.meter.wire)  # last, so that it measures every try
         if not await _run_until_stopped(stop, _wait_for_telegram(bot, settings)):
             return
-        rights = AdminRegistry(settings.bot.admins, MembershipCache(bot), rag.archive)
+        members = MembershipCache(bot, archive=rag.archive)
+        stack.push_async_callback(members.close)
+        rights = AdminRegistry(settings.bot.admins, members, rag.archive)
         await rights.read()
         worker = QuestionWorker(bot, rag, settings.bot, rights, indexing.job_log, watch)
         worker.meter = monitoring.meter

@@ -13,13 +13,19 @@ from functools import partial
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.utils.formatting import Italic, as_list
 
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.i18n import get_translator
 from bot.repeated_job import repeat_job
-from bot.telegram.recheck_before_sending import ContentWithdrawn, SendingRefused, recheck_before_sending
+from bot.telegram.recheck_before_sending import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    SendingRefused,
+    recheck_before_sending,
+)
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
@@ -31,6 +37,7 @@ from rag_core.writing.write import write_heading
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
 _MAX_RENDERINGS = 3  # of one digest; the last has no new heading, so that nothing takes seconds
 _RETRY_AFTER = timedelta(minutes=10)
+_LONGEST_WAIT = timedelta(hours=6)  # for Telegram to say which channels the reader is a member of
 _JOB = "digests"
 
 
@@ -46,7 +53,7 @@ async def _send_due_digests(bot: Bot, context: AppContext) -> None:
         now = datetime.now(UTC)
         since = max(plan.since, now - timedelta(days=plan.days + 1))
         try:
-            await send_digest(bot, context, plan, since, now)
+            await send_digest(bot, context, plan, since, now, wait=True)
         except TelegramForbiddenError:  # the bot was blocked or removed
             await subscriptions.delete_digest_plan(archive, plan.chat_id)
         except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
@@ -57,17 +64,26 @@ async def _send_due_digests(bot: Bot, context: AppContext) -> None:
             await subscriptions.reschedule_digest(archive, plan.chat_id, now, due)
 
 
-async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime) -> bool:
+async def send_digest(
+    bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime, *, wait: bool = False
+) -> bool:
     """Send the digest of a period to the chat of a plan; False where nothing is new.
 
-    What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it.
+    What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it. What
+    could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
     """
     reader = Reader(plan.user_id, plan.chat_id, plan.private)
-    shown = RenderContext(get_translator(plan.lang), await context.load_zone(plan.chat_id))
+    words = get_translator(plan.lang)
+    shown = RenderContext(words, await context.load_zone(plan.chat_id))
     headings: dict[tuple[Post, ...], str] = {}
     for attempt in range(_MAX_RENDERINGS):
-        readable = await access.get_readable_channels(context.admins, reader)
-        wanted = {chat: one for chat, one in readable.items() if plan.channels is None or chat in plan.channels}
+        found = await access.resolve_channel_access(context.admins, reader)
+        viewer = found.build_viewer(plan.user_id)
+        viewer = viewer if plan.channels is None else viewer.narrow(plan.channels)
+        missed = access.describe_shortfalls(viewer, words)
+        if missed and wait and until - plan.since < timedelta(days=plan.days) + _LONGEST_WAIT:
+            raise RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
+        wanted = {chat: one for chat, one in found.open.items() if chat in viewer.channels}
         lines = await build_period_digest(context.archive, wanted, since, until)
         if not lines:
             return False
@@ -77,6 +93,8 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
                 headings[subject] = await write_heading(subject, plan.user_id, context.rag)
             lines[n] = replace(line, heading=headings.get(subject, ""))
         view = render_digest(lines, wanted, shown, since, until)
+        if missed:
+            view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
         with suppress(ContentWithdrawn), recheck_before_sending(view.content, reader, context.admins):
             await bot.send_message(plan.chat_id, **view.as_kwargs())
             return True

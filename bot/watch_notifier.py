@@ -116,7 +116,7 @@ class WatchNotifier:
         viewer = await access.build_viewer(self._context.admins, reader)
         try:
             over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
-            left = [hit for hit in over if hit.found_at < midnight]
+            left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
             if left:
                 readable = [hit.key for hit in left if hit.key.chat_id in viewer.channels]
                 found = (await visible_posts.fetch_posts(self._archive, readable)).values()
@@ -137,6 +137,8 @@ class WatchNotifier:
 
     async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
         watch, viewer, words = to.watch, to.viewer, to.words
+        if viewer.may_miss(hit.key.chat_id):  # it waits until Telegram says whether the reader is a member
+            return
         post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
         matching = _list_matching(watch, [post] if post else [])
         if post is None or not matching or hit.key.chat_id not in viewer.channels:

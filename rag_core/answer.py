@@ -72,7 +72,7 @@ async def answer_question(
     run = Run(
         rag.settings.budgets,
         DIRECT_RECIPE,
-        shortfalls=list(rag.without),
+        shortfalls=[*rag.without, *question.viewer.list_shortfalls()],
         on_sentence=on_sentence,
         on_place=on_place,
         on_extract=partial(_report_draft, on_extract, question, rag) if on_extract else None,

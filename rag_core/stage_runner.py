@@ -34,6 +34,7 @@ T = TypeVar("T")
 # Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
 _MIN_STAGE_S = 0.01  # least budget of a stage
+_NESTED_STAGE_S = 0.05  # by which a stage within a stage ends earlier where the recipe ends
 
 # Stages may run concurrently: each has its own counts.
 _STAGE_COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
@@ -139,8 +140,12 @@ class Run:
 
     @asynccontextmanager
     async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
-        """Acquire a session with the model. Waiting for it does not count against the current stages."""
-        resume = _pause_timeouts((*_STAGE_TIMEOUTS.get(()), *filter(None, (self.clock,))))
+        """Acquire a session with the model. Waiting for it counts for the recipe, not for the current stages.
+
+        They end with the recipe's time at the latest, early enough for their fallbacks.
+        """
+        end = self.clock.when() if self.clock else None
+        resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()), None if end is None else end - self.after)
         try:
             async with model.turn(reader, self.on_place) as session:
                 resume()
@@ -200,17 +205,23 @@ class Run:
         return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
 
 
-def _pause_timeouts(clocks: Sequence[asyncio.Timeout]) -> Callable[[], None]:
-    """Pause timeouts. The returned function resumes them, once, later by the length of the pause."""
+def _pause_timeouts(clocks: Sequence[asyncio.Timeout], until: float | None = None) -> Callable[[], None]:
+    """Pause timeouts, at most until a time of the loop, the inner ones before the outer ones.
+
+    The returned function resumes them, once, later by the length of the pause.
+    """
     now = asyncio.get_running_loop().time
     # those that another session of the stage has paused are resumed by it
     ends, began = [(clock, end) for clock in clocks if (end := clock.when()) is not None], now()
-    for clock, _ in ends:
-        clock.reschedule(None)
+    limits = [None if until is None else until - _NESTED_STAGE_S * depth for depth in range(len(ends))]
+    for (clock, _), limit in zip(ends, limits, strict=True):
+        clock.reschedule(limit)
 
     def resume() -> None:
-        for clock, end in ends:
-            clock.reschedule(end + now() - began)
+        for (clock, end), limit in zip(ends, limits, strict=False):
+            later = end + now() - began
+            if not clock.expired():
+                clock.reschedule(later if limit is None else min(later, limit))
         ends.clear()
 
     return resume

@@ -201,10 +201,34 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Reader and the channels this reader may read. There is no value for "all": they are always listed."""
+    """Reader and the channels this reader may read. There is no value for "all": they are always listed.
+
+    What could not be looked at now: `unconfirmed` are channels that the reader was a member of when Telegram last said
+    so; `incomplete`: it did not say either whether the reader is a member of others. A channel of which the reader is
+    not known to be a member is never counted: its number would tell of closed channels.
+    """
 
     user_id: int
     channels: frozenset[int]
+    unconfirmed: frozenset[int] = frozenset()
+    incomplete: bool = False
+
+    def may_miss(self, chat_id: int) -> bool:
+        """Whether it is not known now if this reader may read a channel."""
+        return chat_id not in self.channels and (self.incomplete or chat_id in self.unconfirmed)
+
+    def narrow(self, chosen: frozenset[int]) -> Viewer:
+        """Copy with these channels alone, as far as the reader may read them."""
+        channels, unconfirmed = self.channels & chosen, self.unconfirmed & chosen
+        incomplete = self.incomplete and not chosen <= channels | unconfirmed
+        return replace(self, channels=channels, unconfirmed=unconfirmed, incomplete=incomplete)
+
+    def list_shortfalls(self) -> list[Shortfall]:
+        """The shortfall of what is made for this viewer where channels could not be looked at."""
+        if not (self.unconfirmed or self.incomplete):
+            return []
+        reason = "Telegram did not say which channels the reader is a member of."
+        return [Shortfall("membership", reason, len(self.unconfirmed))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,10 +445,11 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Degradation of an answer: the stage that failed, and one plain sentence."""
+    """Degradation of an answer: the stage that failed, one plain sentence, and the number that it is about."""
 
     stage: str
     reason: str
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,9 @@ async def _on_digest(
             chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
         )
         if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), now):
-            await message.answer(words("digest-nothing"))
+            viewer = await access.build_viewer(context.admins, reader)
+            asked_of = viewer if asked.channels is None else viewer.narrow(asked.channels)
+            await message.answer(access.describe_shortfalls(asked_of, words) or words("digest-nothing"))
         return
     if wanted:
         readable = await access.get_readable_channels(context.admins, reader)

@@ -158,9 +158,9 @@ class BotMembershipHandlers:
             await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
 
 
-async def _on_chat_member(event: ChatMemberUpdated, context: AppContext) -> None:
-    """Forget a cached membership after a change in a chat where the bot is an administrator."""
-    context.admins.members.forget(event.chat.id, event.new_chat_member.user.id)
+async def _on_chat_member(event: ChatMemberUpdated, event_update: Update, context: AppContext) -> None:
+    """Record a membership that changed in a chat where the bot is an administrator."""
+    await context.admins.members.record(event, event_update.update_id)
 
 
 def register(router: Router, notices: ChannelNotificationLimiter) -> None:

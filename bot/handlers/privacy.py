@@ -71,6 +71,7 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         *([words("privacy-talks", minutes=settings.memory.minutes)] if settings.memory.enabled else []),
         words("privacy-watches"),
         words("privacy-digests"),
+        words("privacy-memberships"),
         words("privacy-memory"),
         words("privacy-unanswered"),
     ]
@@ -117,7 +118,7 @@ async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStac
     return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
             "questions": questions, "votes": votes, "links": records["links"], "remembered": records["turns"],
             "sets": sorted(await load_channel_sets(archive, user_id)),
-            "watches": watching, "digests": records["digests"]}  # fmt: skip
+            "watches": watching, "digests": records["digests"], "memberships": records["memberships"]}  # fmt: skip
 
 
 def _export_question(row: Row, readable: Mapping[PostKey, Post], known: Mapping[int, Channel]) -> JsonObject:
@@ -209,6 +210,7 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
     found = await erase_user_data(context.archive, user_id, where)
     context.rag.caches.forget()
     context.queue.forget_answers()
+    context.admins.members.forget_user(user_id)
     if found.is_empty:
         return words("forget-nothing" if private else "forget-nothing-here")
     rest = words("forget-rest", backups=context.settings.data.backups)
@@ -217,7 +219,7 @@ async def _erase_user_data(user_id: int, message: Message, context: AppContext, 
 
 def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
     names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
-             "forget-sets", "forget-watches", "forget-digests")  # fmt: skip
+             "forget-sets", "forget-watches", "forget-digests", "forget-memberships")  # fmt: skip
     for name, count in zip(names, astuple(found), strict=True):
         if count:
             yield f"• {words(name, count=count)}"

@@ -151,11 +151,14 @@ class SearchHandlers:
         viewer = await access.build_viewer(context.admins, reader)
         if not viewer.channels:
             admin = reader.user_id in context.admins
-            refusal = await access.format_no_access(context.archive, words, admin=admin, private=reader.private)
+            refusal = await access.format_no_access(
+                context.archive, words, admin=admin, private=reader.private, viewer=viewer
+            )
             return View(Text(refusal)), ""
         text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
         if not viewer.channels:
-            return View(Text(words("sets-nothing-readable"))), ""
+            missed = access.describe_shortfalls(viewer, words)
+            return View(Text(missed or words("sets-nothing-readable"))), ""
         zone = await context.load_zone(asked.chat.id)
         # days in the reader's time zone, relative to the request
         question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)

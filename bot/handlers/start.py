@@ -21,7 +21,6 @@ from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage import channels, post_lookup
-from rag_core.types import Viewer
 
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
 
@@ -29,19 +28,22 @@ _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is wor
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
     """Greet a reader with questions that the posts answer, an admin with the next step of the set-up."""
     reader = access.get_reader(message)
-    channels_here = await access.get_readable_channels(context.admins, reader)
+    found = await access.resolve_channel_access(context.admins, reader)
+    channels_here, viewer = found.open, found.build_viewer(reader.user_id)
     admin = access.is_admin(message, context.admins)
     setup = await _describe_setup(bot, context, words) if admin else []
     blocks = [Text(words("start-hello")), *setup]
     if channels_here:
         titles = list_channel_titles(channels_here.values(), words)
-        blocks += [as_list(words("start-reads", count=len(channels_here)), titles), Text(words("start-how"))]
+        blocks += [as_list(words("start-reads", count=len(channels_here)), titles)]
+        blocks += [Text(missed)] if (missed := access.describe_shortfalls(viewer, words)) else []
+        blocks.append(Text(words("start-how")))
     elif not setup:
-        blocks.append(Text(await access.format_no_access(context.archive, words, admin=admin, private=True)))
+        refusal = await access.format_no_access(context.archive, words, admin=admin, private=True, viewer=viewer)
+        blocks.append(Text(refusal))
     if not context.admins and message.from_user:
         number = str(message.from_user.id)
         blocks.append(words.rich("start-no-admin", id=Code(number), line=Code(f"BOT__ADMINS={number}")))
-    viewer = Viewer(reader.user_id, frozenset(channels_here))
     text = as_list(*blocks, sep="\n\n")
     await send_with_suggestions(message, text, viewer, context, words.lang, ShownContent(counted=viewer.channels))
 

@@ -119,7 +119,7 @@ async def explain_answer(
     blocks += _format_others([key for key in others if key in stored], kept, context)
     if not (sources or others):
         blocks.append(Text(words("why-closed" if kept.cited or kept.others else "why-nothing-found")))
-    if notes := dict.fromkeys(words("shortfall", stage=stage) for stage in kept.shortfalls):
+    if notes := dict.fromkeys(words("shortfall", stage=stage, count=0) for stage in kept.shortfalls):
         blocks.append(Italic("\n".join(notes)))
     return View(as_list(*blocks, sep="\n\n"), content)
 

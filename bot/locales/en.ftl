@@ -142,6 +142,11 @@ shortfall = { $stage ->
     [judge] I checked this less closely than usual.
     [write] I could not put it into my own words, so this is quoted from the posts.
     [stopped] Stopped. This is what I had so far.
+    [membership] { $count ->
+        [0] Channels for members could not be looked at now: Telegram does not say which of them you are in. Please ask again in a minute.
+        [one] { $count } of your channels could not be looked at now: Telegram does not say whether you are still a member. Please ask again in a minute.
+       *[other] { $count } of your channels could not be looked at now: Telegram does not say whether you are still a member. Please ask again in a minute.
+    }
    *[other] I skipped one step of the search, so something may be missing.
 }
 
@@ -813,12 +818,13 @@ privacy-votes = • your 👍 and 👎 with the reason, and your links to long q
     • the settings of this chat, such as its time zone: until they are changed
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
+privacy-memberships = • which of my channels and groups you are in: until you leave them, or as long as your questions
 privacy-digests = • when you want a digest and of which channels, until you stop it
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until /new
    *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until /new
 }
-privacy-memory = • in memory only: how I searched for your question, 10 minutes; which chats you are in, 5 minutes
+privacy-memory = • in memory only: how I searched for your question, 10 minutes
 privacy-backups = { $count ->
     [0] There are no backups.
     [one] Every night I back all this up and keep { $count } copy. /forget does not change it, but the next one replaces it.
@@ -861,6 +867,10 @@ forget-unread = { $count ->
 forget-watches = { $count ->
     [one] { $count } watch
    *[other] { $count } watches
+}
+forget-memberships = { $count ->
+    [one] the chat you were seen in
+   *[other] { $count } chats you were seen in
 }
 forget-digests = { $count ->
     [one] { $count } digest

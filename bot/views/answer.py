@@ -90,7 +90,7 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
             0,
             style_text(Italic, shown.words("answer-understood", question=strip_control_characters(answer.understood))),
         )
-    notes = dict.fromkeys(shown.words("shortfall", stage=s.stage) for s in answer.shortfalls)
+    notes = dict.fromkeys(shown.words("shortfall", stage=s.stage, count=s.count) for s in answer.shortfalls)
     if not answer.refused:
         notes[_format_footer(answer, shown.words)] = None
     if notes:

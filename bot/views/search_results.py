@@ -47,7 +47,7 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
             if place == listing.whole and place:
                 blocks.append(Italic(words("search-near")))
             blocks.append(_render_entry(place + 1, found, listing, shown))
-    if notes := dict.fromkeys(words("shortfall", stage=s.stage) for s in listing.shortfalls):
+    if notes := dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in listing.shortfalls):
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")
 

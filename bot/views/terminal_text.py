@@ -75,7 +75,7 @@ def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -
         "\n".join(_format_verdict_lines(verdict, missing, RenderContext(words, zone))) for verdict in found["verdicts"]
     ]
     notes = [words("verify-left", count=found["left"])] if found["left"] else []
-    notes += dict.fromkeys(words("shortfall", stage=stage) for stage in found["without"])
+    notes += dict.fromkeys(words("shortfall", stage=stage, count=0) for stage in found["without"])
     return "\n\n".join((*blocks, *notes))
 
 

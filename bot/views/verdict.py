@@ -32,7 +32,7 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
         for number, verdict in enumerate(found.verdicts, 1)
     ]
     notes = [words("verify-left", count=found.left)] if found.left else []
-    notes += dict.fromkeys(words("shortfall", stage=shortfall.stage) for shortfall in found.shortfalls)
+    notes += dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in found.shortfalls)
     if notes:
         blocks.append(Text(Italic("\n".join(notes))))
     return as_list(*blocks, sep="\n\n")

@@ -40,9 +40,11 @@ class AnswerCache:
     async def key(self, question: Question, mode: str | None) -> Hashable | None:
         """Cache key: all that an answer depends on, except the posts; None for a question that is not cached.
 
-        Not cached: follow-up questions, and questions asked while changed posts wait for copy detection, because "also
-        in" may be missing. Raises ArchiveUnavailable.
+        Not cached: follow-up questions, those of a reader some of whose channels could not be looked at, and questions
+        asked while changed posts wait for copy detection, because "also in" may be missing. Raises ArchiveUnavailable.
         """
+        if question.viewer.list_shortfalls():
+            return None
         if await near_duplicates.count_uncompared_changes(self._rag.archive, describe_fingerprint()):
             return None
         if await follows_earlier_question(question, self._rag):

@@ -375,12 +375,14 @@ class QuestionWorker:
         if not viewer.channels:
             self.meter.count_question("refused")
             admin = asked.user_id in self._rights
-            return Text(await access.format_no_access(archive, live.words, admin=admin, private=asked.private)), {}
+            return Text(
+                await access.format_no_access(archive, live.words, admin=admin, private=asked.private, viewer=viewer)
+            ), {}
         asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
         text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
         if not viewer.channels:
             self.meter.count_question("refused")
-            return Text(live.words("sets-nothing-readable")), {}
+            return Text(access.describe_shortfalls(viewer, live.words) or live.words("sets-nothing-readable")), {}
         text = text if asked.kind == "verify" else strip_courtesies(text)
         question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
         if asked.kind == "verify":

@@ -165,7 +165,9 @@ def compute_log_odds(reply: Any, yes: str, no: str) -> float | None:
     return find(yes, no) - find(no, yes)
 
 
-_CONNECT_TIMEOUT_S, _INFO_TIMEOUT_S = 5.0, 10.0
+_CONNECT_TIMEOUT_S = 5.0
+# Limits of a whole request, however steadily its reply drips: what needs no generation, and a stream.
+_INFO_TIMEOUT_S, _STREAM_TIMEOUT_S = 5.0, 120.0
 _MAX_ATTEMPTS, _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 3, 0.2, 1.0
 # Circuit breaker: each failure counted here was already retried three times.
 _BREAKER_FAILURES, _BREAKER_RESET_S = 3, 15.0
@@ -176,6 +178,10 @@ _MAX_CONNECTIONS = 64
 
 class ServerUnavailable(GenerationFailed):
     """Server cannot be reached, does not answer, or sends invalid replies; it may work again later."""
+
+
+class ServerTooSlow(ServerUnavailable):
+    """Server answers, but did not end its reply in time."""
 
 
 class _TransientServerFailure(ServerUnavailable):
@@ -191,7 +197,9 @@ class ServerRefused(GenerationFailed):
 
 
 class LlmServer:
-    """HTTP client of one server. `patience` is the read timeout, `rest` the pause of the breaker, in seconds."""
+    """HTTP client of one server. `patience` is the read timeout and the limit of a whole reply that is no stream,
+    `rest` the pause of the breaker, in seconds.
+    """
 
     def __init__(self, url: str, key: str, patience: float, rest: float) -> None:
         """Raises ModelUnavailable for an invalid address."""
@@ -214,20 +222,22 @@ class LlmServer:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a request and parse the reply; GET without a body.
+    async def ask(self, path: str, body: Mapping[str, Any] | None = None, *, generates: bool = False) -> Any:
+        """Send a request and parse the reply; GET without a body. `generates`: the model is needed for it.
 
         Raises ServerUnavailable, ServerRefused, GenerationFailed.
         """
-        async with self._open_response(path, body) as response:
-            return json.loads(b"".join([chunk async for chunk in self._chunks(response)]))
+        until = self._now() + (self._patience if generates else min(self._patience, _INFO_TIMEOUT_S))
+        async with self._open_response(path, body, until) as response:
+            return json.loads(b"".join([chunk async for chunk in self._chunks(response, until)]))
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the messages of a stream, until [DONE] or its end. Closing the iterator closes the connection."""
-        async with self._open_response(path, body) as response:
+        until = self._now() + _STREAM_TIMEOUT_S
+        async with self._open_response(path, body, until) as response:
             if response.content_type != "text/event-stream":
                 raise self._make_protocol_error()
-            async for data in iterate_event_data(self._chunks(response)):
+            async for data in iterate_event_data(self._chunks(response, until)):
                 if data.strip() == "[DONE]":
                     return
                 message = json.loads(data)
@@ -235,14 +245,20 @@ class LlmServer:
                     raise self._make_protocol_error()
                 yield message
 
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
     @asynccontextmanager
-    async def _open_response(self, path: str, body: Mapping[str, Any] | None) -> AsyncIterator[ClientResponse]:
-        """Open a response. Failures while it is read count for the circuit breaker."""
+    async def _open_response(
+        self, path: str, body: Mapping[str, Any] | None, until: float
+    ) -> AsyncIterator[ClientResponse]:
+        """Open a response, until a time of the loop. Failures while it is read count for the circuit breaker."""
         breaker = await self._breakers.get_breaker("llm")
         try:
             async with breaker:
                 with self._translate_errors():
-                    response = await self._send_with_retries(path, body)
+                    async with asyncio.timeout_at(until):
+                        response = await self._send_with_retries(path, body)
                     try:
                         yield response
                     finally:
@@ -265,9 +281,7 @@ class LlmServer:
             with attempt:
                 if self._session is None:
                     self._session = ClientSession(headers=self._headers, connector=TCPConnector(limit=_MAX_CONNECTIONS))
-                # requests that need no model are answered at once, unless the server hangs
-                patience = min(self._patience, _INFO_TIMEOUT_S) if body is None else self._patience
-                silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=patience)
+                silence = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self._patience)
                 given: dict[str, Any] = {"json": body, "timeout": silence, "allow_redirects": False}
                 try:
                     response = await self._session.request(
@@ -309,9 +323,13 @@ class LlmServer:
             raise ServerRefused("The prompt is longer than the server's model takes: lower LLM__CONTEXT.", status, said)
         raise ServerRefused(f"The server {self.place} refused the request ({status}): its log says why.", status, said)
 
-    async def _chunks(self, response: ClientResponse) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: ClientResponse, until: float) -> AsyncIterator[bytes]:
         total = 0
-        async for chunk in response.content.iter_any():
+        while True:
+            async with asyncio.timeout_at(until):
+                chunk = await response.content.readany()
+            if not chunk:
+                return
             total += len(chunk)
             if total > _MAX_REPLY_BYTES:
                 raise self._make_protocol_error()
@@ -327,6 +345,10 @@ class LlmServer:
         except ServerTimeoutError:
             raise ServerUnavailable(
                 f"The language model's server {self.place} said nothing for too long: is it overloaded?"
+            ) from None
+        except TimeoutError:
+            raise ServerTooSlow(
+                f"The language model's server {self.place} took too long to answer: is it overloaded?"
             ) from None
         except (ClientError, OSError):
             raise ServerUnavailable(f"The language model's server {self.place} broke off: ask again.") from None
@@ -395,7 +417,8 @@ class RemoteSession:
         if not met.bare_verdicts:
             one = build_request_body(met.dialect, met.model, prompt, DecodingParams(1, temperature=0.0))
             try:
-                reply = await self._server.ask(_CHAT_PATH, one | {"logprobs": True, "top_logprobs": _TOP_LOGPROBS})
+                wanted = one | {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
+                reply = await self._server.ask(_CHAT_PATH, wanted, generates=True)
             except ServerRefused as exc:
                 if "logprobs" not in exc.said:
                     raise
@@ -411,7 +434,7 @@ class RemoteSession:
         if met.dialect is ServerDialect.VLLM:
             constraint = {"structured_outputs": {"choice": [yes, no]}}
         asked = build_request_body(met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0))
-        reply = await self._server.ask(_CHAT_PATH, asked | constraint)
+        reply = await self._server.ask(_CHAT_PATH, asked | constraint, generates=True)
         try:
             verdict = str(reply["choices"][0]["message"]["content"]).strip().casefold()
         except (LookupError, TypeError):
@@ -524,6 +547,7 @@ class RemoteModel:
         self._turns = FairScheduler(settings.parallel)
         self._met: ServerInfo | None = None
         self._meeting = asyncio.Lock()
+        self._rest, self._too_slow_until = rest, 0.0
 
     @property
     def name(self) -> str:
@@ -571,10 +595,20 @@ class RemoteModel:
                 await session.leave()
 
     async def meet(self) -> ServerInfo:
-        """Detect the server's dialect, model and context; fetched once. Raises GenerationFailed."""
+        """Detect the server's dialect, model and context; fetched once. Raises GenerationFailed.
+
+        One that was too slow is left alone for a while: the others who wait would lose their time as well.
+        """
+        now = asyncio.get_running_loop().time
         async with self._meeting:
             if self._met is None:
-                self._met = await _fetch_server_info(self._server, self._settings)
+                if now() < self._too_slow_until:
+                    raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
+                try:
+                    self._met = await _fetch_server_info(self._server, self._settings)
+                except ServerTooSlow:
+                    self._too_slow_until = now() + self._rest
+                    raise
             return self._met
 
     async def measure_speed(self) -> RemoteSpeed:

@@ -437,6 +437,16 @@ _TOPIC_TABLES = (
     ) WITHOUT ROWID""",
 )
 
+# Readers who were in a channel when Telegram last said so (memberships.py).
+_MEMBERSHIP_TABLE = (
+    """CREATE TABLE memberships (
+        user_id INTEGER NOT NULL,
+        chat_id INTEGER NOT NULL,
+        seen_at INTEGER NOT NULL,
+        PRIMARY KEY (user_id, chat_id)
+    ) WITHOUT ROWID""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -462,4 +472,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     # a text is looked up among thousands of earlier ones of its post
     ("CREATE INDEX post_versions_text ON post_versions (chat_id, message_id, text_hash)",),
     _TOPIC_TABLES,
+    _MEMBERSHIP_TABLE,
 )

@@ -31,6 +31,7 @@ _USER_DATA = {
     "sets": f"choices WHERE {_USER_SETS}",
     "watches": f"watches WHERE {_USER_ROWS}",
     "digests": f"digests WHERE {_USER_ROWS}",
+    "memberships": "memberships WHERE user_id = ?1 AND ?2 IS NULL",
 }
 
 
@@ -39,7 +40,8 @@ class UserDataCounts:
     """Counts of a user's stored data: rows by kind.
 
     `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
-    turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat.
+    turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat,
+    `memberships` the chats that the user was seen in.
     """
 
     questions: int = 0
@@ -51,6 +53,7 @@ class UserDataCounts:
     sets: int = 0
     watches: int = 0
     digests: int = 0
+    memberships: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -111,6 +114,7 @@ _USER_RECORDS_SQL = {
     "ORDER BY id",
     "watches": "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id",
     "digests": "SELECT chat_id, days, hour FROM digests WHERE user_id = ? ORDER BY chat_id",
+    "memberships": "SELECT chat_id, seen_at FROM memberships WHERE user_id = ? ORDER BY chat_id",
 }
 
 
@@ -135,8 +139,9 @@ _FORGET_BATCH_ROWS = 1000  # rows of one transaction
 async def forget_question_texts(archive: Archive, before: datetime) -> int:
     """Erase text, answer, user and chat of questions finished before a moment; they stay counted.
 
-    Returns how many questions were erased.
+    Memberships seen before it are deleted. Returns how many questions were erased.
     """
+    await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (to_unix_seconds(before),))
     forgotten = 0
     while True:
         async with archive.writing() as connection:

@@ -305,7 +305,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
 
     Raises RagError if that is impossible: an index that is down never counts as "the posts do not say".
     """
-    run = Run(rag.settings.budgets, "verify", shortfalls=list(rag.without))
+    run = Run(rag.settings.budgets, "verify", shortfalls=[*rag.without, *question.viewer.list_shortfalls()])
     try:
         async with run.stage(Stage.PLAN):
             claims, unread = await asyncio.to_thread(_extract_claims_to_check, question)

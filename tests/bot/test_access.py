@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from aiogram import Bot
+from aiogram.exceptions import TelegramForbiddenError
+from aiogram.methods import GetChatMember
 from aiogram.types import Chat, Message, User
 from driver import ADMIN, GROUP, open_archive
 
@@ -39,9 +41,16 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
         yield archive
 
 
+class BotInNoChannel(Bot):
+    """A bot that sends nothing: Telegram says that it is in no chat."""
+
+    async def get_chat_member(self, *args: Any, **more: Any) -> Any:
+        raise TelegramForbiddenError(GetChatMember(chat_id=args[0], user_id=args[1]), "bot is not a member")
+
+
 def rights(archive: Archive, *admins: int) -> AdminRegistry:
-    """Of a bot that is in no channel: nobody is asked about, and nobody answers."""
-    return AdminRegistry(admins, MembershipCache(Bot("42:unused")), archive)
+    """Of a bot that is in no channel."""
+    return AdminRegistry(admins, MembershipCache(BotInNoChannel("42:unused")), archive)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,22 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
-from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, open_archive, press, say, say_text, wait_until_handled
+from aiogram.types import Update
+from driver import (
+    ADMIN,
+    CREW,
+    GROUP,
+    OTTO,
+    RITA,
+    SAFE,
+    buttons,
+    execute,
+    open_archive,
+    press,
+    say,
+    say_text,
+    wait_until_handled,
+)
 
 from bot import access
 from bot.access import MembershipCache
@@ -143,15 +159,108 @@ async def test_who_writes_as_a_chat_is_nobody(
     assert calls(sandbox) == 0
 
 
-async def test_one_question_asks_telegram_a_few_times_only_and_the_next_goes_on(
+async def test_the_first_question_of_a_member_of_many_channels_is_whole(
     sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
 ) -> None:
+    who, clock = asked
+    chats = [-1002000000 - n for n in range(50)]
+    for chat in chats:
+        sandbox.world.add_channel(chat, str(chat), members=[ADMIN, OTTO])
+    began = time.monotonic()
+    assert len(await joined(who, OTTO, chats)) == 50
+    assert time.monotonic() - began > 1  # 30 calls a second
+    clock.now += 300
+    assert len(await joined(who, OTTO, chats)) == 50
+    assert calls(sandbox) == 70  # a few whose answers are old are asked about anew, the others count meanwhile
+
+
+async def test_an_old_answer_counts_for_a_day(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
+    who, clock = asked
     chats = [-1002000000 - n for n in range(30)]
     for chat in chats:
         sandbox.world.add_channel(chat, str(chat), members=[ADMIN, OTTO])
-    assert len(await joined(asked[0], OTTO, chats)) == 20
-    assert calls(sandbox) == 20
-    assert len(await joined(asked[0], OTTO, chats)) == 30
+    await joined(who, OTTO, chats)
+    clock.now += 90_000
+    assert len(await joined(who, OTTO, chats)) == 30
+    assert calls(sandbox) == 60
+
+
+async def test_an_outdated_update_is_skipped(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
+    who, _ = asked
+    set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "administrator")
+    sandbox.world.queue.allow(["chat_member"])
+    for status in ("member", "left"):
+        set_chat_member(sandbox.world, CREW, OTTO, status)
+    joining, leaving = (
+        Update.model_validate(update)
+        for update in (kept for _, kept in sandbox.world.queue.kept.values())
+        if "chat_member" in update and update["chat_member"]["new_chat_member"]["user"]["id"] == OTTO
+    )
+    for update in (leaving, joining):  # updates are handled concurrently
+        assert update.chat_member
+        await who.record(update.chat_member, update.update_id)
+    assert await joined(who, OTTO, [CREW]) == set()
+    assert calls(sandbox) == 0
+
+
+MISSED = ("В каналах для участников поискать сейчас не удалось", "Channels for members could not be looked at now")
+
+
+def misses_some(text: str) -> bool:
+    return any(words in text for words in MISSED)
+
+
+@pytest.mark.parametrize("kind", ["500", "stall"])
+async def test_what_was_not_looked_at_is_said_to_who_may_be_a_member(
+    sandbox: Sandbox, live: Any, home: Path, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_TIMEOUT_SECONDS", 0.3)
+    await inside(home, CREW, SAFE)
+    set_chat_member(sandbox.world, CREW, RITA, "member")
+    asking = (PADLOCK, "/search padlock", "/verify The boathouse padlock opens with 4417.", "/start", "/digest now")
+    asking += ("how many posts mention the padlock?",)
+    async with live():
+        sandbox.faults.fail_next("getChatMember", kind, times=10_000, seconds=8)
+        for text in asking:
+            for who in (RITA, OTTO):  # nothing tells which of them is a member
+                assert misses_some(await say_text(sandbox, who, text)), text
+        sandbox.faults.clear()
+        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
+    execute(home, "UPDATE memberships SET seen_at = seen_at - 90000")
+    async with live():  # a member is known to the next process, and is told how many
+        sandbox.faults.fail_next("getChatMember", kind, times=10_000, seconds=8)
+        for text in asking:
+            heard = await say_text(sandbox, RITA, text)
+            assert "В 1 из ваших каналов поискать" in heard or "1 of your channels could not be looked at" in heard, (
+                text
+            )
+            assert misses_some(await say_text(sandbox, OTTO, text)), text
+        set_chat_member(sandbox.world, CREW, RITA, "left")
+        await wait_until_handled(sandbox)
+        assert misses_some(await say_text(sandbox, RITA, PADLOCK))
+
+
+@pytest.mark.parametrize("closed", [0, 2])
+async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for_members(
+    sandbox: Sandbox, live: Any, home: Path, closed: int
+) -> None:
+    if closed:
+        await inside(home, CREW, SAFE)
+    async with live():
+        sandbox.faults.fail_next("getChatMember", "500", times=10_000)
+        assert MISSED[1] in await say_text(sandbox, OTTO, PADLOCK)
+
+
+async def test_memberships_are_told_and_erased(sandbox: Sandbox, live: Any, home: Path) -> None:
+    await inside(home, CREW)
+    set_chat_member(sandbox.world, CREW, RITA, "member")
+    async with live():
+        await say_text(sandbox, RITA, PADLOCK)
+        assert execute(home, "SELECT user_id, chat_id FROM memberships") == [(RITA, CREW)]
+        asked = await say(sandbox, RITA, "/forget")
+        await press(sandbox, asked, next(iter(buttons(asked))), RITA)
+        await wait_until_handled(sandbox)
+        assert execute(home, "SELECT user_id, chat_id FROM memberships") == []
 
 
 async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
@@ -203,7 +312,8 @@ async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox: Sandbox, live:
     async with live():
         assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
         assert "4417" in await say_text(sandbox, ADMIN, PADLOCK)
-    assert calls(sandbox) == 0
+    asked = [call["params"]["chat_id"] for call in sandbox.transcript if call["method"] == "getChatMember"]
+    assert [*map(str, asked)] == [str(RITA)]  # only whether Telegram answers
 
 
 async def test_the_bot_thrown_out_closes_the_channel_to_its_members(sandbox: Sandbox, live: Any, home: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +57,16 @@ async def check_consistency(folder: Path, models: Path | None, traffic: ChannelT
             found["dense"] = await _dense(rag.dense, places)
         elif models:
             found["dense"] = Verdict(lost=[f"the whole store: {rag.without}"])
+    return found
+
+
+def check_answers(messages: Mapping[int, Sequence[str]], unnoted: Collection[int]) -> Verdict:
+    """One message for every reader: messages by reader, each of whom asked one question; the `unnoted` may have two."""
+    found = Verdict(seen=len(messages))
+    found.lost = [f"the question of {reader} has no answer" for reader, texts in messages.items() if not texts]
+    found.twice = [
+        f"{reader} got {[*texts]!r}" for reader, texts in messages.items() if len(texts) > 1 + (reader in unnoted)
+    ]
     return found
 
 

@@ -33,9 +33,22 @@ def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(tmp_path
     assert (metrics["kills"], metrics["kills_before_ready"]) == (5, 1)
     assert metrics["updates"] >= 1000
     assert metrics["stores"]["archive"]["seen"] == metrics["posts"] > 300
+    assert metrics["stores"]["answers"]["seen"] == metrics["questions"] > 5
     stores = {"archive", "lexical"} if models == "none" else {"archive", "lexical", "dense"}
     assert {name for name, store in metrics["stores"].items() if store["seen"] > 200} == stores
     assert metrics["tracebacks"] == 0, (folder / "bot.log").read_text(encoding="utf-8")[-5000:]
+
+
+@pytest.mark.timeout(420)
+def test_a_dropped_update_is_noticed(tmp_path: Path) -> None:
+    out = tmp_path / "chaos.json"
+    short = ["--kills", "1", "--updates", "400", "--rate", "110", "--questions", "8", "--patience", "200"]
+    short += ["--longest-life", "1", "--models", "none", "--drop", "40"]
+    short += ["--folder", str(tmp_path / "home"), "--json", str(out)]
+    assert kill_loop.main(short) == 1
+    metrics = json.loads(out.read_text(encoding="utf-8"))["metrics"]["all"]
+    assert metrics["stores"]["archive"]["lost"] >= 10
+    assert metrics["stores"]["answers"]["lost"] >= 1
 
 
 @pytest.mark.timeout(600)  # it takes 20 s, and many times as long beside others

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from local_server import find_free_port
+from local_server import LocalServer, find_free_port
 from openai_server import Answer, OpenAiServer, answer_with, make_event, stream
 from pydantic import SecretStr
 
@@ -318,6 +318,36 @@ async def test_a_server_that_falls_silent_in_the_middle_is_not_waited_for(wrong:
     async with opened(wrong.url, patience=0.3) as model:
         with pytest.raises(GenerationFailed, match="said nothing for too long"):
             await said(model)
+
+
+async def test_a_reply_that_drips_has_a_limit_in_all(wrong: OpenAiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def drips(request: web.Request, asked: Any) -> web.StreamResponse:
+        return await stream(request, *[make_event("a")] * 100, pause=0.05)
+
+    wrong.answer = drips
+    monkeypatch.setattr(openai_client, "_STREAM_TIMEOUT_S", 0.3)
+    async with opened(wrong.url, patience=0.3) as model, asyncio.timeout(3):
+        with pytest.raises(GenerationFailed, match="took too long"):
+            await said(model)
+        async with model.turn(1) as seat:
+            with pytest.raises(GenerationFailed, match="took too long"):
+                await seat.odds(ASK, "yes", "no")
+        assert model.waiting == 0
+
+
+async def test_a_server_that_drips_when_it_is_met_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = []
+
+    async def drips(request: web.Request) -> web.StreamResponse:
+        met.append(request.path)
+        return await stream(request, *[b" "] * 100, pause=0.05, kind="application/json")
+
+    monkeypatch.setattr(openai_client, "_INFO_TIMEOUT_S", 0.3)
+    async with LocalServer(web.get("/v1/models", drips)) as server, opened(server.url) as model, asyncio.timeout(3):
+        for _ in range(4):
+            with pytest.raises(GenerationFailed, match="took too long"):
+                await said(model)
+    assert met == ["/v1/models"]
 
 
 async def test_signs_of_life_keep_a_slow_answer(wrong: OpenAiServer) -> None:

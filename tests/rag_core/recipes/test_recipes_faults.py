@@ -18,6 +18,7 @@ from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings
 from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
 from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
 
@@ -241,7 +242,7 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     assert "BUDGETS__QUESTION" in notebook.shortfalls[0].reason
 
 
-async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> None:
+async def test_waiting_for_the_model_is_part_of_the_deadline_and_not_of_a_stage(quick: Any) -> None:
     notebook = Run(quick.rag.settings.budgets, "direct")
 
     class Queued(RoleLlm):
@@ -250,7 +251,7 @@ async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> N
 
             class Turn:
                 async def __aenter__(self) -> Any:
-                    await asyncio.sleep(1.2)
+                    await asyncio.sleep(seconds)
                     return await inner.__aenter__()
 
                 async def __aexit__(self, *exc: Any) -> Any:
@@ -258,10 +259,17 @@ async def test_waiting_for_the_model_is_no_part_of_the_deadline(quick: Any) -> N
 
             return Turn()
 
-    async with notebook.within(1.0):
+    async def ask() -> str:
         async with notebook.open_session(Queued({}), 1):
-            await asyncio.sleep(0.05)
-        assert 0 < notebook.left < 1.0
+            return "written"
+
+    seconds = 0.6
+    async with notebook.within(2.0):
+        assert await notebook.attempt(Stage.WRITE, ask(), "extract") == "written"  # the stage has 0.3 s of its own
+        assert notebook.left < 1.5
+        seconds = 60
+        assert await notebook.attempt(Stage.WRITE, ask(), "extract") == "extract"
+        assert 0 < notebook.left < 0.5
 
 
 async def test_a_careful_chat_has_its_answers_looked_over_once_more(quick: Any) -> None:

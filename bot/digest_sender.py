@@ -1,7 +1,8 @@
 """Digest job: each chat that planned a digest is sent what is new, at its hour; nothing where nothing is new.
 
 What the reader may read is worked out when a digest is due, and again before each attempt to send. A digest is
-rescheduled after it was sent: a process that dies in between sends it again.
+rescheduled after it was sent: a process that dies in between sends it again. The next one begins at Telegram's time of
+this one: this machine's clock may be ahead.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from aiogram import Bot
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError, TelegramMigrateToChat
 
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
+from bot.handlers.chat_settings import move_group_settings
 from bot.i18n import get_translator
 from bot.repeated_job import repeat_job
 from bot.telegram.recheck_before_sending import SendingRefused, collect_content_of_posts, recheck_before_sending
+from bot.telegram.sending_backoff import ChatTasks, get_backoff, send_in_background
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
@@ -27,41 +30,51 @@ from rag_core.storage.subscriptions import DigestPlan
 from rag_core.writing.write import write_heading
 
 _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS = 20.0, 300.0
-_RETRY_AFTER = timedelta(minutes=10)
 _JOB = "digests"
 
 
 async def run_digests(bot: Bot, context: AppContext) -> None:
-    """Send what is due until cancelled."""
-    job_log = context.indexing.job_log
-    await repeat_job(job_log, _JOB, partial(_send_due_digests, bot, context), _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+    """Send what is due until cancelled, to chats side by side."""
+    job_log, chats = context.indexing.job_log, ChatTasks()
+
+    async def send_due() -> None:
+        due = await subscriptions.list_due_digests(context.archive, datetime.now(UTC))
+        ready = [plan for plan in due if not get_backoff(bot).get_wait(plan.chat_id)]
+        await chats.run({plan.chat_id: partial(_send_and_reschedule, bot, context, plan) for plan in ready})
+
+    try:
+        await repeat_job(job_log, _JOB, send_due, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+    finally:
+        await chats.stop()
 
 
-async def _send_due_digests(bot: Bot, context: AppContext) -> None:
-    archive = context.archive
-    for plan in await subscriptions.list_due_digests(archive, datetime.now(UTC)):
-        now = datetime.now(UTC)
-        since = max(plan.since, now - timedelta(days=plan.days + 1))
-        try:
-            await send_digest(bot, context, plan, since, now)
-        except TelegramForbiddenError:  # the bot was blocked or removed
-            await subscriptions.delete_digest_plan(archive, plan.chat_id)
-        except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
-            context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
-            await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
-        else:
-            due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
-            await subscriptions.reschedule_digest(archive, plan.chat_id, now, due)
+async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) -> None:
+    archive, now = context.archive, datetime.now(UTC)
+    since = max(plan.since, now - timedelta(days=plan.days + 1))
+    try:
+        with send_in_background():
+            sent_at = await send_digest(bot, context, plan, since, now)
+    except TelegramForbiddenError:  # the bot was blocked or removed
+        await subscriptions.delete_digest_plan(archive, plan.chat_id)
+    except TelegramMigrateToChat as exc:
+        await move_group_settings(context, plan.chat_id, exc.migrate_to_chat_id)
+    except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
+        context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
+    else:
+        due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
+        await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, sent_at or plan.since), due)
 
 
-async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime) -> bool:
-    """Send the digest of a period to the chat of a plan; False where nothing is new."""
+async def send_digest(
+    bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime
+) -> datetime | None:
+    """Send the digest of a period to the chat of a plan; Telegram's time of the message, None where nothing is new."""
     reader = Reader(plan.user_id, plan.chat_id, plan.private)
     viewer = await access.build_viewer(context.admins, reader)
     wanted = viewer.channels if plan.channels is None else viewer.channels & plan.channels
     lines = await build_period_digest(context.archive, wanted, since, until)
     if not lines:
-        return False
+        return None
     for n, line in enumerate(lines):
         if line.related:
             heading = await write_heading((line.post, *line.related), plan.user_id, context.rag)
@@ -72,8 +85,7 @@ async def send_digest(bot: Bot, context: AppContext, plan: DigestPlan, since: da
     known = await channels.load_channels(context.archive)
     text = render_digest(lines, known, RenderContext(get_translator(plan.lang), zone), since, until)
     with recheck_before_sending(content, reader, context.admins):
-        await bot.send_message(plan.chat_id, **text.as_kwargs())
-    return True
+        return (await bot.send_message(plan.chat_id, **text.as_kwargs())).date
 
 
 def compute_next_due(now: datetime, hour: int, days: int) -> datetime:

@@ -20,15 +20,7 @@ from functools import partial
 from typing import Any
 
 from aiogram import Bot
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramAPIError,
-    TelegramBadRequest,
-    TelegramEntityTooLarge,
-    TelegramForbiddenError,
-    TelegramMigrateToChat,
-    TelegramNotFound,
-)
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramMigrateToChat
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 
 from bot.access import AdminRegistry, get_question_reader
@@ -43,21 +35,13 @@ from bot.telegram.recheck_before_sending import (
     recheck_before_sending,
     recheck_shown_content,
 )
+from bot.telegram.sending_backoff import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.telegram.session import SendOnce, may_have_arrived
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.conversation_turns import forget_turns
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
-
-# A later attempt would fail as well: the reader blocked the bot, the group is gone.
-PERMANENT_ERRORS = (
-    TelegramForbiddenError,
-    TelegramBadRequest,
-    TelegramNotFound,
-    TelegramMigrateToChat,
-    TelegramEntityTooLarge,
-)
 
 log = logging.getLogger(__name__)
 

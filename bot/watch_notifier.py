@@ -106,7 +106,7 @@ class WatchNotifier:
             await subscriptions.save_hits(self._archive, hits, before)
 
     async def send_notices(self) -> None:
-        """Send what waits, to chats side by side. Raises ArchiveUnavailable; a chat that must wait keeps its notices."""
+        """Send what waits, to chats side by side. Raises ArchiveUnavailable; where a chat must wait they stay."""
         backoff, waiting = get_backoff(self._bot), defaultdict[int, list[Watch]](list)
         for watch in await subscriptions.list_pending_watches(self._archive):
             if not backoff.get_wait(watch.chat_id):

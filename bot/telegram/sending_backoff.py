@@ -35,7 +35,7 @@ PERMANENT_ERRORS = (
 
 # First and longest pause in seconds, which doubles with each failure in a row: of a chat, of a chat that refuses
 # (its admins may give the bot its rights back), of all chats where several fail one after the other.
-_CHAT_PAUSE, _REFUSED_PAUSE, _BOT_PAUSE = (20.0, 3600.0), (3600.0, 86_400.0), (60.0, 600.0)
+_CHAT_PAUSE, _REFUSED_PAUSE, _BOT_PAUSE = (20.0, 600.0), (3600.0, 86_400.0), (60.0, 600.0)
 _PROBE_SECONDS = 30.0  # that all chats are in a flood wait is inferred from two: one answer in this time tries it
 _CONCURRENT_MESSAGES = 3  # in the background; at 0.1 s a message this is Telegram's limit of 30 a second
 _MAX_CHATS = 20  # served side by side
@@ -91,6 +91,7 @@ class SendingBackoff:
                 return
             if self._last_flood not in (_ALL, chat):
                 self._extend_flood(_ALL, exc.retry_after)
+                self._pause(_ALL, *_BOT_PAUSE)
                 self._probed_at = self._clock()
             self._last_flood = chat
         elif background and isinstance(exc, PERMANENT_ERRORS):

@@ -141,7 +141,7 @@ class RetryMiddleware(BaseRequestMiddleware):
     ) -> Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
         name, chat = method.__api_method__, getattr(method, "chat_id", None) or method.__api_method__
-        if isinstance(method, GetUpdates):
+        if name == GetUpdates.__api_method__:
             return await make_request(bot, method)
         backoff, asks = get_backoff(bot), name.startswith("get")
         if is_in_background() and not asks:
@@ -158,17 +158,20 @@ class RetryMiddleware(BaseRequestMiddleware):
                     return await make_request(bot, method)
                 return await _make_recorded_request(make_request, bot, method, chat)
             except (*_TRANSIENT_ERRORS, RecheckUnavailable) as exc:
-                wait = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
+                pause = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
                 repeats = isinstance(exc, RecheckUnavailable) or may_have_arrived(exc)
-                if once or attempt == self.tries or wait is None or (repeats and isinstance(method, SendOnce)):
+                if once or attempt == self.tries or pause is None or (repeats and isinstance(method, SendOnce)):
                     raise
-                log.warning("%s: %s; again in %.1f s", name, type(exc).__name__, wait)
-            await asyncio.sleep(wait)
+                log.warning("%s: %s; again in %.1f s", name, type(exc).__name__, pause)
+            await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
 
 
 async def _make_recorded_request(
-    make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType], chat: int | str
+    make_request: NextRequestMiddlewareType[TelegramType],
+    bot: Bot,
+    method: TelegramMethod[TelegramType],
+    chat: int | str,
 ) -> Response[TelegramType]:
     """Make a request and record in the back-off what became of it."""
     backoff, background = get_backoff(bot), is_in_background()

@@ -424,6 +424,12 @@ _HISTORY_TABLES = (
     "CREATE INDEX post_looks_looked_at ON post_looks (chat_id, looked_at)",
 )
 
+# When a question was queued by this machine's clock, for rate limits; `asked_at` is Telegram's time of the message.
+_QUEUED_AT_COLUMN = (
+    "ALTER TABLE questions ADD COLUMN queued_at INTEGER",
+    "UPDATE questions SET queued_at = asked_at",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -446,4 +452,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _PIN_TABLE,
     _WATCH_TABLES,
     _HISTORY_TABLES,
+    _QUEUED_AT_COLUMN,
 )

@@ -14,8 +14,9 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError
@@ -25,6 +26,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.logs import SecretFilter, TextFilter
+from bot.telegram.sending_backoff import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters
@@ -49,6 +51,7 @@ _REPEAT_SECONDS = 6 * 3600.0  # until the same error is sent again
 _MIN_INTERVAL_SECONDS = 600.0  # between any two messages
 _MAX_KINDS = 1000  # kinds of errors remembered
 _MAX_LINE_LENGTH = 200  # characters per line
+_MAX_TRYING_SECONDS = 120.0  # a notice
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
 # Failures of jobs are sent separately (bot/background_job_log.py), or shown in /stats.
@@ -138,13 +141,41 @@ async def get_user_translator(archive: Archive, user_id: int, default: str) -> T
 
 
 async def send_notice(bot: Bot, user_id: int, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
-    """Send a user a notice; False where they never wrote to the bot, or blocked it."""
-    try:
-        await bot.send_message(user_id, **text.as_kwargs(), reply_markup=buttons)
-    except (TelegramAPIError, ClientDecodeError) as exc:
-        log.info("user %d could not be told: %s", user_id, exc)
-        return False
-    return True
+    """Send a user a notice, trying for two minutes; False where they never wrote to the bot, or blocked it."""
+    end = get_monotonic_time() + _MAX_TRYING_SECONDS
+    while True:
+        try:
+            with send_in_background():
+                await bot.send_message(user_id, **text.as_kwargs(), reply_markup=buttons)
+            return True
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            wait = get_backoff(bot).get_wait(user_id)
+            if isinstance(exc, PERMANENT_ERRORS) or get_monotonic_time() + wait > end:
+                log.info("user %d could not be told: %s", user_id, exc)
+                return False
+        await asyncio.sleep(wait)
+
+
+async def send_to_admins(
+    bot: Bot,
+    context: AppContext,
+    format_notice: Callable[[Translator], Text],
+    buttons: Callable[[Translator], InlineKeyboardMarkup] | None = None,
+    actor: User | None = None,
+) -> bool:
+    """Send a notice to all admins side by side; True where one was reached.
+
+    The admin who is the `actor` reads it in the language of their Telegram, the others in that of their questions.
+    """
+    default = context.settings.bot.language
+    admins = {admin: await get_user_translator(context.archive, admin, default) for admin in context.admins}
+    if actor is not None and actor.id in admins:
+        admins[actor.id] = get_translator(choose_interface_language(actor.language_code, default))
+    sending = [
+        send_notice(bot, admin, format_notice(words), buttons(words) if buttons else None)
+        for admin, words in admins.items()
+    ]
+    return any(await asyncio.gather(*sending))
 
 
 class AdminNotifier:
@@ -155,10 +186,7 @@ class AdminNotifier:
 
     async def __call__(self, notice: AdminNotice) -> bool:
         """Send a notice to every admin; failures (blocked, never wrote to the bot) are logged."""
-        reached = False
-        async for words, admin in iterate_admin_translators(self._context):
-            reached |= await send_notice(self._bot, admin, self._format_notice(notice, words))
-        return reached
+        return await send_to_admins(self._bot, self._context, partial(self._format_notice, notice))
 
     def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
         match notice:
@@ -231,8 +259,7 @@ class ChannelNotificationLimiter:
         self._merged, self._refused = {}, 0
         try:
             known = await channels.load_channels(context.archive)
-            async for words, admin in iterate_admin_translators(context):
-                await send_notice(bot, admin, _format_digest(merged, refused, known, words))
+            await send_to_admins(bot, context, partial(_format_digest, merged, refused, known))
         except RagError as exc:
             log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
 
@@ -262,15 +289,3 @@ def _format_digest(
     if refused:
         blocks.append(words("channels-refused", count=refused, most=MAX_WAITING_CHANNELS))
     return as_list(*blocks, words("channels-digest-how"), sep="\n\n")
-
-
-async def iterate_admin_translators(
-    context: AppContext, actor: User | None = None
-) -> AsyncIterator[tuple[Translator, int]]:
-    """Iterate over the admins with a translator each: the actor's own language, others by their questions."""
-    default = context.settings.bot.language
-    for admin in list(context.admins):
-        if actor is not None and actor.id == admin:
-            yield get_translator(choose_interface_language(actor.language_code, default)), admin
-        else:
-            yield await get_user_translator(context.archive, admin, default), admin

@@ -27,11 +27,11 @@ from bot.telegram.recheck_before_sending import (
     collect_content_of_posts,
     recheck_before_sending,
 )
+from bot.telegram.sending_backoff import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import get_answer_translator, link_number, render_stored_sentences
 from bot.views.keyboards import build_answer_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
-from bot.worker.delivery import PERMANENT_ERRORS
 from rag_core.storage import Archive, channels, posts, questions, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Post, PostKey
@@ -81,7 +81,8 @@ class AnswerUpdater:
         since = datetime.now(UTC) - _MAX_ANSWER_AGE
         for asked in await questions.list_answers_citing(self._archive, keys, since):
             answer = parse_stored_answer(asked.answer)
-            again = self._edited_at.get(asked.id, now - _MIN_EDIT_INTERVAL_SECONDS) + _MIN_EDIT_INTERVAL_SECONDS
+            edited_at = self._edited_at.get(asked.id, now - _MIN_EDIT_INTERVAL_SECONDS)
+            again = max(edited_at + _MIN_EDIT_INTERVAL_SECONDS, now + get_backoff(self._bot).get_wait(asked.chat_id))
             if again <= now:
                 try:
                     await self._update_answer(asked, answer)
@@ -126,7 +127,8 @@ class AnswerUpdater:
         said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
         text = as_list(said, *blocks, sep="\n\n")
         # a message that the reader deleted needs no edit
-        with recheck_before_sending(content, reader, self._context.admins), suppress(*PERMANENT_ERRORS):
+        recheck = recheck_before_sending(content, reader, self._context.admins)
+        with recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
             await self._edit_messages(asked, answer, text, words)
         self._edited_at[asked.id] = time.monotonic()
         await questions.save_noted_changes(self._archive, asked.id, changed)

@@ -1,7 +1,8 @@
 """Digest job: each chat that planned a digest is sent what is new, at its hour; nothing where nothing is new.
 
 What the reader may read is worked out when a digest is due, and again before each attempt to send. A digest is
-rescheduled after it was sent: a process that dies in between sends it again.
+rescheduled after it was sent: a process that dies in between sends it again. The next one begins at Telegram's time of
+this one: this machine's clock may be ahead.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from aiogram import Bot
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError, TelegramMigrateToChat
 from aiogram.utils.formatting import Italic, as_list
 
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
+from bot.handlers.chat_settings import move_group_settings
 from bot.i18n import get_translator
 from bot.repeated_job import repeat_job
 from bot.telegram.recheck_before_sending import (
@@ -26,6 +28,7 @@ from bot.telegram.recheck_before_sending import (
     SendingRefused,
     recheck_before_sending,
 )
+from bot.telegram.sending_backoff import ChatTasks, get_backoff, send_in_background
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from rag_core.retrieval.period_digest import build_period_digest
@@ -42,32 +45,43 @@ _JOB = "digests"
 
 
 async def run_digests(bot: Bot, context: AppContext) -> None:
-    """Send what is due until cancelled."""
-    job_log = context.indexing.job_log
-    await repeat_job(job_log, _JOB, partial(_send_due_digests, bot, context), _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+    """Send what is due until cancelled, to chats side by side."""
+    job_log, chats = context.indexing.job_log, ChatTasks()
+
+    async def send_due() -> None:
+        due = await subscriptions.list_due_digests(context.archive, datetime.now(UTC))
+        ready = [plan for plan in due if not get_backoff(bot).get_wait(plan.chat_id)]
+        await chats.run({plan.chat_id: partial(_send_and_reschedule, bot, context, plan) for plan in ready})
+
+    try:
+        await repeat_job(job_log, _JOB, send_due, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+    finally:
+        await chats.stop()
 
 
-async def _send_due_digests(bot: Bot, context: AppContext) -> None:
-    archive = context.archive
-    for plan in await subscriptions.list_due_digests(archive, datetime.now(UTC)):
-        now = datetime.now(UTC)
-        since = max(plan.since, now - timedelta(days=plan.days + 1))
-        try:
-            await send_digest(bot, context, plan, since, now, wait=True)
-        except TelegramForbiddenError:  # the bot was blocked or removed
-            await subscriptions.delete_digest_plan(archive, plan.chat_id)
-        except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
-            context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
+async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) -> None:
+    archive, now = context.archive, datetime.now(UTC)
+    since = max(plan.since, now - timedelta(days=plan.days + 1))
+    try:
+        with send_in_background():
+            sent_at = await send_digest(bot, context, plan, since, now, wait=True)
+    except TelegramForbiddenError:  # the bot was blocked or removed
+        await subscriptions.delete_digest_plan(archive, plan.chat_id)
+    except TelegramMigrateToChat as exc:
+        await move_group_settings(context, plan.chat_id, exc.migrate_to_chat_id)
+    except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
+        context.indexing.job_log.record_failure(_JOB, f"A digest was not sent: {type(exc).__name__}.")
+        if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own
             await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
-        else:
-            due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
-            await subscriptions.reschedule_digest(archive, plan.chat_id, now, due)
+    else:
+        due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
+        await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, sent_at or plan.since), due)
 
 
 async def send_digest(
     bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime, *, wait: bool = False
-) -> bool:
-    """Send the digest of a period to the chat of a plan; False where nothing is new.
+) -> datetime | None:
+    """Send the digest of a period to the chat of a plan; Telegram's time of the message, None where nothing is new.
 
     What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it. What
     could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
@@ -86,7 +100,7 @@ async def send_digest(
         wanted = {chat: one for chat, one in found.open.items() if chat in viewer.channels}
         lines = await build_period_digest(context.archive, wanted, since, until)
         if not lines:
-            return False
+            return None
         for n, line in enumerate(lines):
             subject = (line.post, *line.related)
             if line.related and subject not in headings and attempt + 1 < _MAX_RENDERINGS:
@@ -96,8 +110,7 @@ async def send_digest(
         if missed:
             view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
         with suppress(ContentWithdrawn), recheck_before_sending(view.content, reader, context.admins):
-            await bot.send_message(plan.chat_id, **view.as_kwargs())
-            return True
+            return (await bot.send_message(plan.chat_id, **view.as_kwargs())).date
     raise ContentWithdrawn
 
 

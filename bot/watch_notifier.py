@@ -8,18 +8,30 @@ it, and rewordings by other channels: families are those of the posts that this 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from aiogram import Bot
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramAPIError,
+    TelegramBadRequest,
+    TelegramEntityTooLarge,
+    TelegramForbiddenError,
+    TelegramMigrateToChat,
+    TelegramNotFound,
+)
 from aiogram.utils.formatting import Bold, as_list
 
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
+from bot.handlers.chat_settings import move_group_settings
 from bot.handlers.watches import WatchCallback
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.repeated_job import repeat_job
@@ -31,6 +43,7 @@ from bot.telegram.recheck_before_sending import (
     View,
     recheck_before_sending,
 )
+from bot.telegram.sending_backoff import ChatTasks, get_backoff, send_in_background
 from bot.views.answer import link_author
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import neutralize_links
@@ -65,11 +78,17 @@ class WatchNotifier:
 
     def __init__(self, bot: Bot, context: AppContext) -> None:
         self._bot, self._context, self._archive = bot, context, context.archive
+        self._indexed: list[sqlite3.Row] = []  # the watches of the index
+        self._index = WatchIndex(())
+        self._chats = ChatTasks()
 
     async def run(self) -> None:
         """Match posts and send notices until cancelled."""
         job_log = self._context.indexing.job_log
-        await repeat_job(job_log, _JOB, self._match_and_send, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+        try:
+            await repeat_job(job_log, _JOB, self._match_and_send, _INTERVAL_SECONDS, _MAX_PAUSE_SECONDS)
+        finally:
+            await self._chats.stop()
 
     async def _match_and_send(self) -> None:
         await self.match_changes()
@@ -81,59 +100,61 @@ class WatchNotifier:
         before = await subscriptions.load_watermark(self._archive)
         if before >= last:
             return
-        now = time.time()
-        listed = await subscriptions.list_watches(self._archive)
-        active = [one for one in listed if not one.paused and one.muted_until <= now]
-        if not active:
-            await subscriptions.save_hits(self._archive, (), last)
-            return
-        index = WatchIndex(active)
+        watches = await subscriptions.list_watch_rows(self._archive)
+        if watches != self._indexed:
+            self._index = await asyncio.to_thread(_build_index, watches)
+            self._indexed = watches
         while before < last:
             # later changes wait for the next time: a watch may have been added before them, after the index was built
             changes = [one for one in await posts.list_post_changes(self._archive, before) if one.seq <= last]
             found = [one.post for one in changes if one.post is not None]
-            hits = await asyncio.to_thread(_match_posts, index, found)
+            hits = await asyncio.to_thread(_match_posts, self._index, found) if watches else []
             before = max((one.seq for one in changes), default=last)
             await subscriptions.save_hits(self._archive, hits, before)
 
     async def send_notices(self) -> None:
-        """Send what waits. Raises ArchiveUnavailable; a chat that cannot be reached keeps its notices."""
-        pending = await subscriptions.list_pending_watches(self._archive)
-        if not pending:
-            return
-        known = await channels.load_channels(self._archive)
-        for watch in await subscriptions.list_watches(self._archive):
-            if watch.id in pending:
-                zone = await self._context.load_zone(watch.chat_id)
-                now = datetime.now(zone)
-                if not is_quiet(watch.quiet, now.hour):
-                    await self._send_of_watch(watch, now, known)
+        """Send what waits, to chats side by side. Raises ArchiveUnavailable; where a chat must wait they stay."""
+        backoff, waiting = get_backoff(self._bot), defaultdict[int, list[Watch]](list)
+        for watch in await subscriptions.list_pending_watches(self._archive):
+            if not backoff.get_wait(watch.chat_id):
+                waiting[watch.chat_id].append(watch)
+        await self._chats.run({chat: partial(self._send_to_chat, chat, watches) for chat, watches in waiting.items()})
 
-    async def _send_of_watch(self, watch: Watch, now: datetime, known: dict[int, Channel]) -> None:
+    async def _send_to_chat(self, chat_id: int, watches: Sequence[Watch]) -> None:
+        now = datetime.now(await self._context.load_zone(chat_id))
+        try:
+            for watch in watches:
+                if not is_quiet(watch.quiet, now.hour):
+                    await self._send_of_watch(watch, now)
+        except SendingRefused:  # what may be sent is looked at again the next time
+            return
+        except TelegramForbiddenError:
+            await subscriptions.mark_chat_blocked(self._archive, chat_id, blocked=True)
+        except TelegramMigrateToChat as exc:
+            await move_group_settings(self._context, chat_id, exc.migrate_to_chat_id)
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            self._context.indexing.job_log.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
+
+    async def _send_of_watch(self, watch: Watch, now: datetime) -> None:
         midnight = int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
         words = get_translator(detect_question_language(watch.text, self._context.settings.bot.language))
         reader = Reader(watch.user_id, watch.chat_id, watch.private)
         viewer = await access.build_viewer(self._context.admins, reader)
-        try:
-            over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
-            left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
-            if left:
-                readable = [hit.key for hit in left if hit.key.chat_id in viewer.channels]
-                found = (await visible_posts.fetch_posts(self._archive, readable)).values()
-                matching = await asyncio.to_thread(_list_matching, watch, found)
-                if matching:
-                    line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(matching))
-                    with recheck_before_sending(ShownContent(matching), reader, self._context.admins):
-                        await self._bot.send_message(watch.chat_id, **line.as_kwargs())
-                await subscriptions.mark_hits(self._archive, left, "listed")
-            for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
-                await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
-        except SendingRefused:  # what may be sent is looked at again the next time
-            return
-        except TelegramForbiddenError:
-            await subscriptions.mark_chat_blocked(self._archive, watch.chat_id, blocked=True)
-        except (TelegramAPIError, ClientDecodeError) as exc:
-            self._context.indexing.job_log.record_failure(_JOB, f"A notice was not sent: {type(exc).__name__}.")
+        over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
+        left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
+        if left:
+            readable = [hit.key for hit in left if hit.key.chat_id in viewer.channels]
+            found = (await visible_posts.fetch_posts(self._archive, readable)).values()
+            matching = await asyncio.to_thread(_list_matching, watch, found)
+            if matching:
+                line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(matching))
+                content = ShownContent(matching)
+                with recheck_before_sending(content, reader, self._context.admins), send_in_background():
+                    await self._bot.send_message(watch.chat_id, **line.as_kwargs())
+            await subscriptions.mark_hits(self._archive, left, "listed")
+        known = await channels.load_channels(self._archive)
+        for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
+            await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
 
     async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
         watch, viewer, words = to.watch, to.viewer, to.words
@@ -161,8 +182,13 @@ class WatchNotifier:
             return
         carried = {one.key.chat_id for one in copies[hit.key].all} if hit.key in copies else set()
         view = _render_notice(watch, post, matching[0], known[hit.key.chat_id], carried - {hit.key.chat_id}, words)
-        with recheck_before_sending(view.content, to.reader, self._context.admins):
-            await self._bot.send_message(watch.chat_id, **view.as_kwargs())
+        try:
+            with recheck_before_sending(view.content, to.reader, self._context.admins), send_in_background():
+                await self._bot.send_message(watch.chat_id, **view.as_kwargs())
+        except (TelegramBadRequest, TelegramNotFound, TelegramEntityTooLarge):
+            if get_backoff(self._bot).was_refused_before(watch.chat_id):  # it may be this notice that is refused
+                await subscriptions.mark_hits(self._archive, [hit], "closed")
+            raise
         await subscriptions.mark_hits(self._archive, [hit], "told")
 
     async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
@@ -173,8 +199,18 @@ class WatchNotifier:
         return any(are_rewordings(post.text, one.text) for one in near)
 
 
+def _build_index(watches: list[sqlite3.Row]) -> WatchIndex:
+    return WatchIndex(subscriptions.decode_watches(watches))
+
+
 def _match_posts(index: WatchIndex, found: list[Post]) -> list[tuple[int, PostKey]]:
-    return [(watch.id, post.key) for post in found for watch in index.match(post) if post.stamp >= watch.made_at]
+    now = time.time()
+    return [
+        (watch.id, post.key)
+        for post in found
+        for watch in index.match(post)
+        if post.stamp >= watch.made_at and not watch.paused and watch.muted_until <= now
+    ]
 
 
 def is_quiet(quiet: str, hour: int) -> bool:

@@ -9,12 +9,24 @@ from typing import Literal
 
 from aiohttp import web
 
-from bot.sandbox.api_errors import BotApiError, conflict
+from bot.sandbox.api_errors import BotApiError, bad_request, conflict, forbidden, not_found
 from bot.sandbox.update_queue import OTHER_POLLER_TEXT
 
 PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
-FaultKind = Literal["429", "500", "502html", "409", "garbled", "drop", "lost", "stall"]
+FaultKind = Literal["429", "500", "502html", "409", "400", "403", "404", "moved", "garbled", "drop", "lost", "stall"]
+
+
+MOVED_TO = -1_009_999  # the supergroup of "moved"
+_REFUSALS = {
+    "400": bad_request("not enough rights to send text messages to the chat"),
+    "403": forbidden("bot was blocked by the user"),
+    "404": not_found("method not found"),
+    "409": conflict(OTHER_POLLER_TEXT),
+    "500": BotApiError(500, "Internal Server Error"),
+    "moved": bad_request("group chat was upgraded to a supergroup chat"),
+}
+_REFUSALS["moved"].parameters["migrate_to_chat_id"] = MOVED_TO
 
 
 @dataclass(slots=True)
@@ -22,7 +34,8 @@ class Fault:
     """A pending fault: the next `times` calls of `method` meet it ("*": any but getUpdates; "file": a download).
 
     "drop" closes the connection before the call is read, "lost" after it is carried out; "stall" waits `seconds` and
-    then carries it out; "409" reports another poller with the same token; "garbled" answers truncated JSON.
+    then carries it out; "409" reports another poller with the same token; "garbled" answers truncated JSON; "moved"
+    says that the group has become the supergroup `MOVED_TO`.
     """
 
     method: str
@@ -72,10 +85,8 @@ async def apply_fault(fault: Fault, request: web.Request) -> web.StreamResponse 
     """Raise the error of the fault, or give its answer; None where the call is carried out."""
     if fault.kind == "429":
         raise BotApiError(429, f"Too Many Requests: retry after {fault.retry_after}", retry_after=fault.retry_after)
-    if fault.kind == "500":
-        raise BotApiError(500, "Internal Server Error")
-    if fault.kind == "409":
-        raise conflict(OTHER_POLLER_TEXT)
+    if fault.kind in _REFUSALS:
+        raise _REFUSALS[fault.kind]
     if fault.kind == "garbled":
         return web.Response(text='{"ok":true,"result":[{"upd', content_type="application/json")
     if fault.kind == "502html":

@@ -124,9 +124,8 @@ async def _change_rights(
         await _notify_user(bot, who, "revoked-told", context)
     await (publish_menu(bot, (who,), readers=False) if grants else withdraw_menu(bot, who))
     said = "granted-others" if grants else "revoked-others"
-    for admin in context.admins:  # nobody should gain access to channels unnoticed
-        if admin not in (actor, who):
-            await _notify_user(bot, admin, said, context, who=str(who), by=str(actor))
+    others = [admin for admin in context.admins if admin not in (actor, who)]  # nobody gains access unnoticed
+    await asyncio.gather(*(_notify_user(bot, one, said, context, who=str(who), by=str(actor)) for one in others))
 
 
 async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:

@@ -299,9 +299,12 @@ async def _on_bind_in_private(message: Message, words: Translator) -> None:
 
 
 async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
-    """Migrate the bindings and settings of a group that becomes a supergroup, as its id changes."""
-    old, new = message.chat.id, message.migrate_to_chat_id
-    assert new is not None
+    assert message.migrate_to_chat_id is not None
+    await move_group_settings(context, message.chat.id, message.migrate_to_chat_id)
+
+
+async def move_group_settings(context: AppContext, old: int, new: int) -> None:
+    """Move bindings, settings, watches and digests of a group that became a supergroup, as its id changed."""
     await group_rules_and_bindings.move_group(context.archive, old, new)
     await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
     await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))

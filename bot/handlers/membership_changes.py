@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
 from aiogram.types import ChatMemberUpdated, Update
-from aiogram.utils.formatting import as_list
+from aiogram.utils.formatting import Text, as_list
 
-from bot.admin_notifications import ChannelNotificationLimiter, iterate_admin_translators, send_notice
+from bot.admin_notifications import ChannelNotificationLimiter, send_notice, send_to_admins
 from bot.app_context import AppContext
-from bot.i18n import choose_interface_language, get_translator
+from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from ingest.inbox import MAX_WAITING_CHANNELS
@@ -134,11 +135,14 @@ class BotMembershipHandlers:
             self._notices.merge(found, bot, context)
             return
         state = known.state if known and not pending else "pending"
-        async for words, admin in iterate_admin_translators(context, adder):
+
+        def format_notice(words: Translator) -> Text:
             text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
             by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
-            buttons = build_approval_keyboard(context.archive, chat.id, words) if pending else None
-            await send_notice(bot, admin, as_list(text, by, sep="\n\n"), buttons)
+            return as_list(text, by, sep="\n\n")
+
+        buttons = partial(build_approval_keyboard, context.archive, chat.id) if pending else None
+        await send_to_admins(bot, context, format_notice, buttons, adder)
         if pending and adder.id not in context.admins and not adder.is_bot:
             words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
             await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
@@ -152,10 +156,13 @@ class BotMembershipHandlers:
             log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
             self._notices.merge(known, bot, context)
             return
-        async for words, admin in iterate_admin_translators(context, actor):
+
+        def format_notice(words: Translator) -> Text:
             text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
             by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            await send_notice(bot, admin, as_list(text, by, sep="\n\n"))
+            return as_list(text, by, sep="\n\n")
+
+        await send_to_admins(bot, context, format_notice, actor=actor)
 
 
 async def _on_chat_member(event: ChatMemberUpdated, event_update: Update, context: AppContext) -> None:

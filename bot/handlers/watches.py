@@ -54,6 +54,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     elif await subscriptions.add_watch(
         context.archive,
         NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
+        message.date,
     ):
         text = words.rich("watch-added", text=neutralize_links(given))
     else:

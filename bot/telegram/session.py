@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from functools import cache
 from typing import Any
 
@@ -34,7 +35,8 @@ from aiogram.methods.base import TelegramType
 from aiohttp import ClientConnectorError
 
 from bot.settings import BotSettings
-from bot.telegram.recheck_before_sending import RecheckUnavailable
+from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable
+from bot.telegram.sending_backoff import get_backoff, is_in_background
 from bot.telegram.update_inbox import UNREAD_FIELDS
 from bot.views.message_formatting import neutralize_entities
 from rag_core.errors import SettingsWrong
@@ -134,7 +136,8 @@ def create_session(settings: BotSettings, timeout: float = DEFAULT_TIMEOUT) -> T
 class RetryMiddleware(BaseRequestMiddleware):
     """Retry middleware: repeats a call on flood control, server and network errors, and when access cannot be checked.
 
-    getUpdates has aiogram's own back-off; temporary displays (drafts, "typing") are not retried.
+    getUpdates has aiogram's own back-off; temporary displays (drafts, "typing") and what is sent in the background
+    (bot/telegram/sending_backoff.py) are not retried. During a flood wait that is known nothing is asked.
     """
 
     def __init__(self, tries: int = 6, pause: float = 0.5) -> None:
@@ -145,19 +148,58 @@ class RetryMiddleware(BaseRequestMiddleware):
         self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
     ) -> Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
-        if method.__api_method__ in _UNRETRIED_METHODS or isinstance(method, SendWithoutRetry | EditWithoutRetry):
+        name, chat = method.__api_method__, getattr(method, "chat_id", None) or method.__api_method__
+        if name == GetUpdates.__api_method__:
             return await make_request(bot, method)
-        for attempt in range(1, self.tries):
+        backoff, asks = get_backoff(bot), name.startswith("get")
+        if is_in_background() and not asks:
+            async with backoff.slots:
+                _check_wait(method, backoff.get_wait(chat), 0)
+                return await _make_recorded_request(make_request, bot, method, chat)
+        once = name in _UNRETRIED_METHODS or isinstance(method, SendWithoutRetry | EditWithoutRetry)
+        for attempt in range(1, self.tries + 1):
+            if not asks and (wait := backoff.try_answer(chat)):
+                _check_wait(method, wait, 0 if once else _MAX_RETRY_AFTER_SECONDS)
+                await asyncio.sleep(wait)
             try:
-                return await make_request(bot, method)
+                if asks or name in _UNRETRIED_METHODS:  # they have limits of their own
+                    return await make_request(bot, method)
+                return await _make_recorded_request(make_request, bot, method, chat)
             except (*_TRANSIENT_ERRORS, RecheckUnavailable) as exc:
-                wait = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
+                pause = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
                 repeats = isinstance(exc, RecheckUnavailable) or may_have_arrived(exc)
-                if wait is None or (repeats and isinstance(method, SendOnce)):
+                if once or attempt == self.tries or pause is None or (repeats and isinstance(method, SendOnce)):
                     raise
-                log.warning("%s: %s; again in %.1f s", method.__api_method__, type(exc).__name__, wait)
-            await asyncio.sleep(wait)
-        return await make_request(bot, method)
+                log.warning("%s: %s; again in %.1f s", name, type(exc).__name__, pause)
+            await asyncio.sleep(pause)
+        raise AssertionError  # the last attempt returns or raises
+
+
+async def _make_recorded_request(
+    make_request: NextRequestMiddlewareType[TelegramType],
+    bot: Bot,
+    method: TelegramMethod[TelegramType],
+    chat: int | str,
+) -> Response[TelegramType]:
+    """Make a request and record in the back-off what became of it."""
+    backoff, background = get_backoff(bot), is_in_background()
+    try:
+        response = await make_request(bot, method)
+    except ContentWithdrawn:  # nothing was asked of Telegram
+        raise
+    except Exception as exc:
+        # What is wrong with an earlier message, which is edited, says nothing of its chat.
+        if isinstance(exc, (*_TRANSIENT_ERRORS, RecheckUnavailable)) or method.__api_method__.startswith("send"):
+            backoff.record_failure(chat, exc, background=background)
+        raise
+    backoff.record_success(chat)
+    return response
+
+
+def _check_wait(method: TelegramMethod[TelegramType], wait: float, longest: float) -> None:
+    """Raise TelegramRetryAfter, without asking Telegram, for a longer wait than this."""
+    if wait > longest:
+        raise TelegramRetryAfter(method, "This chat, or the bot, must wait.", retry_after=math.ceil(wait))
 
 
 def may_have_arrived(exc: Exception) -> bool:

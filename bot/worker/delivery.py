@@ -20,15 +20,7 @@ from functools import partial
 from typing import Any
 
 from aiogram import Bot
-from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramAPIError,
-    TelegramBadRequest,
-    TelegramEntityTooLarge,
-    TelegramForbiddenError,
-    TelegramMigrateToChat,
-    TelegramNotFound,
-)
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramMigrateToChat
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 
 from bot.access import AdminRegistry, get_question_reader
@@ -43,21 +35,14 @@ from bot.telegram.recheck_before_sending import (
     recheck_before_sending,
     recheck_shown_content,
 )
+from bot.telegram.sending_backoff import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.telegram.session import SendOnce, may_have_arrived
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.conversation_turns import forget_turns
+from rag_core.storage.group_rules_and_bindings import move_group
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
-
-# A later attempt would fail as well: the reader blocked the bot, the group is gone.
-PERMANENT_ERRORS = (
-    TelegramForbiddenError,
-    TelegramBadRequest,
-    TelegramNotFound,
-    TelegramMigrateToChat,
-    TelegramEntityTooLarge,
-)
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +79,7 @@ class AnswerDelivery:
     async def keep(self, whole: str | None) -> None:
         """Save the messages until they have arrived, and `whole`, the serialized answer."""
         self.whole = whole
-        with self._log_archive_errors():
+        with self.log_archive_errors():
             await questions.save_delivery(self._archive, self.asked.id, self._messages, whole)
 
     async def replace(self, said: str) -> None:
@@ -130,7 +115,7 @@ class AnswerDelivery:
                     raise
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
         # Send a short message and edit the text into it: the reader may then see the text twice, which is counted.
-        with self._log_archive_errors():
+        with self.log_archive_errors():
             await questions.record_repeated_send(self._archive, self.asked.id)
         notice = get_translator(self.asked.lang)("delivery-again")
         short = await self._bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
@@ -156,12 +141,13 @@ class AnswerDelivery:
 
     async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
         self._messages[message.page] = message
-        with self._log_archive_errors():
+        with self.log_archive_errors():
             await questions.update_delivery_message(self._archive, self.asked.id, message)
         return message
 
     @contextmanager
-    def _log_archive_errors(self) -> Iterator[None]:
+    def log_archive_errors(self) -> Iterator[None]:
+        """Log errors of the archive within the block and go on."""
         try:
             yield
         except RagError as exc:
@@ -177,8 +163,9 @@ def _build_content(message: DeliveryMessage) -> dict[str, Any]:
 ANSWERS_JOB = "answers"  # name in the job log
 # After a failure that no question caused: the archive is busy or broken.
 FAILURE_PAUSE_SECONDS = 1.0
-# Pause before an undelivered answer is tried again; it doubles up to the maximum, until the answer is a day old.
-_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 60.0
+# An undelivered answer is tried again after this time, later as its chat's back-off says, until it is a day old.
+_RETRY_SECONDS = 5.0
+_WAIT_CHECK_SECONDS = 60.0  # the back-off ends early where something else arrives in the chat
 _MAX_ANSWER_AGE = timedelta(days=1)
 
 
@@ -234,6 +221,11 @@ class Outbox:
                 sent = await delivery.send()
         except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
+            if isinstance(exc, TelegramMigrateToChat) and asked.chat_id != exc.migrate_to_chat_id:
+                delivery.asked = replace(asked, chat_id=exc.migrate_to_chat_id)
+                with delivery.log_archive_errors():
+                    await move_group(self._archive, asked.chat_id, exc.migrate_to_chat_id)
+                return False
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
@@ -254,12 +246,13 @@ class Outbox:
 
     async def _retry(self, delivery: AnswerDelivery) -> None:
         """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
-        pause = _FIRST_RETRY_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            if await self._try_to_send(delivery):
-                return self._on_closed()
-            pause = min(2 * pause, _MAX_RETRY_SECONDS)
+        backoff = get_backoff(self._bot)
+        with send_in_background():
+            while True:
+                wait = backoff.get_wait(delivery.asked.chat_id)
+                await asyncio.sleep(min(max(wait, _RETRY_SECONDS), _WAIT_CHECK_SECONDS))
+                if not backoff.get_wait(delivery.asked.chat_id) and await self._try_to_send(delivery):
+                    return self._on_closed()
 
 
 async def retry_until_saved(save: Callable[[], Awaitable[None]], job_log: JobLog) -> None:

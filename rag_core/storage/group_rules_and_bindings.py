@@ -34,13 +34,15 @@ async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -
 
 
 async def move_group(archive: Archive, old: int, new: int) -> None:
-    """Move bindings, rules, watches and digests to the new id of a group."""
+    """Move bindings, rules, watches, digests and questions that wait for answers to the new id of a group."""
     async with archive.writing() as connection:
         for table in ("watches", "digests"):
             await connection.execute(f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE chat_id = ?", (new, old))
         for table in ("bindings", "group_rules"):
             await connection.execute(f"UPDATE OR IGNORE {table} SET group_id = ? WHERE group_id = ?", (new, old))
             await connection.execute(f"DELETE FROM {table} WHERE group_id = ?", (old,))
+        sql = "UPDATE questions SET chat_id = ? WHERE chat_id = ? AND state IN ('queued', 'running')"
+        await connection.execute(sql, (new, old))
 
 
 async def set_channel_bindable(archive: Archive, chat_id: int, allowed: bool) -> None:

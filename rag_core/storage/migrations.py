@@ -447,6 +447,12 @@ _MEMBERSHIP_TABLE = (
     ) WITHOUT ROWID""",
 )
 
+# When a question was queued by this machine's clock, for rate limits; `asked_at` is Telegram's time of the message.
+_QUEUED_AT_COLUMN = (
+    "ALTER TABLE questions ADD COLUMN queued_at INTEGER",
+    "UPDATE questions SET queued_at = asked_at",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -473,4 +479,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("CREATE INDEX post_versions_text ON post_versions (chat_id, message_id, text_hash)",),
     _TOPIC_TABLES,
     _MEMBERSHIP_TABLE,
+    _QUEUED_AT_COLUMN,
 )

@@ -205,10 +205,10 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
-            "text, lang, asked_at, private, mode, kind, state, handle, turn) "
-            "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, :private, "
-            f":mode, :kind, 'queued', lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
-            encode_row(asked),
+            "text, lang, asked_at, queued_at, private, mode, kind, state, handle, turn) "
+            "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, "
+            f":queued_at, :private, :mode, :kind, 'queued', lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
+            encode_row(asked) | {"queued_at": get_unix_time()},
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
 
@@ -365,14 +365,16 @@ async def find_nth_question_time(
 ) -> datetime | None:
     """Time of the `nth` newest question (from 1) after `since`, of a user or in a chat, for rate limits.
 
+    Times are those of this machine's clock; what it queued while it was ahead counts no more when it is put back.
     `column` is "user_id" or "chat_id". A "deep" question keeps the time of its first asking, so it counts at the
     time it was finished, or now if it is not finished.
     """
     assert column in {"user_id", "chat_id"}, column
     moment = await archive.value(
-        f"SELECT asked_at AS at FROM questions WHERE {column} = ?1 AND asked_at > ?2 AND mode IS NOT 'deep' "
+        f"SELECT queued_at AS at FROM questions WHERE {column} = ?1 AND queued_at > ?2 AND queued_at <= ?3 "
+        "AND mode IS NOT 'deep' "
         f"UNION ALL SELECT coalesce(finished_at, ?3) FROM questions WHERE {column} = ?1 AND mode = 'deep' "
-        "AND coalesce(finished_at, ?3) > ?2 ORDER BY at DESC LIMIT 1 OFFSET ?4",
+        "AND coalesce(finished_at, ?3) > ?2 AND coalesce(finished_at, ?3) <= ?3 ORDER BY at DESC LIMIT 1 OFFSET ?4",
         (whose, to_unix_seconds(since), get_unix_time(), nth - 1),
     )
     return None if moment is None else from_unix_seconds(moment)

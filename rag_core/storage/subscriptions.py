@@ -6,6 +6,7 @@ dies in between sends it again, and loses none. Hits hold no words of posts.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,8 +57,12 @@ class WatchHit:
     found_at: int
 
 
-async def add_watch(archive: Archive, new: NewWatch) -> bool:
-    """Add a watch; False where the chat has `MAX_WATCHES`. The same text again changes nothing."""
+async def add_watch(archive: Archive, new: NewWatch, made_at: datetime | None = None) -> bool:
+    """Add a watch; False where the chat has `MAX_WATCHES`. The same text again changes nothing.
+
+    Posts from `made_at` on are told: Telegram's time, as that of posts, where it is known; None: this machine's.
+    """
+    moment = to_unix_seconds(made_at) if made_at else get_unix_time()
     async with archive.writing() as connection:
         sql = "SELECT text, quiet FROM watches WHERE chat_id = ?"
         rows = list(await connection.execute_fetchall(sql, (new.chat_id,)))
@@ -69,16 +74,23 @@ async def add_watch(archive: Archive, new: NewWatch) -> bool:
         await connection.execute(
             "INSERT INTO watches (user_id, chat_id, private, text, query, channels, made_at, quiet) "
             "VALUES (:user_id, :chat_id, :private, :text, :query, :channels, :made_at, :quiet)",
-            {**encode_row(new), "made_at": get_unix_time(), "quiet": rows[0][1] if rows else ""},
+            {**encode_row(new), "made_at": moment, "quiet": rows[0][1] if rows else ""},
         )
     return True
 
 
-async def list_watches(archive: Archive, chat_id: int | None = None) -> list[Watch]:
-    """List the watches of a chat, or those of all chats that have not blocked the bot; the oldest first."""
-    rows = await archive.rows(
-        "SELECT * FROM watches WHERE chat_id = ?1 OR (?1 IS NULL AND blocked_at IS NULL) ORDER BY id", (chat_id,)
-    )
+async def list_watches(archive: Archive, chat_id: int) -> list[Watch]:
+    """List the watches of a chat, the oldest first."""
+    return decode_watches(await archive.rows("SELECT * FROM watches WHERE chat_id = ? ORDER BY id", (chat_id,)))
+
+
+async def list_watch_rows(archive: Archive) -> list[sqlite3.Row]:
+    """List the watches of all chats that have not blocked the bot, as rows, which compare fast."""
+    return await archive.rows("SELECT * FROM watches WHERE blocked_at IS NULL ORDER BY id")
+
+
+def decode_watches(rows: Iterable[sqlite3.Row]) -> list[Watch]:
+    """Decode rows of watches."""
     return [decode_row(Watch, row) for row in rows]
 
 
@@ -137,10 +149,14 @@ async def list_hits(archive: Archive, watch_id: int, states: Sequence[HitState],
     return [WatchHit(watch_id, PostKey(row["chat_id"], row["message_id"]), row["found_at"]) for row in rows]
 
 
-async def list_pending_watches(archive: Archive) -> set[int]:
-    """List the watches that have something to send."""
-    sql = "SELECT DISTINCT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')"
-    return set(await archive.column(sql))
+async def list_pending_watches(archive: Archive) -> list[Watch]:
+    """List the watches that have something to send, the oldest first, without chats that have blocked the bot."""
+    return decode_watches(
+        await archive.rows(
+            "SELECT * FROM watches WHERE blocked_at IS NULL AND id IN "
+            "(SELECT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')) ORDER BY id"
+        )
+    )
 
 
 async def mark_hits(archive: Archive, hits: Iterable[WatchHit], state: HitState) -> None:
@@ -203,8 +219,9 @@ async def fetch_digest_plan(archive: Archive, chat_id: int) -> DigestPlan | None
 
 
 async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
-    """List the plans whose next digest is due."""
-    rows = await archive.rows("SELECT * FROM digests WHERE due <= ? ORDER BY due", (to_unix_seconds(now),))
+    """List the plans whose next digest is due, or so far ahead that the clock has been put back since."""
+    sql = "SELECT * FROM digests WHERE due <= ?1 OR due > ?1 + (days + 2) * 86400 ORDER BY due"
+    rows = await archive.rows(sql, (to_unix_seconds(now),))
     return [decode_row(DigestPlan, row) for row in rows]
 
 

@@ -131,6 +131,24 @@ async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
         assert execute(home, "SELECT * FROM digests") == []
 
 
+async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(
+    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
+    sandbox.world.clock = lambda: time.time() - 43_200  # this machine is ahead by half a day
+    async with live():
+        await say_text(sandbox, OTTO, "/digest daily 9")
+        await say_text(sandbox, OTTO, "/watch potters")
+        await sandbox.post(HARBOUR, WALRUS)
+        execute(home, "UPDATE digests SET due = 0, since = 0")
+        assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
+        await sandbox.post(KILN, FAIR)
+        assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
+        execute(home, "UPDATE digests SET due = due + 86400 * 365")  # as if it had been ahead by a year
+        assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].count(FAIR))
+        assert await sandbox.until(lambda: not sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
+
+
 async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: Sandbox, live: Any, home: Path) -> None:
     await bind(home, HARBOUR)
     name = f"@{sandbox.world.bot.username}"

@@ -61,8 +61,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (40, 0.02))
     monkeypatch.setattr("bot.telegram.session.compute_retry_delay", lambda exc, pause: 0.05)
-    monkeypatch.setattr("bot.worker.delivery._FIRST_RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("bot.worker.delivery._MAX_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("bot.telegram.sending_backoff._CHAT_PAUSE", (0.05, 0.1))
 
 
 # What ends the right to an answer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.text.language_detection import detect_language
-from rag_core.text.tokens import _UNUSUAL, STOP_WORDS, stem, tokenize, tokenize_spans
+from rag_core.text.tokens import STOP_WORDS, UNUSUAL, stem, tokenize, tokenize_spans
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> No
 
 
 def test_characters_that_are_not_normalized_would_give_the_same_terms() -> None:
-    usual = [char for char in map(chr, range(0x20000)) if not _UNUSUAL.search(char)]
+    usual = [char for char in map(chr, range(0x20000)) if not UNUSUAL.search(char)]
     assert len(usual) > 5000
     for char in usual:
         for text in (f"a{char}b", f"и{char}1", f"{char}e"):

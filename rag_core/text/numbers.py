@@ -135,8 +135,8 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
             values = parse_figures(token["figures"])
             yield at, to, values[0 if lang == "en" or "." in written else -1], sort, token["figures"]
             if sort == "figures" and (found := find_scale(low, at, to)):
-                scale, read_to = found
-                yield to, read_to, scale, "scale", low[to:read_to].strip()
+                factor, read_to = found
+                yield to, read_to, factor, "scale", low[to:read_to].strip()
             continue
         scale = _find_scale(written) if at >= read_to else None
         word = written.rstrip(".")

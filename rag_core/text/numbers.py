@@ -49,6 +49,7 @@ _CURRENCY_WORDS = {
     "%": r"%|процент\w*|проц\.|percent\w*|per cent", "pp": r"п\.\s?п\.|процентн\w+ пункт\w*|percentage points?",
 }  # fmt: skip
 CURRENCIES = frozenset(_CURRENCY_WORDS) - {"%", "pp"}
+CURRENCY = "|".join(_CURRENCY_WORDS[name] for name in sorted(CURRENCIES))  # as a pattern
 _MEASURE_UNITS = (
     ("km/h", 1.0, r"км/ч|км в час|километр\w* в час|km/h|kmh\b|kph\b|kilomet\w+ (?:per|an) hour"),
     ("km/h", 1.609, r"mph\b|miles (?:per|an) hour|миль в час"),

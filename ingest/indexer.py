@@ -30,10 +30,11 @@ from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
+from rag_core.text.character_folding import fold_characters, normalize_characters
 from rag_core.text.language_detection import detect_language
 from rag_core.text.passage_header import build_header
 from rag_core.text.query_expansion import annotate_answer_kinds
-from rag_core.text.tokens import normalize_characters, tokenize
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey
 
 # 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual
@@ -276,7 +277,7 @@ def hash_embedded_text(model: str, text: str) -> str:
 
 def prepare_point(p: Passage, model: str) -> tuple[str, StoredPoint]:
     """Prepare a passage for the vector store: the text to embed, and the payload of its point."""
-    text = normalize_characters(f"{p.header}\n{p.text}")
+    text = fold_characters(f"{p.header}\n{p.text}")
     place = PassageRef(p.key, p.part, p.start, p.end)
     return text, StoredPoint(place, int(p.date.timestamp()), detect_language(p.text), hash_embedded_text(model, text))
 

@@ -26,6 +26,7 @@ from rag_core.recipes import RECIPES
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage import channels
+from rag_core.text.character_folding import fold_characters
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 from rag_core.tracing import Span
@@ -80,7 +81,7 @@ async def answer_question(
         results=[] if rag.show_results else None,
     )
     try:
-        asked = replace(question, text=strip_courtesies(question.text))
+        asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
         question = await resolve_followup(asked, rag, run)
         choosing = _choose_and_note(question, rag, run)
         chosen = await run.attempt(Stage.CHOOSE, choosing, RecipeChoice(DIRECT_RECIPE, "no choice"))

@@ -55,7 +55,7 @@ class CalendarReader(TokenReader):
             last, end = day
         at = self.skip(end, *_SEPARATORS)
         if self.kind(at) == "month":
-            end, m = at + 1 + (self.tokens[at].short and self.word(at + 1) == "."), self.value(at)
+            end, m = at + 1 + self._skip_full_stop(at), self.value(at)
             y, end = self._trailing_year(end)
             return self._build_date(start, end, (y, m, d), last)
         if weekday is not None and last is None and self.kind(i) in {"ordinal", "number"}:
@@ -79,7 +79,7 @@ class CalendarReader(TokenReader):
 
     def _month_first(self, start: int, i: int, weekday: int | None) -> DateMatch | None:
         m, token, end = self.value(i), self.tokens[i], i + 1
-        end += token.short and self.word(end) == "."
+        end += self._skip_full_stop(i)
         locative = token.text[-1] == "е" and token.text[0] > "а"  # "в мае" is never followed by a day
         at = self.skip(end, ",", "-", "/", "the", "of")
         y, year_end = self._trailing_year(end)
@@ -100,6 +100,10 @@ class CalendarReader(TokenReader):
             y, end = self._trailing_year(end)
             return self._build_date(start, end, (y, m, d), last)
         return self._build_date(start, end, (None, m, None), needs="range" if token.short else "in")
+
+    def _skip_full_stop(self, month: int) -> bool:
+        """Whether a full stop behind a month is part of the date: "авг. 2005", "май. 2005"."""
+        return self.word(month + 1) == "." and bool(self.tokens[month].short or self.year(month + 2))
 
     def _build_date(
         self, start: int, end: int, fields: tuple[int | None, int, int | None], last: int | None = None, needs: str = ""

@@ -160,8 +160,13 @@ _OTHER_WORDS: dict[tuple[str, object], str] = {
     ("moment", None): "now present",
     ("new year", None): "new нового новым",
     ("other", None): "other",
+    ("holiday", (12, 25, 1)): "christmas xmas",  # month, first day, days
+    ("holiday", (1, 7, 1)): "рождество рождества рождеству рождеством рождестве",
+    ("holiday", (10, 31, 1)): "halloween хэллоуин хэллоуина хэллоуину хэллоуином хэллоуине",
+    ("holiday", (5, 1, 11)): "майские майских",
+    ("holiday", (1, 1, 8)): "новогодние новогодних",
 }
-_GLUE_WORDS = "the of in on at за в во на по до к и and to through thru until till from с со через тому now hence"
+_GLUE_WORDS = "под the of in on at за в во на по до к и and to through thru until till from с со через тому now hence"
 
 
 def _build_lexicon() -> dict[str, tuple[str, object, bool]]:
@@ -223,7 +228,7 @@ _NUMERIC_PATTERNS = (
     rf"{_A}\.\s?(?P<b{{0}}>1[0-2]|0?[1-9])\.\s?(?P<y{{0}}>(?:19|20)?\d\d)(?![\d.]\d|\d)",
     rf"{_A}(?P<slash{{0}}>[/-]){_B}[/-](?P<y{{0}}>(?:19|20)\d\d|\d\d(?![/-]))(?![\d/])",
     rf"{_A}\.(?P<b{{0}}>1[0-2]|0[1-9])(?P<dot{{0}}>\.)?(?![\d.%]|\s*(?:%|проц|руб|тыс|млн|кг|км))",
-    rf"{_A}\s?(?P<slash{{0}}>/)\s?{_B}(?![\d/]|-\d+-\d)",
+    rf"(?!24/7\b){_A}\s?(?P<slash{{0}}>/)\s?{_B}(?![\d/]|-\d+-\d)",
 )
 _TOKEN = re.compile(
     r"(?<![\d./])(?:"

@@ -20,15 +20,15 @@ from rag_core.dates.relative_dates import RelativeReader
 from rag_core.dates.spans_within_dates import DatePartReader
 
 # Expressions that begin with a token of each kind: the parser tries only these.
-_NUMBER_WAYS = "calendar_date day_of_month counted nth quarter decade year"
+_NUMBER_WAYS = "calendar_date day_of_month counted nth quarter decade year iso_week"
 _WAYS = {
     **dict.fromkeys(("number", "ordinal", "cardinal"), _NUMBER_WAYS),
     **dict.fromkeys(("month", "weekday", "date"), "calendar_date"),
     **dict.fromkeys(("day", "clock", "moment"), "relative_day"),
-    **dict.fromkeys(("to", "till", "на", "other", "of last year", "new year"), "fixed_phrase"),
+    **dict.fromkeys(("to", "till", "на", "под", "other", "of last year", "new year"), "fixed_phrase"),
     **dict.fromkeys(("in", "через", "half a year", "one and a half"), "counted"),
     "short year": "calendar_date quarter year", "season": "season", "weekend": "weekend", "quarter": "quarter",
-    "roman": "quarter decade", "decade": "nth decade", "part": "directed part", "за": "latest_unit", "week start": "week_of",
+    "roman": "quarter decade", "decade": "nth decade", "part": "directed part", "holiday": "holiday", "за": "latest_unit", "week start": "week_of",
     "direction": "relative_day directed nth", "unit": "relative_day fixed_phrase counted latest_unit year week_of",
     "the": f"relative_day fixed_phrase directed latest_unit part weekend week_of {_NUMBER_WAYS}",
 }  # fmt: skip
@@ -300,7 +300,12 @@ def _read_single_date(text: str, point: DateMatch, today: date) -> _PeriodCandid
         if opened := _match_before(text, point.at, words):
             return open_days, (opened.start(), point.to), 0
     ends = _NON_WORDS.fullmatch(text, point.to)
-    alone = ends and _NON_WORDS.fullmatch(text, 0, point.at)
+    # "9/11" by itself is a name as often as a day
+    alone = (
+        ends
+        and _NON_WORDS.fullmatch(text, 0, point.at)
+        and not (point.needs == "on" and "/" in text[point.at : point.to])
+    )
     if point.needs == "bound":
         return None  # "до Нового года" is a date, "с Новым годом" is none
     if point.needs and not alone:

@@ -22,6 +22,7 @@ _HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  
 _UNIT_LETTERS = {"d": "day", "w": "week", "m": "month", "y": "year"}
 _ACCUSATIVE_UNITS = {"день", "сутки", "неделю", "месяц", "квартал", "полугодие", "полгода", "год"}  # "за неделю"
 _GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала", "полугодия", "года"}  # "итоги недели"
+_YEARS_BY_DIRECTION = {"this": 0, "last": -1, "before last": -2}
 _LARGE_NUMBERS = {"million", "billion", "thousand", "hundred", "млн", "млрд"}
 
 
@@ -65,6 +66,9 @@ class RelativeReader(CalendarReader):
         if self.kind(at) == "unit" and words[1:] == ("before", "last"):
             name = self.value(at)
             return self.match(i, at + 3, lambda today: build_unit_range(name, today, -2), holds=True)
+        if words == ("под", "новый", "год"):
+            week = Recurrence("year", lambda first: DateRange(date(first.year, 12, 25), date(first.year + 1, 1, 1)))
+            return self.recurring(i, at + 3, week)
         if words[:2] in {("new", "year"), ("нового", "года"), ("новым", "годом")}:
             return self.recurring(i, at + 2, Recurrence("year", build_day_range), needs="bound")
         if self.kind(at) == "of last year":
@@ -89,6 +93,12 @@ class RelativeReader(CalendarReader):
         count = self.number(at)
         if count and self.kind(count[2]) == "unit" and not count[1]:
             return self._rolling(start, count[2] + 1, count[0], self.value(count[2]), which)
+        elliptic = self.kind(i - 1) == "month" and self.word(i).endswith("го") and not self.word(at).isalnum()
+        if elliptic and which in _YEARS_BY_DIRECTION:  # "в ноябре прошлого"
+            by = _YEARS_BY_DIRECTION[which]
+            return self.match(start, at, lambda today: build_unit_range("year", today, by), holds=True)
+        if self.kind(at) == "unit" and which == "latest" and self.word(at) in {"сутки", "суток"}:
+            return self._rolling(start, at + 1, 1, "day")
         if self.kind(at) == "unit":
             return self._directed_unit(start, at, which, later, working=working)
         return self._directed_recurrence(start, at, which, depth)
@@ -115,7 +125,12 @@ class RelativeReader(CalendarReader):
         return self.match(i, end, read, needs="last" if which == "latest" else "", holds=True)
 
     def _directed_recurrence(self, i: int, at: int, which: str, depth: int) -> DateMatch | None:
-        inner = self._calendar_date(at, depth) or self._season(at, depth) or self._weekend(at, depth)
+        inner = (
+            self._calendar_date(at, depth)
+            or self._season(at, depth)
+            or self._weekend(at, depth)
+            or self._holiday(at, depth)
+        )
         if inner is None or inner.recurrence is None or (inner.fields and inner.fields[2]):
             return None
         if self.word(at) == "may" and which in {"this", "that"}:
@@ -143,6 +158,17 @@ class RelativeReader(CalendarReader):
         recurrence = Recurrence("week", lambda monday: DateRange(monday + 5 * ONE_DAY, monday + 7 * ONE_DAY))
         sure = at > i or self.word(at) in {"выходные", "выходных"}
         return self.recurring(i, at + 1, recurrence, needs="" if sure else "on")
+
+    def _holiday(self, i: int, depth: int) -> DateMatch | None:
+        if self.kind(i) != "holiday":
+            return None
+        month, day, days = self.value(i)
+
+        def read(first: date) -> DateRange:
+            start = date(first.year, month, day)
+            return DateRange(start, start + days * ONE_DAY)
+
+        return self.recurring(i, i + 1, Recurrence("year", read), needs="on" if days > 1 else "bound")
 
     def _rolling(self, i: int, end: int, n: int, name: str, which: str = "last") -> DateMatch:
         """The last n units, counted back from today, today included; or the next."""

@@ -72,6 +72,19 @@ class DatePartReader(CalendarReader):
             return None
         return self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
 
+    def _iso_week(self, i: int, depth: int) -> DateMatch | None:
+        """Week or day of ISO 8601: 2025-W14, 2025-W14-3, 2025w14."""
+        at = self.skip(i + 1, "-")
+        week, end = self.value(at + 1), at + 2
+        if not (self.word(at) == "w" and self.glued(at) and self.glued(at + 1) and self.kind(at + 1) == "number"):
+            return None
+        day = self.kind(end) == "-" and self.glued(end + 1) and self.kind(end + 1) == "number" and self.value(end + 1)
+        try:
+            first = date.fromisocalendar(self.value(i), week, day or 1)
+        except ValueError:
+            return None
+        return self.match(i, end + 2 * bool(day), lambda _: DateRange(first, first + (1 if day else 7) * ONE_DAY))
+
     def _week_of(self, i: int, depth: int) -> DateMatch | None:
         """Week that begins on a date, or a numbered week: week of May 3, w/c 4 Feb, week 12 of 2024."""
         start, i = i, self.skip(i, "the")

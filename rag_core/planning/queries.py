@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 
 from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
+from rag_core.text.character_folding import fold_characters
 from rag_core.text.names import find_names, get_surname_base, transliterate_word
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.tokens import normalize_characters, tokenize
+from rag_core.text.tokens import tokenize
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
@@ -64,7 +65,7 @@ _INJECTION_PATTERN = re.compile(
 def sanitize_query(text: str) -> str:
     """Sanitize a question: one line, without control and bidi characters, code and instructions to a model."""
     seen = "".join(c for c in text[:_MAX_QUESTION_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
-    plain = " ".join(unicodedata.normalize("NFC", normalize_characters(seen)).split())
+    plain = " ".join(fold_characters(seen).split())
     return " ".join(_INJECTION_PATTERN.sub(" ", plain).split())
 
 

@@ -26,7 +26,8 @@ from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage import channels, near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies
-from rag_core.text.tokens import fold_case, normalize_characters, tokenize
+from rag_core.text.character_folding import normalize_characters
+from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
 _COMBINING_MARK = "[\u0300-\u036f]"  # stress marks and the like

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rag_core.text.numerals import FIGURES, find_scale, parse_figures
 from rag_core.text.tokens import compile_pattern
 
 _CARDINAL_WORDS = {
@@ -39,9 +40,8 @@ _SCALE_WORDS = (
     (r"млрд\.?|миллиард\w{0,3}|billions?|bn", 1e9), (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}", 100.0), (r"трлн\.?|триллион\w{0,3}|trillions?", 1e12), (r"hundreds?", 100.0),
 )  # fmt: skip
 _SCALE_PATTERNS = [(rf"(?:{pattern})$", value) for pattern, value in _SCALE_WORDS]
-_DIGITS = r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:[.,]\d+)?"
 _NUMBER_TOKEN = re.compile(
-    rf"(?P<figures>{_DIGITS})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
+    rf"(?P<figures>{FIGURES})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
 )
 _CURRENCY_WORDS = {
     "rub": r"₽|руб\w*\.?|р\.|р\b|rub\b|rur\b|roubles?|rubles?", "usd": r"\$|доллар\w*|usd|dollars?|bucks", "eur": r"€|евро|euros?|eur\b",
@@ -49,6 +49,7 @@ _CURRENCY_WORDS = {
     "%": r"%|процент\w*|проц\.|percent\w*|per cent", "pp": r"п\.\s?п\.|процентн\w+ пункт\w*|percentage points?",
 }  # fmt: skip
 CURRENCIES = frozenset(_CURRENCY_WORDS) - {"%", "pp"}
+CURRENCY = "|".join(_CURRENCY_WORDS[name] for name in sorted(CURRENCIES))  # as a pattern
 _MEASURE_UNITS = (
     ("km/h", 1.0, r"км/ч|км в час|километр\w* в час|km/h|kmh\b|kph\b|kilomet\w+ (?:per|an) hour"),
     ("km/h", 1.609, r"mph\b|miles (?:per|an) hour|миль в час"),
@@ -100,9 +101,8 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
     for run in _group_number_parts(list(_scan_number_parts(low, lang))):
         start, end = run[0][0], run[-1][1]
         value = _compose_value(run)
-        values = {value}
-        if len(run) == 1 and re.fullmatch(r"\d{1,3},\d{3}", run[0][4]):
-            values = {float(run[0][4].replace(",", "")), float(run[0][4].replace(",", "."))}
+        readings = parse_figures(run[0][4]) if run[0][3] == "figures" else (run[0][2],)
+        values = {_compose_value([(*run[0][:2], one, *run[0][3:]), *run[1:]]) for one in readings}
         half_an = _HALF_AN.match(low, end) if run[0][4] == "half" else None
         unit, scale, noun = _find_unit(low, start, half_an.end() if half_an else end)
         if not unit and value in _FRACTIONS and run[0][3] == "word":
@@ -121,28 +121,25 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
 _WEAK_WORDS = frozenset("оба обе обоих both second секунд".split())
 
 
-_SCALE_LETTERS = {"k": 1e3, "к": 1e3, "m": 1e6, "b": 1e9}  # right after the figures: "50k", "$5m"
-_MONEY = re.compile(r"[$€£₽]\s?[\d.,]+$")
 _MIN_HALF_LENGTH = 7  # letters: "полмиллиона" is longer
 _HALF_AN = re.compile(r"\s+an?(?=\s)")
 
 
 def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
+    read_to = 0
     for token in _NUMBER_TOKEN.finditer(low):
         written, at, to = token[0], token.start(), token.end()
         if token["figures"]:
-            if at and (low[at - 1].isalpha() or low[at - 1] == "_"):
+            if at < read_to or (at and (low[at - 1].isalpha() or low[at - 1] == "_")):
                 continue  # "covid19" is a name
             sort = "ordinal" if token["tail"] and token["tail"].strip("-") not in {"х", "м"} else "figures"
-            yield at, to, _parse_digits(token["figures"], lang), sort, token["figures"]
+            values = parse_figures(token["figures"])
+            yield at, to, values[0 if lang == "en" or "." in written else -1], sort, token["figures"]
+            if sort == "figures" and (found := find_scale(low, at, to)):
+                factor, read_to = found
+                yield to, read_to, factor, "scale", low[to:read_to].strip()
             continue
-        scale = _find_scale(written)
-        if (
-            written in _SCALE_LETTERS
-            and low[at - 1 : at].isdigit()
-            and (written in "kк" or _MONEY.search(low[:at][-20:]))
-        ):
-            scale = _SCALE_LETTERS[written]
+        scale = _find_scale(written) if at >= read_to else None
         word = written.rstrip(".")
         to -= len(written) - len(word) if scale is None else 0
         if scale is not None:
@@ -159,13 +156,6 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
 
 def _find_scale(word: str) -> float | None:
     return next((value for pattern, value in _SCALE_PATTERNS if compile_pattern(pattern).match(word)), None)
-
-
-def _parse_digits(digits: str, lang: str) -> float:
-    plain = re.sub(r"[ \u00a0\u202f]", "", digits)
-    if re.fullmatch(r"\d{1,3}(?:,\d{3})+", plain) and (lang == "en" or plain.count(",") > 1):
-        return float(plain.replace(",", ""))
-    return float(plain.replace(",", "."))
 
 
 # "a million" and "тысяча" are numbers, "thousands of" is not
@@ -235,7 +225,7 @@ def _find_unit(low: str, start: int, end: int) -> tuple[str, float, str]:
     )
 
 
-_DIGIT_GROUP_SEPARATOR = re.compile(r"(?<=\d)[\s\u00a0\u202f,](?=\d{3}(?!\d))")
+_DIGIT_GROUP_SEPARATOR = re.compile(r"(?<=\d)[\s'’‘ʼ,](?=\d{3}(?!\d))")
 _FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
 
 

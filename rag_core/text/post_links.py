@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from rag_core.types import Channel, PostKey
 
 _LINK_PATTERN = re.compile(
-    r"(?<![\w.@/-])(?:https?://)?(?:www\.)?(?:t|telegram)\.(?:me|dog)/"
-    r"(?:c/(?P<bare>\d{1,15})|(?:s/)?(?P<name>[a-z]\w{3,31}))"
+    r"(?:https?://(?:www\.)?|(?<![\w.@/-])(?:www\.)?)"
+    r"(?:(?:t|telegram)\.(?:me|dog)/(?:c/(?P<bare>\d{1,15})|(?:s/)?(?P<name>[a-z]\w{3,31}))|(?P<host>[a-z]\w{3,31})\.t\.me)"
     r"/(?:\d{1,10}/)?(?P<id>\d{1,10})/?(?P<query>\?[\w=&%.-]*)?(?![\w/])",
     re.IGNORECASE,
 )
+_APP_LINK_PATTERN = re.compile(r"tg:/{0,2}(?:resolve|privatepost)/?\?(?P<query>[\w=&%.-]+)", re.IGNORECASE)
+_WEB_LINK_PATTERN = re.compile(
+    r"web\.telegram\.org/(?:[akz]/)?#(?:/im\?p=)?(?:-100(?P<bare>\d{1,15})|@?(?P<name>[a-z]\w{3,31}))(?:_\d{1,10})?[_/](?P<id>\d{1,10})(?![\w/])",
+    re.IGNORECASE,
+)
+
+
+_MAX_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +39,24 @@ class PostLink:
 
 def find_post_links(text: str) -> list[PostLink]:
     """Find the links to posts in a text, each once, in order. A link to a comment is no link to a channel's post."""
+    matches = (
+        match for pattern in (_LINK_PATTERN, _APP_LINK_PATTERN, _WEB_LINK_PATTERN) for match in pattern.finditer(text)
+    )
     found: dict[tuple[int | str, int], PostLink] = {}
-    for match in _LINK_PATTERN.finditer(text):
-        names = {pair.split("=")[0].lower() for pair in (match["query"] or "?")[1:].split("&")}
-        chat = int(f"-100{match['bare']}") if match["bare"] else match["name"].lower()
-        if "comment" not in names and int(match["id"]):
-            link = PostLink(chat, int(match["id"]), "single" in names, match[0])
-            found.setdefault((link.chat, link.message_id), link)
+    for match in sorted(matches, key=re.Match.start):
+        parts = match.groupdict("")
+        query = dict(pair.lower().partition("=")[::2] for pair in parts.get("query", "").lstrip("?").split("&"))
+        bare, post = parts.get("bare") or query.get("channel", ""), parts.get("id") or query.get("post", "")
+        name = parts.get("name") or parts.get("host") or query.get("domain", "")
+        if "comment" in query or not (bare.isdecimal() or name) or not post.isdecimal() or not int(post[:_MAX_DIGITS]):
+            continue
+        link = PostLink(
+            int(f"-100{bare[:_MAX_DIGITS]}") if bare.isdecimal() else name.lower(),
+            int(post[:_MAX_DIGITS]),
+            "single" in query,
+            match[0],
+        )
+        found.setdefault((link.chat, link.message_id), link)
     return list(found.values())
 
 

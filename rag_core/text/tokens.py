@@ -1,8 +1,8 @@
 """Tokenizer: text to stemmed terms, the one analysis for posts and questions (Russian and English).
 
-Steps: plain forms of styled letters, lower case, ё to е, accents off, stop words out, Snowball stem by the script of
-each token; a Russian form that Snowball splits from its dictionary form ("батареек" from "батарейка", "людей" from
-"человек") gets the stem of that. Normalization keeps one code point for one code point, so that offsets stay right.
+Steps: characters folded (`character_folding`), lower case, numbers in digits alone, ё to е, accents off, stop words
+out, Snowball stem by the script of each token; a Russian form that Snowball splits from its dictionary form ("батареек"
+from "батарейка", "людей" from "человек") gets the stem of that.
 Any change here changes every index: raise `ANALYSIS_VERSION`.
 """
 
@@ -16,20 +16,9 @@ from pathlib import Path
 
 from py_rust_stemmers import SnowballStemmer
 
+from rag_core.text.character_folding import UNUSUAL, fold_forms, fold_short_name, fold_word
 from rag_core.text.morphology import list_dictionary_forms
-
-_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-# Styled letters and digits ("𝗕𝗼𝗹𝗱", "Ｗｉｄｅ"). Superscript and subscript digits stay: 10² is not 102.
-_STYLED_DECOMPOSITIONS = ("<font>", "<wide>", "<narrow>", "<noBreak>")
-
-
-class _CharacterTable(dict[int, str]):
-    """Table for `str.translate`; each code point is normalized when it first occurs."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = normal = _normalize_character(chr(code))
-        return normal
-
+from rag_core.text.numerals import write_numbers_in_digits
 
 # Compiles a pattern with its first use: a question needs a third of them, and to compile all takes a third of a second.
 compile_pattern = cache(re.compile)
@@ -46,37 +35,18 @@ def read_phrases(file: Path) -> dict[str, str]:
     return {name: "|".join(lines) for name, lines in sections.items()}
 
 
-def _normalize_character(char: str) -> str:
-    if char == "\n":
-        return char
-    if unicodedata.category(char) in _INVISIBLE_CATEGORIES:
-        return " "
-    if unicodedata.decomposition(char).startswith(_STYLED_DECOMPOSITIONS):
-        undressed = unicodedata.normalize("NFKC", char)
-        return undressed if len(undressed) == 1 else char
-    return char
-
-
-_CHARACTER_TABLE = _CharacterTable()
-
-
-def normalize_characters(text: str) -> str:
-    """Normalize characters, keeping the length: controls, bidi marks and zero-width characters become spaces."""
-    return text if text.isascii() and text.isprintable() else text.translate(_CHARACTER_TABLE)
-
-
-ANALYSIS_VERSION = 7  # from 6 on an index knows which terms of a passage only its header has
+ANALYSIS_VERSION = 8  # from 6 on an index knows which terms of a passage only its header has
 # Versions whose terms are much the same: their indexes answer until they are rebuilt.
-READABLE_ANALYSES = frozenset({3, 4, 5, 6, ANALYSIS_VERSION})
+READABLE_ANALYSES = frozenset({3, 4, 5, 6, 7, ANALYSIS_VERSION})
 
 WORD = re.compile(r"[^\W_]+")
-_CYRILLIC = re.compile(r"[а-я]")
-# What may need normalizing before its words are told: all but ASCII, Western European and Cyrillic letters, and signs
-# and pictures, which are no part of a word in any form. Looking for it takes a tenth of the time of normalizing.
-_UNUSUAL = re.compile(
-    "[^\\t\\n\\r -~\xa0-\xff\u0400-\u045f\u2000-\u20ff\u2190-\u2bff\ufe0e\ufe0f"
-    "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff]"
+# A sign at the end of a name of one or two letters, or a full stop before a short one, belongs to it: C++, F#, A+, .NET.
+_SIGN_AFTER = re.compile(r"[+#](?<=[^\W\d_].)")
+_SIGN_BEFORE = re.compile(r"\.(?<![\w.]\.)[a-zа-я]")
+_SIGNED_WORD = re.compile(
+    r"(?:\.(?<![\w.]\.)(?=[a-zа-я]{2,4}(?![\w.])))?[^\W_]+(?:(?<=[^\W\d_])(?<![^\W_]{3})(?:\+\+(?![^\W\d_+])|[+#](?![\w+#])))?"
 )
+_CYRILLIC = re.compile(r"[а-я]")
 # Marks left after NFC composition: the stress mark of "за́мок" is no part of the word.
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 _RUSSIAN_STEMMER, _ENGLISH_STEMMER = SnowballStemmer("russian"), SnowballStemmer("english")
@@ -115,11 +85,11 @@ _HUNDRED = frozenset({"сто", "ста"})  # Snowball gives the numeral the ste
 
 
 def _fold_spelling(word: str) -> str:
-    """Fold spelling variants: ё to е everywhere, é to e in Latin words."""
-    word = word.replace("ё", "е")
-    if word.isascii() or _CYRILLIC.search(word):
-        return word
-    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    """Fold spelling variants: forms and scripts of letters, ё to е everywhere, é to e in Latin words."""
+    word = fold_word(word).replace("ё", "е")
+    if not word.isascii() and not _CYRILLIC.search(word):
+        word = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    return word if word.isalpha() or word[:1] == "." else fold_short_name(word)
 
 
 def stem_dictionary_form(word: str) -> str:
@@ -135,8 +105,10 @@ def stem_dictionary_form(word: str) -> str:
 def stem(word: str) -> str:
     """Stem one lower-case word with Snowball; its script decides the language. Empty for a stop word."""
     word = _fold_spelling(word)
-    if word in STOP_WORDS:
+    if word in STOP_WORDS or (word[:1] == "." and word[1:] in STOP_WORDS):
         return ""
+    if not word.isalnum():
+        return word  # "c++", ".net"
     if word.isascii() or not _CYRILLIC.search(word):
         return stem_dictionary_form(word)
     own = stem_dictionary_form(word)
@@ -147,16 +119,22 @@ def stem(word: str) -> str:
 
 def tokenize(text: str) -> list[str]:
     """Split a text into stemmed terms, in order, with repetitions and without stop words."""
-    if _UNUSUAL.search(text):
-        text = _COMBINING_MARKS.sub("", unicodedata.normalize("NFC", normalize_characters(text).lower()))
-    return [s for s in map(stem, WORD.findall(text.lower())) if s]
+    if UNUSUAL.search(text):
+        text = _COMBINING_MARKS.sub("", fold_forms(text))
+    low = write_numbers_in_digits(text.lower())
+    return [s for s in map(stem, (_SIGNED_WORD if _may_hold_signs(low) else WORD).findall(low)) if s]
+
+
+def _may_hold_signs(low: str) -> bool:
+    after = ("+" in low or "#" in low) and _SIGN_AFTER.search(low)
+    return bool(after or _SIGN_BEFORE.search(low))
 
 
 def tokenize_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, ...]]:
     """Tokenize parts of a text, (start, end) of each: `tokenize` of every part, the text being read once."""
-    if _UNUSUAL.search(text):
-        return [tuple(tokenize(text[start:end])) for start, end in spans]
     low = text.lower()
+    if UNUSUAL.search(text) or _may_hold_signs(low) or write_numbers_in_digits(low) != low:
+        return [tuple(tokenize(text[start:end])) for start, end in spans]
     return [tuple([s for s in map(stem, WORD.findall(low, start, end)) if s]) for start, end in spans]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rag_core.dates.date_tokenizer import DAY_AFTER, MONTH, MONTH_SHORT, parse_day_number, parse_month
+from rag_core.text.numbers import CURRENCY
 
 _LONG_WEEKDAY_NAMES = (
     r"(?:понедельник|вторник|четверг)(?:а|у|ом|е|и|ам|ами|ах|ов)?|(?:сред|пятниц|суббот)(?:а|у|ы|е|ой|ей|ам|ами|ах)|"
@@ -195,7 +196,7 @@ _DOTTED = re.compile(
 )
 _SLASHED = re.compile(r"(?<![\d/])(?P<a>\d{1,2})/(?P<b>\d{1,2})/(?P<y>(?:19|20)\d\d)(?!\d)")
 _YEAR_ALONE = re.compile(
-    rf"(?<![\w.,$€£№#:/]){_YEAR_GROUP}(?![.,]\d|[%\w])(?!\s*(?:руб|₽|доллар|евро|человек|чел\b|тонн|км\b|кг\b|people|dollars|euros|km\b|kg\b|метр|met(?:er|re)|мест\b|тыс|млн))"
+    rf"(?<![\w.,$€£№#:/]){_YEAR_GROUP}(?![.,]\d|[%\w])(?!\s*(?:{CURRENCY}|человек|чел\b|тонн|км\b|кг\b|people|km\b|kg\b|метр|met(?:er|re)|мест\b|тыс|млн))"
 )
 _DECADE = re.compile(r"(?<![\w.,])(?P<y>(?:1\d|20)\d0)(?:\s?['’]?s\b|-?(?:е|х|ых)\b(?:\s+год\w*)?)")
 _CLOCK = re.compile(

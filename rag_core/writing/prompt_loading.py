@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from rag_core.text.tokens import normalize_characters
+from rag_core.text.character_folding import normalize_characters
 
 # Includes the small, fullwidth and vertical variants, which a tokenizer may normalise to ASCII brackets.
 _BRACKETS = str.maketrans("<>[]{}﹤﹥﹇﹈﹛﹜︷︸＜＞［］｛｝", "‹›()()‹›()()()‹›()()")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rag_core.text.tokens import normalize_characters
+from rag_core.text.character_folding import normalize_characters
 from rag_core.writing.grammar import MAX_CITED_POSTS
 from rag_core.writing.prompt_loading import load_prompt
 

@@ -12,6 +12,11 @@ KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Chann
     ("text", "key", "single"),
     [
         ("https://t.me/harbour_news/12", PostKey(-1001234, 12), False),
+        ("https://harbour_news.t.me/12", PostKey(-1001234, 12), False),
+        ("tg://resolve?domain=harbour_news&post=12", PostKey(-1001234, 12), False),
+        ("tg://privatepost?channel=1234&post=12&single", PostKey(-1001234, 12), True),
+        ("https://web.telegram.org/a/#-1001234_12", PostKey(-1001234, 12), False),
+        ("см.https://t.me/harbour_news/12", PostKey(-1001234, 12), False),
         ("t.me/HARBOUR_NEWS/12", PostKey(-1001234, 12), False),
         ("http://www.telegram.me/harbour_news/12/", PostKey(-1001234, 12), False),
         ("https://telegram.dog/s/harbour_news/12", PostKey(-1001234, 12), False),

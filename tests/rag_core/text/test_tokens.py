@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_core.text.language_detection import detect_language
-from rag_core.text.tokens import _UNUSUAL, STOP_WORDS, stem, tokenize, tokenize_spans
+from rag_core.text.tokens import STOP_WORDS, UNUSUAL, stem, tokenize, tokenize_spans
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,19 @@ from rag_core.text.tokens import _UNUSUAL, STOP_WORDS, stem, tokenize, tokenize_
         ("Ｗｉｄｅ", "wide"),
         ("тариф\u200b\u202e", "тариф"),
         ("ISTANBUL", "istanbul"),
+        ("Элек\xadтрич\u2060ка", "электричка"),
+        ("green\u200dhouse\ufeff", "greenhouse"),
+        ("Cкидкa", "скидка"),
+        ("sаunа", "sauna"),
+        ("ﬁshing", "fishing"),
+        ("🅂🄰🄻🄴 🅢🅐🅛🅔 ⓢⓐⓛⓔ ꜱᴀʟᴇ", "sale sale sale sale"),
+        ("1С А+ С++", "1C A+ C++"),
+        ("1 050", "1050"),
+        ("1’050", "1050"),
+        ("1\u2009050", "1050"),
+        ("1.050,00", "1050"),
+        ("15т.р.", "15000 р"),
+        ("£2k", "2000"),
     ],
 )
 def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> None:
@@ -30,7 +43,7 @@ def test_one_word_has_one_term_however_it_is_written(one: str, other: str) -> No
 
 
 def test_characters_that_are_not_normalized_would_give_the_same_terms() -> None:
-    usual = [char for char in map(chr, range(0x20000)) if not _UNUSUAL.search(char)]
+    usual = [char for char in map(chr, range(0x20000)) if not UNUSUAL.search(char)]
     assert len(usual) > 5000
     for char in usual:
         for text in (f"a{char}b", f"и{char}1", f"{char}e"):
@@ -42,6 +55,11 @@ def test_parts_of_a_text_have_the_terms_that_they_have_alone(parts: list[str]) -
     ends = [sum(len(part) + 1 for part in parts[: n + 1]) - 1 for n in range(len(parts))]
     spans = [(end - len(part), end) for part, end in zip(parts, ends, strict=True)]
     assert tokenize_spans(" ".join(parts), spans) == [tuple(tokenize(part)) for part in parts]
+
+
+def test_a_sign_of_a_short_name_belongs_to_it() -> None:
+    assert tokenize("C, C++, C#, F#, .NET, net") == ["c", "c++", "c#", "f#", ".net", "net"]
+    assert tokenize("a+b 2+2 end .How") == ["b", "2", "2", "end"]
 
 
 def test_raised_digits_are_not_digits_beside_them() -> None:

@@ -197,3 +197,8 @@ def test_a_sentence_that_is_compared_with_ever_new_words_does_not_grow() -> None
         kept.nearest(word)
     assert len(kept._found) <= 200
     assert kept.nearest(split_words("ferries")[0])[1] == kept[0]
+
+
+def test_a_sum_of_money_is_no_year() -> None:
+    facts = extract_facts("The deposit is 2000 pounds.", "en")
+    assert not facts.moments and [number.values for number in facts.numbers] == [(2000.0,)]

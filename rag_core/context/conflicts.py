@@ -76,11 +76,14 @@ def _find_conflicting_quote(
     here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
     if here and there and not here & there:
         return None  # about different years: prices of 2026 do not contradict those of 2027
-    from rag_core.verification.rules import assess_text  # late, as in rag_core/verification/support.py
+    # late, as in rag_core/verification/support.py
+    from rag_core.verification.facts import extract_facts
+    from rag_core.verification.rules import assess_text
+    from rag_core.verification.subject_comparison import find_other_thing
 
     support = assess_text(sentence.text, words, lang)
     sure = support.label is Label.CONTRADICTED and support.likely <= _MAX_LIKELIHOOD and _DIFFERS_MARK in support.why
-    if not sure or is_different_subject(sentence.text, support):
+    if not sure or find_other_thing(extract_facts(sentence.text, lang), extract_facts(words, lang)):
         return None
     if measure_relevance(sentence.text, support, words, passage.header, weight) < _MIN_RELEVANCE:
         return None
@@ -103,8 +106,6 @@ _ASKING_WORD_WEIGHT = 0.3  # weight of a word like "costs": price lists do witho
 # Units are often written as a sign and do not say what is measured.
 _MEASURE_WORDS = r"(?:₽|руб|р\.|\$|€|£|%|процент|percent|тыс|млн|thousand|million|euro|евро|доллар|dollar|minute|минут)"
 _UNIT_PATTERN = re.compile(rf"\b{_MEASURE_WORDS}\w*", re.I)
-_NUMBERING_WORDS = frozenset("number номер part часть".split())
-_MAX_OPENING_WORDS = 2  # words before a number that is part of a name
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -128,16 +129,3 @@ def measure_relevance(claim: str, support: Support, words: str, header: str, wei
     return (
         sum(w * (1.0 if term in there else measure_stem_similarity(term, there)) for term, w in weights.items()) / whole
     )
-
-
-def is_different_subject(claim: str, support: Support) -> bool:
-    """Check whether the differing number names the subject itself: bus 41 is another bus than bus 27."""
-    value = support.why.partition("≠")[0].strip()
-    if not any(map(str.isdigit, value)):
-        return False
-    place = re.search(rf"(?<![\w.,]){re.escape(value)}(?!\w)(?!\s*{_MEASURE_WORDS})", claim)
-    before = _WORD.findall(claim[: place.start()]) if place else []
-    if not before:
-        return False
-    named = bool(tokenize(before[-1])) and not is_asking_word(before[-1])
-    return before[-1].lower() in _NUMBERING_WORDS or (named and len(before) <= _MAX_OPENING_WORDS)

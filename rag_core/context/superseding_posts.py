@@ -24,6 +24,7 @@ from rag_core.text.query_terms import QueryTerms, TermWeight
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, collect_terms
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Passage, Question, SearchFilter, Source
+from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
 from rag_core.writing.extract import announces_change
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
 
@@ -87,6 +88,8 @@ async def find_successor(
     found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
     passages = await fetch_passages(rag.archive, [place for place, _ in found])
     later = list({one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}.values())
+    if names_thing(asked.text, piece.text, question.lang):
+        later = [one for one in later if not speaks_of_other_thing(asked.text, one.text, question.lang)]
     if not later:
         return None
     weight = rag.lexical.statistics(question.viewer.channels).weight

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from rag_core.text.morphology import is_dictionary_word
 from rag_core.text.names import list_surname_stems, transliterate_word
@@ -135,3 +135,15 @@ def _restore_ending(word: str, term: str) -> str:
 
 
 _STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENGTH))
+
+
+@lru_cache(maxsize=20_000)
+def is_misspelt(one: str, other: str) -> bool:
+    """Check whether one of two folded words is the other with one letter wrong; of two known words neither is."""
+    if max(len(one), len(other)) < _SHORT_WORD or abs(len(one) - len(other)) > 1 or one[0] != other[0]:
+        return False
+    from rapidfuzz.distance import OSA
+
+    if OSA.distance(one, other, score_cutoff=1) > 1:
+        return False
+    return not all(is_dictionary_word(word) or is_table_word(word) for word in (one, other))

@@ -179,6 +179,7 @@ _PLAN_WORDS = re.compile(
     r"рассматрива\w+|прогноз\w*|готовит\w*|буд(?:ет|ут)|хот(?:ят|ел\w*)|проект\w*|цел(?:ь|ью)|will|would|may|might|could|plans?|planned|planning|"
     r"expect\w*|intend\w*|propos\w+|going to|hop(?:e|es|ing)|consider\w*|forecast\w*|aims?)(?!\w)"
 )
+SCHEDULED = re.compile(r"(?<!\w)(?:назнач|намеч|заплан|объявл|schedul|plann|announc|set for)")
 _PAST_EN = re.compile(
     r"(?:was|were|had|has|have|did|became|began|bought|built|came|chose|drew|fell|found|gave|got|grew|held|kept|knew|led|left|"
     r"lost|made|met|paid|ran|rose|said|saw|sent|sold|spent|stood|taught|told|took|went|won|\w{2,}ed)$"
@@ -204,9 +205,11 @@ def is_predicate_verb(word: Word) -> bool:
 
 
 def find_main_verb(claim: SentenceFacts) -> Word | None:
-    """Find the verb that follows the subject; an English word in "s" is one only where nothing else is."""
-    words = claim.all_words[1:]
-    verbs = [word for word in words if is_predicate_verb(word)]
+    """Find the verb that follows the subject; an English word in "s" is one only where nothing else is.
+
+    A part of a compound such as "paid-up" is none.
+    """
+    verbs = [w for w in claim.all_words[1:] if is_predicate_verb(w) and claim.text[w.end : w.end + 1] != "-"]
     plural = [word for word in verbs if word.low.isascii() and word.low.endswith("s") and word.stem]
     return next((word for word in verbs if word not in plural), plural[0] if plural else None)
 
@@ -221,7 +224,8 @@ def is_past(word: Word) -> bool:
 def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
     """Find that the sentence speaks of what is to come, where the claim says that it happened."""
     happened = [word for word in claim.all_words if is_predicate_verb(word) and is_past(word)]
-    if not happened or _PLAN_WORDS.search(fold_text(claim.text)):
+    low = fold_text(claim.text)
+    if not happened or _PLAN_WORDS.search(low) or SCHEDULED.search(low):
         return ""
     for word in happened:
         for other in here.all_words:

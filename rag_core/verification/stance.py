@@ -13,10 +13,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
-from rag_core.text.numbers import Number
-from rag_core.text.query_terms import TermWeight, is_asking_word
-from rag_core.text.tokens import stem
+from rag_core.text.query_terms import TermWeight
 from rag_core.verification.assertion_cues import (
+    SCHEDULED,
     find_correction,
     find_denied_word,
     find_end,
@@ -32,7 +31,8 @@ from rag_core.verification.assertion_cues import (
 from rag_core.verification.claim_comparison import contains_name, contains_value, find_moment_differences
 from rag_core.verification.contradictions import find_opposite_statements, find_opposite_words, find_role_differences
 from rag_core.verification.facts import LONGEST_STATED, MOST_FIGURES, SentenceFacts, extract_facts, join_facts
-from rag_core.verification.numbers_in_price_lists import NumberedItems, list_unit_words
+from rag_core.verification.numbers_in_price_lists import NumberedItems
+from rag_core.verification.subject_comparison import find_other_thing, is_light, list_identifiers, list_unit_words
 from rag_core.verification.verdict_types import Label, Support
 from rag_core.verification.word_comparison import Word, fold_text
 
@@ -46,13 +46,6 @@ _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
 _FACT_BONUS = 0.1  # of a score
 _ASKING_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
 _DAMPING = 0.5  # exponent of a term's weight: a rare word of the claim may be a synonym of the post's
-_LIGHT_STEMS = frozenset(
-    map(
-        stem,
-        "обходится обойдется удалось можно может теперь уже идет ходит ездит проходит проводится работает дают отдают "
-        "get gets can may held carries around now already go goes going do does run runs work works last lasts".split(),
-    )
-)
 _MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
 # Share of the predicate's terms in the sentence itself; of subject or predicate where a value agrees; of the subject
 # in the sentence itself where a value stands for the predicate.
@@ -65,10 +58,7 @@ _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's he
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
 
-_SCHEDULED = re.compile(r"(?<!\w)(?:назнач|намеч|заплан|объявл|schedul|plann|announc|set for)")
-_NUMBER_SIGN = re.compile(r"(?:№|(?<!\w)(?:no\.?|number|номер))\s*$")
 _UPDATE_MARK = re.compile(r"\W*(?:upd(?:ated?)?|обновлен\w*|дополнен\w*|уточнени\w*|исправлени\w*|correction)\b", re.I)
-_LONGEST_MEASURE = 10  # characters between a number and "old"
 
 
 def assess_stance(
@@ -126,13 +116,13 @@ class ClaimTerms:
         self.scheduled = any(moment.weekday is not None or moment.minute is not None for moment in facts.moments)
         self.dated = any(moment.day or moment.month or moment.year for moment in facts.moments)
         self.terms = [
-            (word, weight(word.stem) ** _DAMPING * (_ASKING_WEIGHT if self.is_light(word) else 1.0))
+            (word, weight(word.stem) ** _DAMPING * (_ASKING_WEIGHT if is_light(word) else 1.0))
             for word in facts.words
             if word.start not in units
         ]
         # names in the channel's title need not stand in a post
         self.optional = {word.start for word, _ in self.terms if word.capital and self.title.all_words.has(word)}
-        self.identifiers = [number for number in facts.numbers if self._is_identifier(number)]
+        self.identifiers = list_identifiers(facts)
         self.values = [number for number in facts.numbers if number not in self.identifiers and not number.weak]
         self.values = self.values[:MOST_FIGURES]
         self.heaviest = max((each for _, each in self.terms), default=1.0)
@@ -152,7 +142,7 @@ class ClaimTerms:
 
     def measure_share(self, terms: Sequence[tuple[Word, float]], sentences: Sequence[SentenceFacts]) -> float:
         """Weight share of these terms in the sentences, light words aside; 1 for no terms."""
-        terms = [pair for pair in terms if not self.is_light(pair[0])]
+        terms = [pair for pair in terms if not is_light(pair[0])]
         total = sum(each for _, each in terms)
         met = sum(each for word, each in terms if any(one.words.has(word) for one in sentences))
         return met / total if total else 1.0
@@ -160,28 +150,8 @@ class ClaimTerms:
     def is_subject_there(self, sentences: Sequence[SentenceFacts], least: float) -> bool:
         """Check that enough of the subject is there, or that what is missing hardly counts in this claim."""
         share = self.measure_share(self.subject, sentences)
-        missing = (1 - share) * sum(each for word, each in self.subject if not self.is_light(word))
+        missing = (1 - share) * sum(each for word, each in self.subject if not is_light(word))
         return share >= least or missing <= _SLIGHT * self.total
-
-    @staticmethod
-    def is_light(word: Word) -> bool:
-        """Check for a word like "costs" or "can" that posts leave out."""
-        return is_asking_word(word.low) or word.stem in _LIGHT_STEMS
-
-    def _is_identifier(self, number: Number) -> bool:
-        """Check for a number that names a thing: "bus 27", "27-й автобус", "Tawny 1.0", "No. 4"."""
-        if _NUMBER_SIGN.search(self.low, max(0, number.start - _LONGEST_MEASURE), number.start):
-            return True
-        ordinal = number.unit == "ordinal" and self.low[number.start].isdigit()
-        if not ordinal and (number.unit or number.hedge or number.weak):
-            return False
-        before = [word for word in self.facts.all_words if word.end <= number.start]
-        if ordinal:
-            return len(before) <= 1
-        last = before[-1] if before else None
-        if last is None or number.start - last.end > 3 or not last.stem or is_asking_word(last.low):
-            return False
-        return last.capital or len(before) <= 2
 
     def measure_about(
         self, here: SentenceFacts, around: Sequence[SentenceFacts], opposed: AbstractSet[int]
@@ -227,6 +197,7 @@ class _Comparison:
     subject: bool
     known: bool
     mixed: bool
+    other_name: str
 
     @property
     def score(self) -> float:
@@ -257,7 +228,7 @@ def _compare(
         found = [*([] if told else [items.find_difference(claim.values)]), *found]
     elif claim.dated:
         found = []
-    found.append(find_opposite_opening(facts, here))
+    found += [items.find_moment_elsewhere(), find_opposite_opening(facts, here)]
     if opposites and (matched or not claim.dated):
         found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
@@ -271,7 +242,7 @@ def _compare(
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
-        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.is_mixed(),
+        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.is_mixed(), items.find_name_elsewhere(),
     )  # fmt: skip
 
 
@@ -280,13 +251,23 @@ def _read_sentence(
 ) -> _Reading | None:
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
+    other = find_other_thing(claim.facts, seen.here, [*seen.around, claim.title])
+    if other and not _is_same_event(claim, seen.here):
+        return _reject(seen, other)
     following = post[n + 1] if n + 1 < len(post) else None
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
         or _read_gap(claim, seen, date, post)
-        or _read_support(claim, seen)
+        or (_reject(seen, other) if other else _read_support(claim, seen))
     )
+
+
+def _is_same_event(claim: ClaimTerms, here: SentenceFacts) -> bool:
+    """Check whether a day and whose it is agree: what somebody holds then may be called by another word."""
+    days = {(m.month, m.day) for m in claim.facts.moments if m.day} & {(m.month, m.day) for m in here.moments}
+    beside = {name.word.start - 1 for name in claim.facts.names if contains_name(name.word, [here])}
+    return bool(days) and any(word.end in beside and not here.words.has(word) for word in claim.facts.words)
 
 
 def _read_together(
@@ -324,7 +305,7 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
 
 def _is_announcement(claim: SentenceFacts, here: SentenceFacts, date: datetime) -> bool:
     """Check whether a day that the claim names was still to come when the post was written, which says nothing past."""
-    if any(is_past(word) for word in here.all_words) or _SCHEDULED.search(fold_text(claim.text)):
+    if any(is_past(word) for word in here.all_words) or SCHEDULED.search(fold_text(claim.text)):
         return False
     days = [(moment.year or date.year, moment.month, moment.day or 1) for moment in claim.moments if moment.month]
     return any((year, month, day) > (date.year, date.month, date.day) for year, month, day in days)
@@ -362,8 +343,10 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, post: Sequen
     if claim.values and seen.mixed:
         return _reject(seen, "a number of another thing")
     if why := next((why for _, why in find_role_differences(claim.facts, seen.here, post)), ""):
-        return _reject(seen, why, contradicts=seen.about >= _MIN_ABOUT)
-    return None
+        names = {name.word.start for name in claim.facts.names}
+        role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
+        return _reject(seen, why, contradicts=max(seen.about, role) >= _MIN_ABOUT)
+    return _reject(seen, seen.other_name) if seen.other_name else None
 
 
 def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
@@ -392,4 +375,4 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
 def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
     """Check that the claim's main verb is in the sentence in some form; true for a light one or none."""
     verb = claim.verb
-    return verb is None or claim.is_light(verb) or not verb.stem or here.words.has(verb)
+    return verb is None or is_light(verb) or not verb.stem or here.words.has(verb)

@@ -36,6 +36,7 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, Text
 from rag_core.text.stem_similarity import measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Evidence, Passage, Post, PostKey, Sentence
+from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
     VAGUE_TYPES,
@@ -84,6 +85,7 @@ _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|comi
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
+_MAX_COMPARED = 40  # best pieces whose thing is compared with the one asked about
 _MAX_DATED = 20  # best pieces that are read for days
 _REGULAR = re.compile(
     r"\b(?:every|each|weekly|monthly|daily|(?:mon|tues|wednes|thurs|fri|satur|sun)days|кажд\w+|ежедневно|еженедельно|"
@@ -409,7 +411,7 @@ def rank_pieces(
     `period`: the time that the question names: posts of it are preferred, and the value of that time answers. `now`:
     the time of the question; where a coming day is asked for, pieces that name only earlier ones come later.
     """
-    ranked = rank_candidates(asked, evidence, longest)
+    ranked = _drop_other_things(asked, rank_candidates(asked, evidence, longest))
     if definition := _compile_definition(asked.text):
         ranked = sorted(ranked, key=lambda one: -one.score - _DEFINITION_BONUS * bool(definition.search(one.text)))
     if period is not None and not _CALENDAR_TIME.search(period.words):
@@ -443,6 +445,15 @@ def rank_pieces(
         return RankedPieces(asked, pieces, tuple(earlier), dated_otherwise=otherwise, closest=ranked[0], passed=passed)
     pieces = (replace(later, score=first.score), *(one for one in pieces if one is not later))
     return RankedPieces(asked, pieces, tuple(earlier), contested=True)
+
+
+def _drop_other_things(asked: QueryTerms, ranked: list[ExtractCandidate]) -> list[ExtractCandidate]:
+    """Drop what speaks of another thing than the one asked about, where a piece speaks of that itself."""
+    lang = detect_language(asked.text)
+    first = ranked[:_MAX_COMPARED]
+    own = {one.source.number for one in first if one.holds and names_thing(asked.text, one.text, lang)}
+    others = {one.source.number for one in first if own and speaks_of_other_thing(asked.text, one.text, lang)} - own
+    return [one for one in ranked if one.source.number not in others]
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:

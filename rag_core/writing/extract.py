@@ -418,6 +418,8 @@ def rank_pieces(
         period = None  # "on Sunday" is a part of the topic
     if period is not None:
         ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
+        if ranked and _is_one_day(period) and _fit_period(ranked[0], period) > 0:
+            ranked = [one for one in ranked if _fit_period(one, period) > 0]
     coming = now if now and asked.want in (AnswerType.DATE, AnswerType.HOURS) and _asks_for_coming(asked.text) else None
     next_one = bool(_NEXT.search(asked.text))
     if coming:
@@ -454,6 +456,10 @@ def _drop_other_things(asked: QueryTerms, ranked: list[ExtractCandidate]) -> lis
     own = {one.source.number for one in first if one.holds and names_thing(asked.text, one.text, lang)}
     others = {one.source.number for one in first if own and speaks_of_other_thing(asked.text, one.text, lang)} - own
     return [one for one in ranked if one.source.number not in others]
+
+
+def _is_one_day(period: Period) -> bool:
+    return bool(period.since and period.until and period.until - period.since <= timedelta(days=1))
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:

@@ -24,6 +24,7 @@ Those with a file are there, beside what raises them; all others are here:
         ModelUnavailable
         GenerationFailed
             ServerUnavailable               rag_core/llm/openai_client.py
+                ServerTooSlow               rag_core/llm/openai_client.py
                 _TransientServerFailure     rag_core/llm/openai_client.py
             ServerRefused                   rag_core/llm/openai_client.py
         RecipeFailed

@@ -22,6 +22,7 @@ from aiogram.exceptions import (
     TelegramServerError,
 )
 from aiogram.methods import (
+    CopyMessage,
     EditMessageText,
     GetUpdates,
     Response,
@@ -149,6 +150,8 @@ class RetryMiddleware(BaseRequestMiddleware):
     ) -> Response[TelegramType]:
         """Make the request, at most `tries` times; the pause between doubles."""
         name, chat = method.__api_method__, getattr(method, "chat_id", None) or method.__api_method__
+        if isinstance(method, CopyMessage):  # a look whether a post is still there: its limit is no chat's
+            chat = name
         if name == GetUpdates.__api_method__:
             return await make_request(bot, method)
         backoff, asks = get_backoff(bot), name.startswith("get")

@@ -199,7 +199,7 @@ def _lacks_known_text(state: MergeState, post: Post, arrived: tuple[int, int]) -
     """
     if post.text.strip() or not state.post.text.strip():
         return False
-    live_edit = arrived[1] > 0 and arrived[0] > state.order[0]
+    live_edit = arrived[1] > 0 and post.edited is not None and arrived > state.order
     return not (live_edit and post.media and post.media.kind in _CAPTIONED_KINDS)
 
 

@@ -36,7 +36,6 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, Text
 from rag_core.text.stem_similarity import measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Evidence, Passage, Post, PostKey, Sentence
-from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
     VAGUE_TYPES,
@@ -451,6 +450,9 @@ def rank_pieces(
 
 def _drop_other_things(asked: QueryTerms, ranked: list[ExtractCandidate]) -> list[ExtractCandidate]:
     """Drop what speaks of another thing than the one asked about, where a piece speaks of that itself."""
+    # imported with the first answer: a tenth of the start, for questions that find nothing
+    from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
+
     lang = detect_language(asked.text)
     first = ranked[:_MAX_COMPARED]
     own = {one.source.number for one in first if one.holds and names_thing(asked.text, one.text, lang)}

@@ -166,10 +166,11 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
         for index in ("post_versions_text", "posts_topic"):
             old.execute(f"DROP INDEX {index}")
         old.execute("ALTER TABLE posts DROP COLUMN topic")
-        dropped = "pinned_answers watches watch_hits watching digests history post_looks topics".split()
+        old.execute("ALTER TABLE questions DROP COLUMN queued_at")
+        dropped = "pinned_answers watches watch_hits watching digests history post_looks topics memberships".split()
         for table in dropped:
             old.execute(f"DROP TABLE {table}")
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 9}")
+        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 11}")
         old.commit()
     archive = await Archive.open(tmp_path)
     try:

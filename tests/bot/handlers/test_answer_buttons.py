@@ -312,7 +312,7 @@ async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(
         answer = await ask(OTTO, FERRY)
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("That was a lot of questions!")
         assert "Deeper" in buttons(current(sandbox, answer))
-        execute(home, "UPDATE questions SET asked_at = asked_at - 3700, finished_at = finished_at - 3700")
+        execute(home, "UPDATE questions SET queued_at = queued_at - 3700, finished_at = finished_at - 3700")
         assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("Looking deeper")
         await sandbox.replies(OTTO)
         assert (await ask(OTTO, MARCH))["text"].startswith("That was a lot of questions!")

@@ -416,9 +416,7 @@ def rank_pieces(
     if period is not None and not _CALENDAR_TIME.search(period.words):
         period = None  # "on Sunday" is a part of the topic
     if period is not None:
-        ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
-        if ranked and _is_one_day(period) and _fit_period(ranked[0], period) > 0:
-            ranked = [one for one in ranked if _fit_period(one, period) > 0]
+        ranked = _prefer_period(ranked, period)
     coming = now if now and asked.want in (AnswerType.DATE, AnswerType.HOURS) and _asks_for_coming(asked.text) else None
     next_one = bool(_NEXT.search(asked.text))
     if coming:
@@ -460,8 +458,13 @@ def _drop_other_things(asked: QueryTerms, ranked: list[ExtractCandidate]) -> lis
     return [one for one in ranked if one.source.number not in others]
 
 
-def _is_one_day(period: Period) -> bool:
-    return bool(period.since and period.until and period.until - period.since <= timedelta(days=1))
+def _prefer_period(ranked: Sequence[ExtractCandidate], period: Period) -> list[ExtractCandidate]:
+    """Put pieces of the period first; of one day nothing else is left where a piece of that day comes first."""
+    ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
+    one_day = period.since and period.until and period.until - period.since <= timedelta(days=1)
+    if ranked and one_day and _fit_period(ranked[0], period) > 0:
+        return [one for one in ranked if _fit_period(one, period) > 0]
+    return ranked
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:

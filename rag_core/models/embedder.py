@@ -33,6 +33,8 @@ from rag_core.text.language_detection import detect_language
 EmbeddingArray = NDArray[np.float32]
 
 _BATCH_TEXTS = 8  # texts embedded before a waiting question is embedded
+_CENTRE_LANGUAGES = ("ru", "en")  # of the file of mean vectors, as in `ModelSpec.centres`
+_QUERY, _PASSAGE = 0, 1
 _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
 
 
@@ -46,30 +48,30 @@ class Embedder:
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         """Embed posts: shape (len(texts), dimension), in the order of the texts."""
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        chosen = await asyncio.to_thread(self._choose_networks, texts)
+        languages = await asyncio.to_thread(lambda: [detect_language(text[:1000]) for text in texts])
         for network in self._networks:
-            rows = [i for i, one in enumerate(chosen) if one is network]
+            rows = [i for i, lang in enumerate(languages) if self._choose_network(lang) is network]
             for first in range(0, len(rows), _BATCH_TEXTS):
                 batch = rows[first : first + _BATCH_TEXTS]
-                given = [network.row.passage_prefix + texts[i] for i in batch]
-                vectors[batch, network.block] = await self._thread.run(network.embed_texts, given)
+                given = [texts[i] for i in batch], [languages[i] for i in batch]
+                vectors[batch, network.block] = await self._thread.run(network.embed_passages, *given)
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
         """Embed a question: shape (dimension,). Waits for one batch of passages at most."""
-        (network,) = self._choose_networks([text])
+        lang = detect_language(text[:1000])
+        network = self._choose_network(lang)
         vector = np.zeros(self.dimension, np.float32)
-        vector[network.block] = (await self._thread.run(network.embed_texts, [network.row.query_prefix + text]))[0]
+        vector[network.block] = await self._thread.run(network.embed_query, text, lang)
         return vector
 
     async def close(self) -> None:
         """Release the model and its thread."""
         await self._thread.close()
 
-    def _choose_networks(self, texts: Sequence[str]) -> list[_EmbeddingNetwork]:
-        """Choose the network of each text by its language; the first for an unknown language."""
-        by_language = {lang: network for network in self._networks for lang in network.row.languages}
-        return [by_language.get(detect_language(text[:1000]), self._networks[0]) for text in texts]
+    def _choose_network(self, lang: str) -> _EmbeddingNetwork:
+        """Choose the network of a language; the first for an unknown one."""
+        return next((network for network in self._networks if lang in network.row.languages), self._networks[0])
 
 
 async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provider: str = CPU_PROVIDER) -> Embedder:
@@ -88,7 +90,7 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
             networks.append(_EmbeddingNetwork(row, place, session, thread, slice(first, first + row.dimension)))
             first += row.dimension
         if not model.parts:
-            await thread.run(networks[0].embed_texts, [_SAMPLE_TEXT])
+            await thread.run(networks[0].embed_passages, [_SAMPLE_TEXT], ["en"])
         return Embedder(model, networks, thread)
     except BaseException:
         await thread.close()
@@ -104,10 +106,26 @@ class _EmbeddingNetwork:
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread, block: slice) -> None:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
+        self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
         self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
 
-    def embed_texts(self, texts: list[str]) -> EmbeddingArray:
-        """Embed texts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
+    def embed_passages(self, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
+        """Embed posts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
+        return self._center(self._embed_texts([self.row.passage_prefix + text for text in texts]), languages, _PASSAGE)
+
+    def embed_query(self, text: str, lang: str) -> EmbeddingArray:
+        """Embed a question to a unit vector, in the thread. Raises as `embed_passages`."""
+        vector: EmbeddingArray = self._center(self._embed_texts([self.row.query_prefix + text]), [lang], _QUERY)[0]
+        return vector
+
+    def _center(self, vectors: EmbeddingArray, languages: Sequence[str], kind: int) -> EmbeddingArray:
+        """Subtract the mean vector of each text's language and kind, so that languages no longer lie apart."""
+        if self._centres is None:
+            return vectors
+        columns = [_CENTRE_LANGUAGES.index(lang) for lang in languages]
+        return self._normalize(vectors - self._centres[kind, columns])
+
+    def _embed_texts(self, texts: list[str]) -> EmbeddingArray:
         if self._embed is None:
             self._embed = self._load_network()
         trimmed = [trim_for_tokenizer(text, self.row.max_tokens) for text in texts]
@@ -116,6 +134,9 @@ class _EmbeddingNetwork:
         vectors: EmbeddingArray = np.array(list(self._embed(trimmed)), np.float32)
         if vectors.shape[1] != self.row.dimension:
             raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.row.dimension}")
+        return self._normalize(vectors)
+
+    def _normalize(self, vectors: EmbeddingArray) -> EmbeddingArray:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise self._thread.broken("makes vectors without a length")

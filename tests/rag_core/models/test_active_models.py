@@ -18,8 +18,10 @@ from rag_core.models.active_models import (
     list_models_in_use,
     open_language_models,
     resolve_model_use,
+    select_embedder,
     switch_model,
 )
+from rag_core.models.catalog import find_models
 from rag_core.settings import LlmSettings
 from rag_core.storage import chat_and_admin_settings
 
@@ -86,6 +88,28 @@ async def test_a_model_of_another_kind_is_refused(pulled: Path) -> None:
     async with open_engine(settings(pulled, models={"embedder": "none"}), language=False) as rag:
         with pytest.raises(ModelUnavailable, match=f"{SMALL} is no reranker"):
             await switch_model(rag, SMALL, "reranker")
+
+
+def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -> None:
+    opened = settings(folder, models={"embedder": "auto", "reranker": "none"})
+    assert select_embedder(opened) is None
+    for name in ("minilm-navec", "e5-small-centred"):
+        (row,) = find_models(name)
+        for part in row.parts or (row,):
+            place = folder / "models" / row.name / part.name if row.parts else folder / "models" / row.name
+            place.mkdir(parents=True)
+            for file in ("model.onnx", "tokenizer.json", "tokenizer_config.json"):
+                (place / file).touch()
+    best = select_embedder(opened)
+    assert best is not None
+    assert best.name == "e5-small-centred"
+    (folder / "vectors" / "minilm-navec").mkdir(parents=True)
+    kept = select_embedder(opened)
+    assert kept is not None
+    assert kept.name == "minilm-navec" == list_models_in_use(opened, {})["embedder"]
+    asked = select_embedder(settings(folder, models={"embedder": "e5-small-centred"}))
+    assert asked is not None
+    assert asked.name == "e5-small-centred"
 
 
 def test_what_a_model_is_for_is_seen_from_its_row() -> None:

@@ -23,7 +23,7 @@ ENGLISH = slice(0, 384)
 
 @pytest.fixture(scope="module")
 def embedder(offline_models: Path) -> Iterator[Embedder]:
-    embedder = asyncio.run(open_embedder(find_models("offline")[0], offline_models, threads=1))
+    embedder = asyncio.run(open_embedder(find_models("minilm-navec")[0], offline_models, threads=1))
     yield embedder
     asyncio.run(embedder.close())
 

@@ -97,7 +97,7 @@ async def test_reranking_reversed_hits_brings_the_good_order_back(
             :: choose_size(20, 40)
         ]
     texts = [row["text"][:250] for row in corpus]
-    embedder = await open_embedder(find_models("offline")[0], offline_models, threads=1)
+    embedder = await open_embedder(find_models("minilm-navec")[0], offline_models, threads=1)
     posts = await embedder.passages(texts)
     to_good, to_shuffled, to_reversed, first, chance = [], [], [], 0, random.Random(1)
     for row in asked:

@@ -199,7 +199,7 @@ _NAVEC = ModelSpec(
 )  # fmt: skip
 
 MODELS: tuple[ModelSpec, ...] = (
-    # For machines of less than 1 GB and very large archives: six times as fast, but no search across languages.
+    # For machines of less than 1 GB and very large archives: five times as fast, but no search across languages.
     ModelSpec(
         "minilm-navec", ModelTier.TINY, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
         dimension=_MINILM.dimension + _NAVEC.dimension, dense_weight=0.3, checked=True,

@@ -41,7 +41,8 @@ async def _on_digest(
         asked = plan or DigestPlan(
             chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
         )
-        if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), now):
+        until = now + timedelta(seconds=1)  # posts have whole seconds: those of this one are new as well
+        if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), until):
             viewer = await access.build_viewer(context.admins, reader)
             asked_of = viewer if asked.channels is None else viewer.narrow(asked.channels)
             await message.answer(access.describe_shortfalls(asked_of, words) or words("digest-nothing"))

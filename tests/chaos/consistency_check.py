@@ -61,12 +61,15 @@ async def check_consistency(folder: Path, models: Path | None, traffic: ChannelT
     return found
 
 
-def check_answers(messages: Mapping[int, Sequence[str]], unnoted: Collection[int]) -> Verdict:
-    """One message for every reader: messages by reader, each of whom asked one question; the `unnoted` may have two."""
+def check_answers(messages: Mapping[int, Sequence[str]], unnoted: Mapping[int, int]) -> Verdict:
+    """One message for every reader: messages by reader, each of whom asked one question.
+
+    `unnoted`: how often the bot was killed between a message and the note of it, after which it is sent again.
+    """
     found = Verdict(seen=len(messages))
     found.lost = [f"the question of {reader} has no answer" for reader, texts in messages.items() if not texts]
     found.twice = [
-        f"{reader} got {[*texts]!r}" for reader, texts in messages.items() if len(texts) > 1 + (reader in unnoted)
+        f"{reader} got {[*texts]!r}" for reader, texts in messages.items() if len(texts) > 1 + unnoted.get(reader, 0)
     ]
     return found
 

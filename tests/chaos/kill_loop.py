@@ -70,8 +70,8 @@ class Chaos:
         self.home, self.sandbox = BotHome(folder, models), DrivenSandbox()
         self.traffic = ChannelTraffic(self.sandbox, plan.seed)
         self.asked: list[int] = []  # readers, each with one question
-        # Readers whose answer Telegram took before a kill and the bot did not note: those may get it again.
-        self.unnoted: set[int] = set()
+        # Readers whose answer Telegram took before a kill and the bot did not note, and how often: they get it again.
+        self.unnoted: Counter[int] = Counter()
         self._rng = random.Random(plan.seed + 1)
         self._life: BotProcess | None = None
         self.kills: Counter[str] = Counter()
@@ -168,7 +168,7 @@ class Chaos:
 
     def _find_unnoted(self) -> None:
         noted = {n for (n,) in self.home.rows("SELECT user_id FROM questions WHERE state = 'answered'")}
-        self.unnoted |= {reader for reader in self.asked if self.sandbox.world.sent.get(reader)} - noted
+        self.unnoted.update({reader for reader in self.asked if self.sandbox.world.sent.get(reader)} - noted)
 
     async def _killed(self, moment: float, way: str) -> bool:
         """A life, ended so many seconds after it was ready; False where it ended by itself before the kill."""

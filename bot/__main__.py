@@ -190,11 +190,14 @@ def build_parser(named: Sequence[str]) -> CommandParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; 130 after Ctrl-C, also while modules are still imported."""
+    """Run one command and return its exit code; 130 after Ctrl-C, 141 where nobody reads the output any more."""
     try:
         return _run_command(argv)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # who reads the output, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _run_command(argv: Sequence[str] | None) -> int:

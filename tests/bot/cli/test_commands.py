@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 import resource
 import shlex
@@ -215,6 +216,15 @@ def test_ctrl_c_at_start_leaves_no_traceback(nowhere: Path, root: Path) -> None:
         time.sleep(seconds)
         started.send_signal(signal.SIGINT)
         assert "Traceback" not in started.communicate(timeout=60)[1]
+
+
+def test_output_that_nobody_reads_to_its_end_leaves_no_traceback(nowhere: Path, root: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "models", "list"]
+    done = subprocess.run(command, cwd=root, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_ctrl_c_while_a_command_is_imported_is_exit_code_130(citegram: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,13 @@ class _CharacterTable(dict[int, str]):
         self.same_length = same_length
 
     def __missing__(self, code: int) -> str:
-        char = chr(code)
-        folded = _fold_character(char)
-        self[code] = folded = folded if len(folded) == 1 or not self.same_length else char
+        folded = chr(code)
+        # a raised small capital is a small capital first, and a letter then
+        while len(folded) == 1 and (further := _fold_character(folded)) != folded:
+            if self.same_length and len(further) != 1:
+                break
+            folded = further
+        self[code] = folded
         return folded
 
 

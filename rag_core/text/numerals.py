@@ -58,9 +58,10 @@ def parse_figures(written: str) -> tuple[float, ...]:
     grouped = _GROUPED.fullmatch(written) and not written.startswith("0")
     if grouped and not _ONE_GROUP.fullmatch(written):
         return (float(_strip_groups(written)),)
-    if len(_NO_DIGIT.findall(written)) > 1 or not re.fullmatch("[0-9]+[.,]?[0-9]*", written):
-        return (float(_NO_DIGIT.sub("", written)),)  # "014 220", of a telephone
-    plain = float(written.replace(",", "."))
+    try:
+        plain = float(written.replace(",", "."))
+    except ValueError:  # "014 220", of a telephone
+        plain = float("".join(filter(str.isdecimal, written)))
     return (float(_strip_groups(written)), plain) if grouped else (plain,)
 
 

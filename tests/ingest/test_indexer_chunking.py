@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.indexer import split_into_passages
@@ -90,6 +90,7 @@ def test_a_file_without_words_is_found_by_its_name_and_a_photo_is_not() -> None:
 
 
 @given(st.text())
+@example("\u1da6")
 def test_cleaning_keeps_every_offset(text: str) -> None:
     cleaned = normalize_characters(text)
     assert len(cleaned) == len(text)

@@ -23,9 +23,10 @@ def test_a_number_is_read_in_every_usual_writing(text: str, values: set[float]) 
     assert set(number.values) == values
 
 
-@given(st.text(alphabet="0123456789 \u00a0\u2009'’.,-+()/:тмкркmbt$€", max_size=24))
+@given(st.text(alphabet="0123456789٢५ \u00a0\u2009'’.,-+()/:тмкркmbt$€", max_size=24))
 @example("phone 01555 014 220")
 @example("0.123.456")
+@example("٢٥ руб.")
 def test_no_text_of_figures_raises(text: str) -> None:
     """A telephone number in a post once stopped the answers over it."""
     for lang in ("ru", "en"):

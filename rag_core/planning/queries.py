@@ -65,7 +65,7 @@ _INJECTION_PATTERN = re.compile(
 def sanitize_query(text: str) -> str:
     """Sanitize a question: one line, without control and bidi characters, code and instructions to a model."""
     seen = "".join(c for c in text[:_MAX_QUESTION_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
-    plain = " ".join(fold_characters(seen).split())
+    plain = " ".join(fold_characters(seen)[:_MAX_QUESTION_LENGTH].split())
     return " ".join(_INJECTION_PATTERN.sub(" ", plain).split())
 
 

@@ -66,6 +66,10 @@ class WordReading:
 @lru_cache(maxsize=20_000)
 def read_word(word: str) -> tuple[WordReading, ...]:
     """Read a lower-case Russian word, the likeliest reading first; words not in the dictionary by their endings."""
+    try:
+        parses = load_dictionary().parse(word)
+    except ValueError:  # pymorphy3 asks for the name of each letter, and some letters have none
+        return (WordReading(word, "", "", "", "", "", "", animate=False, name=False),)
     return tuple(
         WordReading(
             parse.normal_form,
@@ -78,5 +82,5 @@ def read_word(word: str) -> tuple[WordReading, ...]:
             parse.tag.animacy == "anim",
             bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
         )
-        for parse in load_dictionary().parse(word)
+        for parse in parses
     )

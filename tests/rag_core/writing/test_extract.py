@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_core.context.boilerplate import find_repeated_lines, is_boilerplate
@@ -99,6 +99,7 @@ def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
 
 
 @given(st.lists(st.text(max_size=400), max_size=4), st.text(max_size=60), st.integers(30, MAX_SENTENCE_LENGTH))
+@example(["AA"], "\U00017000", 30)
 def test_every_piece_is_a_part_of_its_text_and_short_enough(texts: list[str], question: str, longest: int) -> None:
     for piece in select_best_pieces(asked(question), evidence(*texts), 3, 3.5, longest):
         assert 0 <= piece.start < piece.end <= len(piece.source.passage.text)

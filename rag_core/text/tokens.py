@@ -43,9 +43,10 @@ WORD = re.compile(r"[^\W_]+")
 # A sign at the end of a name of one or two letters, or a full stop before a short one, belongs to it: C++, F#, A+, .NET.
 _SIGN_AFTER = re.compile(r"[+#](?<=[^\W\d_].)")
 _SIGN_BEFORE = re.compile(r"\.(?<![\w.]\.)[a-zа-я]")
-_SIGNED_WORD = re.compile(
-    r"(?:\.(?<![\w.]\.)(?=[a-zа-я]{2,4}(?![\w.])))?[^\W_]+(?:(?<=[^\W\d_])(?<![^\W_]{3})(?:\+\+(?![^\W\d_+])|[+#](?![\w+#])))?"
-)
+# Both as patterns around that of a word, of lower-case text.
+STOP_BEFORE_NAME = r"(?:\.(?<![\w.]\.)(?=[a-zа-я]{2,4}(?![\w.])))?"
+SIGN_AFTER_NAME = r"(?:(?<=[^\W\d_])(?<![^\W_]{3})(?:\+\+(?![^\W\d_+])|[+#](?![\w+#])))?"
+_SIGNED_WORD = re.compile(rf"{STOP_BEFORE_NAME}[^\W_]+{SIGN_AFTER_NAME}")
 _CYRILLIC = re.compile(r"[а-я]")
 # Marks left after NFC composition: the stress mark of "за́мок" is no part of the word.
 _COMBINING_MARKS = re.compile("[\u0300-\u036f]")

@@ -11,15 +11,11 @@ from pathlib import Path
 from rag_core.text.character_folding import normalize_characters
 from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
 from rag_core.text.stem_similarity import measure_stem_similarity
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import SIGN_AFTER_NAME, STOP_BEFORE_NAME, stem
 
 SAME_WORD = 0.7  # similarity from which two words count as the same
 Key = tuple[str, object]  # by which similar or opposite words are looked up
-_WORD = re.compile(
-    r"(?:\.(?<![\w.]\.)(?=[a-zа-я]{2,4}(?![\w.])))?[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*"
-    # a sign that belongs to a short name: "C++", "F#", "A+"
-    r"(?:(?<=[^\W\d_])(?<![^\W_]{3})(?:\+\+(?![^\W\d_+])|[+#](?![\w+#])))?"
-)
+_WORD = re.compile(rf"{STOP_BEFORE_NAME}[^\W_](?:[\w\u0300-\u036f]|(?<=[^\W\d_])['’ʼ](?=[^\W\d_]))*{SIGN_AFTER_NAME}")
 _SENTENCE_OPENING = re.compile(r"(?:^|[.!?…:\n])[\s\"'«“„(\[—–\-*•]*$")
 _MOST_MARKS = 40  # quotes, brackets and spaces between two sentences
 _REMOVED_MARKS = str.maketrans("", "", "'’‘`ʼʿʾ\u0300\u0301\u0302\u0304\u0306\u0308\u0323")

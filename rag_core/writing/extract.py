@@ -36,6 +36,7 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, Text
 from rag_core.text.stem_similarity import measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Evidence, Passage, Post, PostKey, Sentence
+from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
 from rag_core.writing.extract_candidates import (
     MAX_SENTENCE_GAP,
     VAGUE_TYPES,
@@ -448,9 +449,6 @@ def rank_pieces(
 
 def _drop_other_things(asked: QueryTerms, ranked: list[ExtractCandidate]) -> list[ExtractCandidate]:
     """Drop what speaks of another thing than the one asked about, where the best piece speaks of that itself."""
-    # imported with the first answer: a tenth of the start, for questions that find nothing
-    from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
-
     lang = detect_language(asked.text)
     if not ranked or not ranked[0].holds or not names_thing(asked.text, ranked[0].text, lang):
         return ranked

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from difflib import Match, SequenceMatcher
 from functools import lru_cache
 
-from rag_core.text.names import is_name_variant, matches_initials
+from rag_core.text.names import matches_initials
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
-from rag_core.verification.word_comparison import Vocabulary, Word, aliases, fold_text
+from rag_core.verification.word_comparison import Vocabulary, Word, fold_text, is_same_name
 
 _MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
 _COPIED_SHARE = 0.8  # of the words, in order
@@ -44,18 +44,6 @@ def measure_covered_share(words: Sequence[Word], there: Vocabulary) -> float:
     """Share of the words that is covered by the other words, 0..1; 1 for no words."""
     met = sum(1.0 if word.stem in there.stems else there.nearest(word)[0] for word in words)
     return met / len(words) if words else 1.0
-
-
-def is_same_name(word: Word, other: Word) -> bool:
-    """Check whether two words name the same: inflected, short ("Tim" of "Timothy"), in another script, or an alias."""
-    if word.low == other.low or (other.stem and word.stem == other.stem):
-        return True
-    if not other.stem:
-        return False
-    short, long = sorted((word.low, other.low), key=len)
-    if other.capital and len(short) >= 3 and short.isascii() and long.startswith(short) and len(long) - len(short) <= 5:
-        return True
-    return is_name_variant(word.low, other.low) or aliases(word.low, other.low)
 
 
 def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:

@@ -15,7 +15,6 @@ from rag_core.verification.claim_comparison import (
     common_blocks,
     contains_name,
     is_nearly_copied,
-    is_same_name,
 )
 from rag_core.verification.facts import Name, SentenceFacts
 from rag_core.verification.word_comparison import (
@@ -24,6 +23,7 @@ from rag_core.verification.word_comparison import (
     Word,
     are_opposites,
     index_words,
+    is_same_name,
     list_indexed_words,
     mark_opposition,
 )

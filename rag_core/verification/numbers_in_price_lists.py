@@ -13,11 +13,11 @@ from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.stem_similarity import measure_stem_similarity
 from rag_core.text.tokens import stem
-from rag_core.verification.claim_comparison import contains_value, is_same_name, is_same_value
+from rag_core.verification.claim_comparison import contains_value, is_same_value
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.subject_comparison import list_identifiers, list_unit_words
-from rag_core.verification.word_comparison import SAME_WORD, Word
+from rag_core.verification.word_comparison import SAME_WORD, Word, is_same_name
 
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
 _JOINT = re.compile(r"\s(?:[–—-]|и|а|and|but|while)\s")

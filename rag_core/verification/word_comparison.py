@@ -233,3 +233,15 @@ def index_words(words: Sequence[Word], make_keys: Callable[[Word], Iterable[Key]
 def list_indexed_words(words: Sequence[Word], index: Mapping[Key, Iterable[int]], keys: Iterable[Key]) -> list[Word]:
     """List the words that have any of the keys, each once, in order."""
     return [words[place] for place in sorted({place for key in keys for place in index.get(key, ())})]
+
+
+def is_same_name(word: Word, other: Word) -> bool:
+    """Check whether two words name the same: inflected, short ("Tim" of "Timothy"), in another script, or an alias."""
+    if word.low == other.low or (other.stem and word.stem == other.stem):
+        return True
+    if not other.stem:
+        return False
+    short, long = sorted((word.low, other.low), key=len)
+    if other.capital and len(short) >= 3 and short.isascii() and long.startswith(short) and len(long) - len(short) <= 5:
+        return True
+    return is_name_variant(word.low, other.low) or aliases(word.low, other.low)

@@ -23,6 +23,7 @@ Those with a file are there, beside what raises them; all others are here:
         RebuildRefused
         ModelUnavailable
         GenerationFailed
+            ModelTooSlow
             ServerUnavailable               rag_core/llm/openai_client.py
                 ServerTooSlow               rag_core/llm/openai_client.py
                 _TransientServerFailure     rag_core/llm/openai_client.py
@@ -130,6 +131,10 @@ class ModelUnavailable(RagError):
 
 class GenerationFailed(RagError):
     """Language model stopped, or could not do what it was asked; it may work again for the next question."""
+
+
+class ModelTooSlow(GenerationFailed):
+    """Work that the model cannot end in its stage's time on this machine: it was not begun. Readers are not told."""
 
 
 class RecipeFailed(RagError):

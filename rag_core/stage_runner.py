@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rag_core.errors import RagError, StageTimeout, translate_errors
+from rag_core.errors import ModelTooSlow, RagError, StageTimeout, translate_errors
 from rag_core.llm.protocol import (
     DecodingParams,
     LanguageModel,
@@ -122,6 +122,10 @@ class Run:
         """Whether the stages of the current recipe have no time left."""
         return self.left <= self.after + _MIN_STAGE_S
 
+    def has_time(self, name: Stage, seconds: float) -> bool:
+        """Whether work of so many seconds fits into a stage's budget and into the time left for the recipe."""
+        return seconds <= min(getattr(self.budgets, name.budget), self.left - self.after)
+
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
         """Limit a recipe to so many seconds, without waiting for the model. Raises StageTimeout.
@@ -195,6 +199,8 @@ class Run:
         """Run a stage; if it raises RagError, note the shortfall and return the fallback."""
         try:
             return await self.require(name, work)
+        except ModelTooSlow:  # known before, by the measured rates: the answer lacks nothing that was promised
+            return otherwise() if callable(otherwise) else otherwise
         except RagError as exc:
             self.shortfalls.append(Shortfall(name, exc.reason))
             return otherwise() if callable(otherwise) else otherwise

@@ -29,6 +29,7 @@ from rag_core.llm.protocol import (
     LlmSession,
     Prompt,
     QueuePositionCallback,
+    TokenRates,
 )
 
 _NOT_RECORDED = "The recording holds no reply to this: record it anew."
@@ -127,6 +128,11 @@ class RecordingModel:
     def waiting(self) -> int:
         """Number of requests that have a turn or wait for one."""
         return self._model.waiting if self._model else 0
+
+    @property
+    def rates(self) -> TokenRates | None:
+        """Rates of the recorded model."""
+        return self._model.rates if self._model else None
 
     @property
     def bare_verdicts(self) -> bool:

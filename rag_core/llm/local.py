@@ -29,6 +29,7 @@ from rag_core.llm.protocol import (
     LlmSession,
     Prompt,
     QueuePositionCallback,
+    TokenRates,
 )
 from rag_core.settings import LlmSettings
 from rag_core.worker_process import Message, WorkerExited, WorkerProcess
@@ -303,6 +304,7 @@ class LocalModel:
     """`LanguageModel` of one GGUF (`path`) in a worker process."""
 
     grammars, bare_verdicts = True, False
+    rates: TokenRates | None = None
 
     def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float) -> None:
         self.path, self._settings, self._name, self._patience = path, settings, name, patience

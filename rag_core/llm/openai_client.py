@@ -40,6 +40,7 @@ from rag_core.llm.protocol import (
     LlmSession,
     Prompt,
     QueuePositionCallback,
+    TokenRates,
     collect_generation,
 )
 from rag_core.settings import LlmSettings
@@ -574,6 +575,11 @@ class RemoteModel:
     def bare_verdicts(self) -> bool:
         """Whether `odds` knows only which word is likelier, because the server gives no logprobs."""
         return self._met is not None and self._met.bare_verdicts
+
+    @property
+    def rates(self) -> TokenRates | None:
+        """None: what a server needs is not known."""
+        return None
 
     @property
     def waiting(self) -> int:

@@ -40,6 +40,18 @@ class DecodingParams:
     seed: int = 42
 
 
+@dataclass(frozen=True, slots=True)
+class TokenRates:
+    """Rates of a model on this machine: tokens of a prompt read per second, and of a reply written."""
+
+    prefill: float
+    decode: float
+
+    def estimate_seconds(self, prompt_tokens: int, reply_tokens: int = 0) -> float:
+        """Seconds to read so many tokens of a prompt and to write so many of a reply."""
+        return prompt_tokens / self.prefill + reply_tokens / self.decode
+
+
 class FinishReason(StrEnum):
     """Reason for the end of a generation: complete, or out of tokens. A cancelled one has no reason."""
 
@@ -109,6 +121,10 @@ class LanguageModel(Protocol):
     @property
     def bare_verdicts(self) -> bool:
         """Whether `odds` knows only which word is likelier, not by how much. Known after its first call."""
+
+    @property
+    def rates(self) -> TokenRates | None:
+        """Measured rates; None where they are not known, as of a server: then nothing is left out for its time."""
 
     @property
     def waiting(self) -> int:

@@ -15,6 +15,7 @@ from rag_core.llm.protocol import (
     GenerationStats,
     Prompt,
     QueuePositionCallback,
+    TokenRates,
 )
 
 Reply = str | Exception | Callable[[Prompt], str]
@@ -28,6 +29,7 @@ class FakeLlm:
     """
 
     name, grammars, bare_verdicts = "scripted", True, False
+    rates: TokenRates | None = None
     piece_length, pause, ended = 4, 0.0, 0
 
     def __init__(

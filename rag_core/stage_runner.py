@@ -124,7 +124,8 @@ class Run:
 
     def has_time(self, name: Stage, seconds: float) -> bool:
         """Whether work of so many seconds fits into a stage's budget and into the time left for the recipe."""
-        return seconds <= min(getattr(self.budgets, name.budget), self.left - self.after)
+        budget: float = getattr(self.budgets, name.budget)
+        return seconds <= min(budget, self.left - self.after)
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:

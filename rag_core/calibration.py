@@ -155,6 +155,17 @@ class CosineCalibration:
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
+def estimate_by_similarity(score: float, margin: float, cosine: float) -> float:
+    """Probability that a piece which was compared with the question answers it, 0..1.
+
+    `score` of the piece, its `margin` over the best piece of another post, and its `cosine` to the question. Fitted on
+    446 questions over invented channels, one set held out at a time: right against wrong or unanswerable AUC 0.69, and
+    0.82 on real channels that nothing was fitted on, where `CoverageFeatures.likely` has 0.65 and 0.74; added to these
+    three, it gains nothing.
+    """
+    return 1 / (1 + math.exp(9.2 - 0.105 * score - 0.146 * margin - 7.0 * cosine))
+
+
 # By model and language.
 _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}}
 # For longer questions, by model and language. The cosine of the Russian half of the offline model is weak: there it
@@ -188,7 +199,8 @@ _FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE = 1.3, 0.92
 class Calibration:
     """Calibration: the thresholds of answers (0..1), fusion by embedding model and language, and the fitting data.
 
-    `bar`: from here an answer is shown, as probable; `sure`: from here it is stated without a caveat.
+    `bar`: from here an answer is shown, as probable; `sure`: from here it is stated without a caveat; the two others
+    are those of `estimate_by_similarity`.
     """
 
     bar: float = 0.5
@@ -198,6 +210,8 @@ class Calibration:
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
     claims: ClaimThreshold = ClaimThreshold()
     fusion_kind: str = ""  # of the settings; "": as fitted for the model
+    similarity_bar: float = 0.38
+    similarity_sure: float = 0.58
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
         """Fusion for a question in `lang`; `weight` is a setting that overrides the dense weight."""
@@ -225,6 +239,12 @@ class Calibration:
         if covered < self.bar * (eased if lenient else strict):
             return Certainty.NONE
         return Certainty.SURE if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0) else Certainty.PROBABLE
+
+    def grade_by_similarity(self, likely: float) -> Certainty:
+        """Degree of certainty at a probability by `estimate_by_similarity`."""
+        if likely < self.similarity_bar:
+            return Certainty.NONE
+        return Certainty.SURE if likely >= self.similarity_sure else Certainty.PROBABLE
 
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:

@@ -18,6 +18,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
+from rag_core.models.active_models import DenseIndex
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.retrieval.aggregate import answer_by_aggregation
@@ -75,6 +76,14 @@ async def gather_or_compose_evidence(question: Question, hits: Sequence[Hit], ra
     return await run.attempt(Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
 
 
+async def compare_sources(question: Question, plan: Plan, evidence: Evidence, dense: DenseIndex) -> Evidence:
+    """Compare the question with the tokens of every source, where the embedding model can."""
+    texts = [source.passage.text for source in evidence.sources]
+    compared = await dense.embedder.compare(plan.asked or question.text, texts)
+    numbers = [source.number for source in evidence.sources]
+    return replace(evidence, similarities=dict(zip(numbers, compared, strict=False)))
+
+
 async def extract_from_hits(
     question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
@@ -82,6 +91,8 @@ async def extract_from_hits(
     if around := rag.settings.retrieval.neighbours:
         hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, around, plan, question.viewer, rag), tuple(hits))
     evidence = await gather_or_compose_evidence(question, hits, rag, run)
+    if rag.dense:
+        evidence = await run.attempt(Stage.COMPARE, compare_sources(question, plan, evidence, rag.dense), evidence)
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop
         ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)

@@ -37,6 +37,7 @@ class Stage(StrEnum):
     SUCCESSOR = "successor", "fetch"
     NEAREST = "nearest", "fetch"
     RERANK = "rerank", "rerank"
+    COMPARE = "compare", "rerank"
     WRITE = "write", "write"
     RANK = "rank", "write"
     EXTRACT = "extract", "write"

@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rag_core.models.token_similarity import PassageSimilarity
 
 
 class PostKey(NamedTuple):
@@ -378,11 +381,13 @@ class Source:
 class Evidence:
     """Passages that an answer may cite, numbered from 1.
 
-    `boilerplate`: by channel, the keys of lines that most of its posts repeat; they answer nothing.
+    `boilerplate`: by channel, the keys of lines that most of its posts repeat; they answer nothing. `similarities`: of
+    the question to the sources, by their numbers, where the embedding model compares tokens.
     """
 
     sources: tuple[Source, ...] = ()
     boilerplate: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    similarities: Mapping[int, PassageSimilarity] = field(default_factory=dict)
 
     def number_sources(self) -> dict[int, Source]:
         """Sources by number."""

@@ -22,12 +22,14 @@ from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
 from rag_core.models.model_files import check_model_files
 from rag_core.models.onnx_models import (
     CPU_PROVIDER,
+    OfflineModel,
     OnnxThread,
     choose_onnx_providers,
     load_offline_model,
     load_text_embedding,
     trim_for_tokenizer,
 )
+from rag_core.models.token_similarity import PassageSimilarity, TokenVectors
 from rag_core.text.language_detection import detect_language
 
 EmbeddingArray = NDArray[np.float32]
@@ -64,6 +66,16 @@ class Embedder:
         vector = np.zeros(self.dimension, np.float32)
         vector[network.block] = await self._thread.run(network.embed_query, text, lang)
         return vector
+
+    async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
+        """Compare a question with the tokens of posts; empty for a model whose token vectors tell nothing."""
+        network = self._networks[0]
+        if not network.row.centres:
+            return []
+        asked = await self._thread.run(network.embed_tokens, question, _QUERY)
+        return [
+            PassageSimilarity(asked, await self._thread.run(network.embed_tokens, text, _PASSAGE)) for text in texts
+        ]
 
     async def close(self) -> None:
         """Release the model and its thread."""
@@ -108,6 +120,7 @@ class _EmbeddingNetwork:
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
         self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
+        self._offline: OfflineModel | None = None
 
     def embed_passages(self, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
         """Embed posts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
@@ -117,6 +130,18 @@ class _EmbeddingNetwork:
         """Embed a question to a unit vector, in the thread. Raises as `embed_passages`."""
         vector: EmbeddingArray = self._center(self._embed_texts([self.row.query_prefix + text]), [lang], _QUERY)[0]
         return vector
+
+    def embed_tokens(self, text: str, kind: int) -> TokenVectors:
+        """Embed the tokens of a text, centred by its language, in the thread; an offline model with centres only."""
+        if self._embed is None:
+            self._embed = self._load_network()
+        assert self._offline is not None
+        assert self._centres is not None
+        prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
+        output, offsets = self._offline.run_with_offsets(trim_for_tokenizer(prefix + text, self.row.max_tokens))
+        own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
+        centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
+        return TokenVectors((output[own] - centre).astype(np.float32), offsets[own] - len(prefix))
 
     def _center(self, vectors: EmbeddingArray, languages: Sequence[str], kind: int) -> EmbeddingArray:
         """Subtract the mean vector of each text's language and kind, so that languages no longer lie apart."""
@@ -147,7 +172,7 @@ class _EmbeddingNetwork:
         if not isinstance(self.row.source, PackageSource):
             model = load_text_embedding(self._folder, self.row, self._session)
             return lambda texts: model.embed(texts, batch_size=1)
-        run = load_offline_model(self._folder, self.row, self._session)
+        self._offline = run = load_offline_model(self._folder, self.row, self._session)
         if self.row.pooling is Pooling.NONE:
             return lambda texts: (run([text])[0] for text in texts)
         return lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)

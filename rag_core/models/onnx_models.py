@@ -22,6 +22,8 @@ from rag_core.models.catalog import ModelSpec, Pooling
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
     from fastembed.rerank.cross_encoder import TextCrossEncoder
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding, Tokenizer
 
 CPU_PROVIDER = "CPUExecutionProvider"
 _REGISTRATION_LOCK = Lock()  # fastembed's list of models is global in the process
@@ -38,10 +40,31 @@ def choose_onnx_providers(name: str) -> list[str]:
     return [name] if name == CPU_PROVIDER else [name, CPU_PROVIDER]  # the CPU runs operators the wanted one lacks
 
 
-def load_offline_model(
-    folder: Path, row: ModelSpec, session: dict[str, Any]
-) -> Callable[[Sequence[str | tuple[str, str]]], NDArray[np.floating[Any]]]:
-    """Load the tokenizer and the network of a model: a function from a batch of texts, or of pairs, to its output."""
+class OfflineModel:
+    """Tokenizer and network of an offline model, run by onnxruntime itself."""
+
+    def __init__(self, tokenizer: Tokenizer, network: InferenceSession) -> None:
+        self._tokenizer, self._network = tokenizer, network
+        columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
+        self._columns = {node.name: columns[node.name] for node in network.get_inputs()}
+
+    def __call__(self, batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
+        """Output for a batch of texts, or of pairs."""
+        return self._run(self._tokenizer.encode_batch(batch))
+
+    def run_with_offsets(self, text: str) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64]]:
+        """Output for the tokens of one text, and the offsets of each in it: shape (tokens, 2)."""
+        encoded = self._tokenizer.encode(text)
+        return self._run([encoded])[0], np.array(encoded.offsets, np.int64)
+
+    def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.floating[Any]]:
+        columns = self._columns.items()
+        given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in columns}
+        return np.asarray(self._network.run(None, given)[0])
+
+
+def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) -> OfflineModel:
+    """Load the tokenizer and the network of a model."""
     from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
 
@@ -54,15 +77,7 @@ def load_offline_model(
     # Threads that wait busily for the next operator cost a short question three times its own processor time.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     network = InferenceSession(str(folder / row.file), options, providers=session["providers"])
-    columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-    wanted = {node.name: columns[node.name] for node in network.get_inputs()}
-
-    def run(batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
-        encoded = tokenizer.encode_batch(batch)
-        given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in wanted.items()}
-        return np.asarray(network.run(None, given)[0])
-
-    return run
+    return OfflineModel(tokenizer, network)
 
 
 def load_text_embedding(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextEmbedding:

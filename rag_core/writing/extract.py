@@ -201,6 +201,13 @@ class RankedPieces:
         return self.closest or (self.pieces[self.contested] if self.pieces else None)
 
     @property
+    def margin(self) -> float:
+        """Score of the best piece less that of the best piece of another post; 5 without one."""
+        best = self.best
+        others = [one.score for one in self.pieces if best and one.source.number != best.source.number]
+        return best.score - max(others) if best and others else 5.0
+
+    @property
     def may_not_answer(self) -> bool:
         """Whether the best piece may not answer, or no longer.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rag_core.calibration import estimate_by_similarity
 from rag_core.context.coverage import measure_coverage
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
@@ -58,6 +59,9 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
     covered = rag.calibration.likely(coverage, cosine, model, question.lang)
     certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
+    if best and best.features.post_cosine:
+        covered = estimate_by_similarity(best.score, ranked.margin, best.features.cosine)
+        certainty = rag.calibration.grade_by_similarity(covered)
     status = (
         plan.kind in {Kind.FACT, Kind.NEWS, Kind.DEFINITION} and not ranked.series and asks_for_status(question.text)
     )

@@ -426,7 +426,7 @@ MODELS: tuple[ModelSpec, ...] = (
     ModelSpec(
         "bge-reranker-v2-m3", ModelTier.QUALITY, ModelRole.RERANKER, "Apache-2.0", _RU_EN,
         HubSource("onnx-community/bge-reranker-v2-m3-ONNX", _list_onnx_files("onnx/model_int8.onnx", 570_000_000)),
-        max_tokens=256, published="69.3 MIRACL", published_by="card of jina-reranker-v3",
+        max_tokens=256, published="69.3 nDCG", published_by="MIRACL (card of jina-reranker-v3)",
     ),
     *WRITERS,
 )  # fmt: skip

@@ -35,11 +35,11 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox: Sand
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         assert asked["text"].startswith(
-            "In use:\nWrites the answers: qwen2.5-1.5b-instruct\nPlans the search: qwen2.5-1.5b-instruct"
+            "In use:\nWrites the answers: qwen3-4b-instruct\nPlans the search: qwen3-4b-instruct"
         )
         names = [
-            "Writes the answers: qwen2.5-0.5b-instruct",
-            "✓ Writes the answers: qwen2.5-1.5b-instruct",
+            "Writes the answers: qwen3.5-0.8b",
+            "✓ Writes the answers: qwen3-4b-instruct",
             "Writes the answers: none, I quote the posts",
         ]
         assert list(buttons(asked)) == names
@@ -49,16 +49,14 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox: Sand
         await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[names[0]])
         await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(token="AAAAAAAA").pack())
         assert current(sandbox, asked)["text"] == asked["text"]
-        file = pulled / "models" / "qwen2.5-0.5b-instruct" / "model.gguf"
+        file = pulled / "models" / "qwen3.5-0.8b" / "model.gguf"
         whole = file.read_bytes()
         file.write_bytes(b"GGUF" + bytes(100))  # what cannot be loaded changes nothing
         said = await pressed(sandbox, asked, names[0], "Nothing has changed.")
-        assert "Writes the answers: qwen2.5-1.5b-instruct" in said
+        assert "Writes the answers: qwen3-4b-instruct" in said
         file.write_bytes(whole)
         said = await pressed(sandbox, asked, names[0], "Writes the answers")
-        assert said.startswith(
-            "Writes the answers — now qwen2.5-0.5b-instruct.\n\nIn use:\nWrites the answers: qwen2.5-0.5b-instruct"
-        )
+        assert said.startswith("Writes the answers — now qwen3.5-0.8b.\n\nIn use:\nWrites the answers: qwen3.5-0.8b")
         said = await pressed(sandbox, asked, names[2], "Writes the answers — now none")
         assert "No model is in use. I search by words" in said
     async with live():  # it is remembered

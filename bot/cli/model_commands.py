@@ -114,8 +114,8 @@ def format_model_list(
 
     `used` maps each use to a model name.
     """
-    heads = (" ", "tier", "model", "for", "size", "published", "run here")
-    heads += ("memory", "licence", "published by", "from") * everything
+    wide = ("memory", "licence", "published by", "from") if everything else ()
+    heads = (" ", "tier", "model", "for", "size", "published", "run here", *wide)
     rows = [heads, *(_format_cells(row, models / row.name, used)[: len(heads)] for row in MODELS)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]

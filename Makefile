@@ -17,8 +17,8 @@ install: .venv/.run  ## set up .venv, so that .venv/bin/citegram works; some min
 demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 	@$(BIN)/citegram demo $(ARGS)
 
-local: .venv/.run  ## llama.cpp, to write answers with a model of your own: four minutes, needs a C++ compiler
-	@$(BIN)/python -m pip install -q --disable-pip-version-check 'llama-cpp-python>=0.3.36,<0.4'
+local: .venv/.run  ## llama.cpp, for a model of your own: four minutes once, needs a C++ compiler
+	@bash deploy/install_llama_cpp.sh $(BIN)/python $$(sed -n 's/^\(llama-cpp-python==[^ ]*\).*/\1/p' requirements-image.lock)
 
 # Three at once on two cores: tests wait for processes, timeouts and browsers. A fourth worker
 # collects every test once more and saves no time.

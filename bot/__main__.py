@@ -74,7 +74,7 @@ COMMANDS = {
     "models": Command(
         "model_commands",
         "list the models, get them, choose among them",
-        ("models list", "models list --all", "models pull default", "models use auto --for writer"),
+        ("models list", "models list --all", "models pull offline-writer", "models use offline-writer"),
     ),
     "reindex": Command(
         "index_commands",

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from bot.cli.open_data_folder import open_archive
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
+from rag_core.llm.local import measure_free_memory
+from rag_core.llm.protocol import TokenRates
+from rag_core.llm.stage_feasibility import estimate_stages
 from rag_core.models.active_models import (
     MODEL_USES,
+    UNDECIDED_VALUES,
     ModelSwitch,
     choose_model_for_next_start,
     get_models_folder,
     is_gguf_path,
     list_models_in_use,
 )
-from rag_core.models.catalog import MODELS, ModelSpec, ModelTier, find_models
+from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present, measure_folder_size
+from rag_core.models.recommendation import load_measured_rates, recommend_writer
+from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.chat_and_admin_settings import load_choices
 
@@ -51,12 +59,9 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
     if args.what == "list":
-        choices: dict[str, str] = {}
-        if (settings.data.dir / ARCHIVE_FILE).exists():  # listing must not create one
-            async with open_archive(settings.data.dir) as archive:
-                choices = await load_choices(archive)
-        used = list_models_in_use(settings.rag(), choices)
-        for line in await asyncio.to_thread(partial(format_model_list, models, used, everything=args.all)):
+        used = list_models_in_use(settings.rag(), await _load_choices(settings))
+        listed = partial(format_model_list, models, used, settings.rag(), everything=args.all)
+        for line in await asyncio.to_thread(listed):
             print(line)
     elif args.what == "use":
         print(_describe_use(await _use_model(args, settings)))
@@ -69,7 +74,17 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             with show_progress_bar(row.name, "B") as moved:
                 folder = await pull_model(row, models, hub=hub, unverified=args.unverified, progress=moved)
             print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")
+        for row in rows:
+            if row.role is ModelRole.WRITER:
+                print(_describe_next_step(row, settings.rag(), await _load_choices(settings)))
     return 0
+
+
+async def _load_choices(settings: Settings) -> dict[str, str]:
+    if not (settings.data.dir / ARCHIVE_FILE).exists():  # looking must not create one
+        return {}
+    async with open_archive(settings.data.dir) as archive:
+        return await load_choices(archive)
 
 
 async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitch:
@@ -92,31 +107,98 @@ def _describe_use(switch: ModelSwitch) -> str:
     return f"{switch.name} is the {switch.use} from the next start on."
 
 
-def format_model_list(models: Path, used: Mapping[str, str], *, everything: bool = False) -> list[str]:
-    """Format one line for each model, in 100 columns; `everything`: with memory, licence and source.
+def format_model_list(
+    models: Path, used: Mapping[str, str], settings: RagSettings, *, everything: bool = False
+) -> list[str]:
+    """Format one line for each model, in 80 columns; `everything`: wider, with memory, licence and source.
 
     `used` maps each use to a model name.
     """
-    heads = ("tier", "model", "for", "languages", "size", "here", *(("memory", "licence", "from") * everything))
+    wide = ("memory", "licence", "published by", "from") if everything else ()
+    heads = (" ", "tier", "model", "for", "size", "published", "run here", *wide)
     rows = [heads, *(_format_cells(row, models / row.name, used)[: len(heads)] for row in MODELS)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]
-    names = {row.name for row in MODELS}
+    uses = {name: " and ".join(use for use in used if used[use] == name) for name in used.values()}
     return [
-        *lines,
+        *(line[:1] + line[2:] for line in lines),  # one space is enough after the mark
         "",
-        "~ as published; the checksum of these files is taken at the first pull and kept.",
+        "+ is on this machine, * is in use; ~ as others say. Published: for Russian.",
         *(["Memory is a writer's with 4,096 tokens of context."] if everything else []),
-        *(f"The {use} is {name}." for use, name in used.items() if name not in names),
+        *(f"The {use} is {name}." for name, use in uses.items()),
+        *_describe_stages(used.get("writer"), models, settings),
         "Without a model: search by words, answers word for word.",
         f"Folder of the models: {models}",
+        _recommend(models, used, settings),
     ]
 
 
 def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tuple[str, ...]:
-    sure = "" if row.checked else "~"
-    size, memory = f"{sure}{row.bytes / 1e6:,.0f} MB", f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
-    uses = " and ".join(use for use, name in used.items() if name == row.name)
-    here = f"{measure_folder_size(folder) / 1e6:,.0f} MB" if is_model_present(row, folder) else "no"
-    here += f", in use as {uses}" if uses and uses != row.role else ", in use" if uses else ""
-    return row.tier, row.name, row.role, " ".join(sorted(row.languages)), size, here, memory, row.licence, row.where
+    mark = "*" if row.name in used.values() else "+" if is_model_present(row, folder) else " "
+    sure, run_here = ("", "yes") if row.checked else ("~", "no")
+    size, memory = sure + _format_bytes(row.bytes), f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
+    cells = (row.tier, row.name, row.role, size, row.published, run_here)
+    return mark, *cells, memory, row.licence, row.published_by, row.where
+
+
+def _format_bytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def _find_rates(name: str | None, models: Path) -> TokenRates | None:
+    return load_measured_rates(Path(name).parent if is_gguf_path(name) else models / name) if name else None
+
+
+_STAGE_VERBS = {"judge": "judges answers", "plan": "plans searches", "write": "writes answers"}
+
+
+def _describe_stages(writer: str | None, models: Path, settings: RagSettings) -> list[str]:
+    """Say which stages the writer ends in time on this machine, and how long the others would take."""
+    if writer is None:
+        return []
+    if writer == "LLM__URL":
+        return ["The server judges, plans and writes: nothing is left out for its time."]
+    rates = _find_rates(writer, models)
+    if rates is None:
+        return ["What it does here is known after its first load, which measures its speed."]
+    stages = estimate_stages(rates, settings.budgets)
+    does = [verb for stage, verb in zip(stages, _STAGE_VERBS.values(), strict=True) if stage.fits]
+    lines = [
+        f"It reads {rates.prefill:.0f} and writes {rates.decode:.1f} tokens/s: it {', '.join(does) or 'does nothing'}."
+    ]
+    for stage in stages:
+        if not stage.fits:
+            lines.append(f"Off: {stage.stage}, which would take {stage.seconds:.0f} s of {stage.limit:.0f} s.")
+    return lines
+
+
+def _recommend(models: Path, used: Mapping[str, str], settings: RagSettings) -> str:
+    free, cores = measure_free_memory(), os.cpu_count() or 1
+    writer = used.get("writer")
+    rates = _find_rates(writer, models)
+    row = next((row for row in MODELS if row.name == writer), None)
+    best = recommend_writer(free, cores, settings.budgets, (rates, row.bytes) if rates and row else None)
+    machine = f"{cores} cores" + (f", {free / 1e9:.1f} GB free" if free is not None else "")
+    if "embedder" not in used:
+        what = f"citegram models pull {ModelTier.OFFLINE}"
+    elif writer == "LLM__URL" or (best and writer == best.name):
+        what = "what is in use"
+    elif best is None:
+        what = "no writer"
+    else:
+        what = f"citegram models pull {best.tier if best.tier == ModelTier.OFFLINE_WRITER else best.name}"
+    return f"Recommended here ({machine}): {what}"
+
+
+def _describe_next_step(row: ModelSpec, settings: RagSettings, choices: Mapping[str, str]) -> str:
+    """Say what switches a pulled writer on, in one line."""
+    name = row.tier if find_models(row.tier) == (row,) else row.name
+    if settings.llm.url:
+        return "LLM__URL is set, and that server writes: empty it to use this model."
+    if (fixed := settings.llm.model) not in (*UNDECIDED_VALUES, name, row.name):
+        return f"LLM__MODEL is {fixed}: set it to {name} to use this model."
+    if find_spec("llama_cpp") is None:
+        return "Next: make local installs llama.cpp, then start the bot: it uses this model."
+    if list_models_in_use(settings, dict(choices)).get("writer") == row.name:
+        return f"The bot uses it from its next start on; at once with: citegram models use {name}"
+    return f"Switch it on: citegram models use {name}"

@@ -15,7 +15,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from bot.data_folder_lock_and_usage import is_open_to_others, measure_disk_usage
 from bot.doctor import CheckContext, Finding
 from rag_core.errors import ModelUnavailable
-from rag_core.llm.local import check_gguf_file, measure_free_memory
+from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
 from rag_core.models.active_models import get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
@@ -114,7 +114,7 @@ def _check_model_files(name: str, folder: Path) -> int | None:
     """
     if is_gguf_path(name):
         check_gguf_file(Path(name).expanduser())
-        return Path(name).expanduser().stat().st_size
+        return estimate_memory(Path(name).expanduser().stat().st_size)
     row = next((row for row in MODELS if row.name == name), None)
     if row is None:
         return None

@@ -698,6 +698,9 @@ models-loading = Switching to { $name }. A large model takes a minute; questions
 models-now = { $use } — now { $name }.
 models-next = { $use } — { $name } after my next start. I then read all the posts again while the old search keeps working.
 models-refused = Nothing has changed. { $reason }
+models-pull = Download { $name } ({ $gigabytes } GB), which judges answers
+models-pulling = Downloading { $name }: { $percent } %. You can keep asking.
+models-need-llama = A model needs llama.cpp here. Run this on the machine, restart me and try again: make local
 models-gone = This list is too old. Please send /models again.
 
 ## Receipts: the cited words, quoted from the post

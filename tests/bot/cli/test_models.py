@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -54,26 +55,94 @@ async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
     for row, line in zip(MODELS, lines, strict=False):
         assert row.name in line
         assert row.licence in line
-        assert line.startswith(row.tier)
-        assert (" MB, in use" in line) == (row.name == "multilingual-e5-small")
+        assert row.published in line
+        assert line[1:].split()[0] == row.tier
+        assert line.startswith("*") == (row.name == "multilingual-e5-small")
         assert ("~" in line) == (not row.checked)
+        assert ("  yes" in line) == row.checked
 
 
-async def test_the_list_fits_into_100_columns_with_everything_in_use(settings: Settings) -> None:
-    used = {"writer": MODELS[-1].name, "planner": MODELS[-1].name, "embedder": MODELS[0].name}
-    lines = model_commands.format_model_list(Path("data/models"), used)
-    assert max(map(len, lines)) <= 100
-    assert lines[len(MODELS)].endswith(", in use as writer and planner")
+@pytest.mark.parametrize("rates", [None, {"prefill": 29.4, "decode": 7.4}])
+async def test_the_list_fits_into_80_columns_with_everything_in_use(
+    settings: Settings, rates: dict[str, float] | None
+) -> None:
+    widest = max(MODELS, key=lambda row: len(row.name)).name
+    if rates:
+        (settings.data.dir / "models" / widest).mkdir(parents=True)
+        (settings.data.dir / "models" / widest / "rates.json").write_text(json.dumps(rates))
+    used = {"writer": widest, "planner": widest, "embedder": MODELS[0].name, "reranker": MODELS[0].name}
+    folder = settings.data.dir / "models"
+    lines = [line for line in model_commands.format_model_list(folder, used, settings.rag()) if str(folder) not in line]
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("*") for line in lines) == 2
+    assert f"The writer and planner is {widest}." in lines
+
+
+async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(settings: Settings) -> None:
+    models = settings.data.dir / "models"
+    place = models / "qwen2.5-coder-1.5b"
+    place.mkdir(parents=True)
+    used = {"embedder": "minilm-navec", "writer": "qwen2.5-coder-1.5b"}
+
+    def listed() -> str:
+        return "\n".join(model_commands.format_model_list(models, used, settings.rag()))
+
+    for unmeasured in (None, "", "[]", '{"prefill": 0, "decode": 7}', '{"prefill": "x", "decode": 1}'):
+        if unmeasured is not None:
+            (place / "rates.json").write_text(unmeasured)
+        assert "What it does here is known after its first load" in listed()
+    (place / "rates.json").write_text('{"prefill": 29.4, "decode": 7.4, "threads": 1}')
+    said = listed()
+    assert "It reads 29 and writes 7.4 tokens/s: it judges answers.\n" in said
+    assert "Off: plan, which would take 15 s of 10 s.\n" in said
+    assert "Off: write, which would take 51 s of 20 s.\n" in said
+    (place / "rates.json").write_text('{"prefill": 900, "decode": 60}')
+    assert "it judges answers, plans searches, writes answers." in listed()
+    assert "Off:" not in listed()
+    used["writer"] = "LLM__URL"
+    assert "The server judges, plans and writes" in listed()
+
+
+async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.cli.model_commands.measure_free_memory", lambda: 4_000_000_000)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    models = settings.data.dir / "models"
+    for used, said in (
+        ({}, "citegram models pull offline"),
+        ({"embedder": "minilm-navec"}, "citegram models pull offline-writer"),
+        ({"embedder": "minilm-navec", "writer": "qwen2.5-coder-1.5b"}, "what is in use"),
+    ):
+        last = model_commands.format_model_list(models, used, settings.rag())[-1]
+        assert last == f"Recommended here (2 cores, 4.0 GB free): {said}"
+
+
+async def test_a_pulled_writer_is_switched_on_by_one_word(
+    settings: Settings, tiny_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = settings.data.dir / "models" / "qwen2.5-coder-1.5b"
+    folder.mkdir(parents=True)
+    shutil.copy(tiny_gguf, folder / "model.gguf")
+    for llm, said in (
+        ({}, "The bot uses it from its next start on; at once with: citegram models use offline-writer"),
+        ({"model": "none"}, "LLM__MODEL is none: set it to offline-writer to use this model."),
+        ({"url": "http://127.0.0.1:9"}, "LLM__URL is set, and that server writes: empty it to use this model."),
+    ):
+        changed = Settings.model_validate({"data": {"dir": settings.data.dir}, "llm": llm})
+        assert await run_models(changed, "pull", "offline-writer") == 0
+        assert capsys.readouterr().out.splitlines()[-1] == said
+    assert await run_models(settings, "use", "offline-writer") == 0
+    assert "offline-writer is the writer from the next start on." in capsys.readouterr().out
+    await run_models(settings, "list")
+    assert "The writer and planner is qwen2.5-coder-1.5b." in capsys.readouterr().out
 
 
 async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await run_models(settings, "pull", "multilingual-e5-small", "--from", str(stick))
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
-    assert not [
-        line
-        for line in model_commands.format_model_list(settings.data.dir / "models", {})
-        if "multilingual-e5-small" in line and "  no" not in line
-    ]
+    lines = model_commands.format_model_list(settings.data.dir / "models", {}, settings.rag())
+    assert not [line for line in lines[: len(MODELS) + 1] if line.startswith("+")]
 
 
 async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(settings: Settings, stick: Path) -> None:
@@ -106,11 +175,11 @@ async def test_the_list_shows_memory_and_what_is_in_use(
     shutil.copy(tiny_gguf, folder / row.file)
     await run_models(settings, "list", "--all")
     out = capsys.readouterr().out
-    (line,) = [line for line in out.splitlines() if row.name in line]
-    assert "~491 MB" in line
-    assert "~0.8 GB" in line
-    assert ", in use as writer and planner" in line
-    assert "~ as published" in out
+    line = next(line for line in out.splitlines() if row.name in line)
+    assert line.startswith("* small")
+    assert "~600 MB" in line
+    assert "~1.2 GB" in line
+    assert f"The writer and planner is {row.name}." in out
     assert not (settings.data.dir / "citegram.db").exists()  # looking makes no archive
 
 
@@ -120,7 +189,7 @@ async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(
     assert await run_models(settings, "use", str(tiny_gguf)) == 0
     assert capsys.readouterr().out == f"{tiny_gguf} is the writer from the next start on.\n"
     await run_models(settings, "list")
-    assert f"The writer is {tiny_gguf}." in capsys.readouterr().out
+    assert f"The writer and planner is {tiny_gguf}." in capsys.readouterr().out
     for words in (("use", "bge-m3"), ("use", "nowhere.gguf"), ("use", "none"), ("use", "gpt-9")):
         with pytest.raises(ModelUnavailable):
             await run_models(settings, *words)

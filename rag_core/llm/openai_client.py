@@ -22,6 +22,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Se
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, cast
 
 import stamina
@@ -452,6 +453,10 @@ class RemoteSession:
             return list(await asyncio.gather(*(_count_server_tokens(self._server, self._met, text) for text in texts)))
         except ServerRefused:
             return [math.ceil(len(text) / _CHARS_PER_TOKEN) for text in texts]
+
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Count the tokens of each prompt: what a server has cached is not known."""
+        return await self.count(["\n".join((p.system, *chain(*p.shots), p.ask, p.reply)) for p in prompts])
 
 
 async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:

@@ -26,7 +26,7 @@ from rag_core.llm.protocol import (
     collect_generation,
 )
 from rag_core.settings import Budgets
-from rag_core.stages import MODEL_STAGES, Stage
+from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
 from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
 from rag_core.types import Action, Draft, Plan, Sentence, Shortfall
 
@@ -219,8 +219,13 @@ class Run:
         except ModelTooSlow:  # known before, by the measured rates: the answer lacks nothing that was promised
             return otherwise() if callable(otherwise) else otherwise
         except RagError as exc:
-            self.shortfalls.append(Shortfall(name, exc.reason))
+            self.note_shortfall(name, exc)
             return otherwise() if callable(otherwise) else otherwise
+
+    def note_shortfall(self, name: Stage | str, failed: RagError) -> None:
+        """Note that a stage failed; of a retriever, whether it was only late."""
+        late = name in RETRIEVER_STAGES and isinstance(failed, StageTimeout)
+        self.shortfalls.append(Shortfall(f"{name}-late" if late else name, failed.reason))
 
     def line(self) -> str:
         """Format the run as one line: stage timings and shortfalls."""

@@ -64,7 +64,7 @@ async def test_a_plan_is_made_where_there_is_time_for_it(library: Any) -> None:
 
 
 async def test_a_statement_is_judged_by_its_words_where_the_model_is_too_slow(library: Any) -> None:
-    for text in (FERRY, "A ferry ticket costs twelve euros.", "Dogs travel for nothing."):
+    for text in (FERRY, "Ferry tickets for adults cost twelve euros.", "The lighthouse museum is open in the morning."):
         without = await verify_text(library.question(text), replace(library.rag, writer=None))
         model = RatedLlm(SNAIL)
         library.rag = replace(library.rag, writer=model)

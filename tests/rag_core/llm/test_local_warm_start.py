@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from rag_core.llm import local
 from rag_core.llm.local import LocalModel, WarmStart, open_local_model
 from rag_core.llm.measured_rates import LocalSpeed, correct_rates
 from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
-from rag_core.settings import LlmSettings
+from rag_core.settings import Budgets, LlmSettings
+from rag_core.writing.prompt_loading import load_prompt, quote_question
+from rag_core.writing.prompt_prefixes import list_prompt_prefixes
 
 SETTINGS = LlmSettings(context=4096, threads=1)
 PLANNER = Prompt("You plan a search. " * 30, "", (("Where is it?", "the museum"),))
@@ -111,6 +114,28 @@ async def test_beginnings_in_two_languages_are_warm_whatever_comes_next(path: Pa
             for ask in ("<post>", "Где?", "What?"):
                 done = await generate(model, Prompt(prompt.system, ask, prompt.shots))
                 assert done.figures.evaluated < 60
+
+
+def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
+    listed = {
+        speed: {prompt.system for prompt in list_prompt_prefixes(Budgets(), TokenRates(speed, speed / 4))}
+        for speed in (0.5, 30.0, 4000.0)
+    }
+    plan, judge = load_prompt("plan", "all").system, load_prompt("judge", "ru").system
+    assert listed[0.5] == set()
+    assert judge in listed[30.0]
+    assert plan not in listed[30.0]
+    assert {plan, judge} <= listed[4000.0]
+
+
+async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path) -> None:
+    prompts = list_prompt_prefixes(Budgets(), TokenRates(4000.0, 1000.0))
+    async with started(path, *prompts) as model:
+        await warmed(model)
+        asked = [replace(prompt, ask=quote_question("Где музей?"), reply="<") for prompt in prompts]
+        async with model.turn(1) as session:
+            counts = [(await session.count_unread([one]))[0] for one in asked]
+    assert max(counts) < 100
 
 
 def spoil(file: Path, how: str) -> None:

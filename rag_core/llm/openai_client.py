@@ -381,6 +381,7 @@ class RemoteSession:
         self._server, self._met = server, met
         self._running: set[AsyncGenerator[dict[str, Any], None]] = set()
         self._left = False
+        self.dripped = False  # a reply was given up that came too slowly to be of use to anybody
 
     async def leave(self) -> None:
         """End the turn: close streams that still run."""
@@ -403,13 +404,16 @@ class RemoteSession:
         collector = _StreamCollector()
         messages = self._server.stream(_CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
         self._running.add(messages)
+        ended = False
         try:
             async with aclosing(messages):
                 async for message in messages:
                     if piece := collector.take(message):
                         yield piece
+            ended = True
         finally:
             self._running.discard(messages)
+            self.dripped |= not ended and collector.drips
         yield collector.end(self._server.place)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
@@ -477,6 +481,10 @@ async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) ->
         raise ServerRefused(f"The server {server.place} does not count tokens.", 200, "") from None
 
 
+# A stream that is given up after so many seconds with fewer pieces than this is left alone by the others for a while.
+_DRIP_AFTER_S, _MIN_PIECES_PER_S = 5.0, 2.5
+
+
 class _StreamCollector:
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time
@@ -500,6 +508,12 @@ class _StreamCollector:
             self._first = self._first or self._now()
             self._pieces.append(piece)
         return piece
+
+    @property
+    def drips(self) -> bool:
+        """Whether pieces come so slowly that no reply would end in time."""
+        took = self._now() - self._began
+        return took > _DRIP_AFTER_S and 0 < len(self._pieces) < _MIN_PIECES_PER_S * took
 
     def end(self, place: str) -> Generation:
         """Complete generation. Raises ServerUnavailable where the stream broke off."""
@@ -604,6 +618,8 @@ class RemoteModel:
                 raise
             finally:
                 await session.leave()
+                if session.dripped:
+                    self._too_slow_until = asyncio.get_running_loop().time() + self._rest
 
     async def meet(self) -> ServerInfo:
         """Detect the server's dialect, model and context; fetched once. Raises GenerationFailed.
@@ -612,9 +628,9 @@ class RemoteModel:
         """
         now = asyncio.get_running_loop().time
         async with self._meeting:
+            if now() < self._too_slow_until:
+                raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
             if self._met is None:
-                if now() < self._too_slow_until:
-                    raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
                 try:
                     self._met = await _fetch_server_info(self._server, self._settings)
                 except ServerTooSlow:

@@ -13,7 +13,8 @@ from scripted_roles import SLOW, RoleLlm
 
 from rag_core import recipe_steps
 from rag_core.errors import ModelTooSlow, StageTimeout
-from rag_core.llm.openai_client import RemoteModel
+from rag_core.llm import openai_client
+from rag_core.llm.openai_client import RemoteModel, ServerTooSlow
 from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
 from rag_core.planning.make_plan import make_plan
 from rag_core.settings import Budgets, LlmSettings
@@ -175,10 +176,11 @@ async def test_every_stage_that_asks_a_model_leaves_time_to_the_others() -> None
             assert left < 26.1 if name in MODEL_STAGES else left > 28.9
 
 
-async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage() -> None:
+async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     async def drip(request: Any, asked: Any) -> Any:
-        return await stream(request, *[make_event("a")] * 1000, pause=0.02)
+        return await stream(request, *[make_event("a")] * 1000, pause=0.5)
 
+    monkeypatch.setattr(openai_client, "_DRIP_AFTER_S", 0.2)
     async with OpenAiServer(drip) as server:
         model = RemoteModel(LlmSettings(url=server.url))
         run = Run(Budgets(write=0.4), "direct")
@@ -191,5 +193,8 @@ async def test_a_server_that_drips_holds_its_turn_no_longer_than_its_stage() -> 
                 await ask_in_stage(run, model, 100)
             assert loop.time() - began < 1.5
             assert model.waiting == 0
+            with pytest.raises(ServerTooSlow):  # those who waited do not lose their time as well
+                await ask_in_stage(run, model, 100)
+            assert len(server.asked) == 1
         finally:
             await model.close()

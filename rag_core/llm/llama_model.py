@@ -492,6 +492,8 @@ class LlamaModel:
                 self._decode([token])
         self._logits()
         spent = llama_cpp.llama_perf_context(self._ctx)
+        llama_cpp.llama_memory_clear(self._memory, True)
+        self._known.clear()
         yield {
             "prefill": 1000 * spent.n_p_eval / max(spent.t_p_eval_ms, 1e-3),
             "decode": 1000 * spent.n_eval / max(spent.t_eval_ms, 1e-3),

@@ -19,7 +19,7 @@ from rag_core.conversation.followup_rewriting import resolve_followup
 from rag_core.conversation.memory import remember_answer
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine
-from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, RecipeFailed, StageTimeout
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, RagError, RecipeFailed, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
@@ -151,7 +151,8 @@ async def run_recipe(
         with _record_outcome(name, rag, run):
             return await _run_within(whole - reserve, name, question, rag, run, careful=careful)
     except RagError as exc:
-        run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, Shortfall("recipe", f"{name}: {exc.reason}")]
+        told = () if isinstance(exc, ModelTooSlow) else (Shortfall("recipe", f"{name}: {exc.reason}"),)
+        run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, *told]
     return await _run_within(reserve, DIRECT_RECIPE, question, rag, run)
 
 
@@ -167,8 +168,9 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
     finally:
         error = type(failed).__name__ if failed else None
         run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
-        # not counted against the recipe: an index or archive that is down, a missing model, a reader who cancels
-        if not isinstance(failed, ArchiveUnavailable | IndexUnavailable | RecipeFailed | asyncio.CancelledError):
+        # not counted against the recipe: an index that is down, a missing or slow model, a reader who cancels
+        excused = ArchiveUnavailable | IndexUnavailable | RecipeFailed | ModelTooSlow | asyncio.CancelledError
+        if not isinstance(failed, excused):
             rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
 
 

@@ -210,7 +210,7 @@ class Calibration:
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
     claims: ClaimThreshold = ClaimThreshold()
     fusion_kind: str = ""  # of the settings; "": as fitted for the model
-    similarity_bar: float = 0.38
+    similarity_bar: float = 0.35
     similarity_sure: float = 0.58
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:

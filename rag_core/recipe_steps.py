@@ -96,7 +96,7 @@ async def extract_from_hits(
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop
         ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
-    down = any(one.stage == Stage.LEXICAL for one in run.shortfalls)  # it would fail once more
+    down = any(one.stage.startswith(Stage.LEXICAL) for one in run.shortfalls)  # it would fail once more
     if ranked.may_be_superseded and not plan.has_filters and not down:
         finding = find_successor(ranked.pieces[0], ranked.asked, evidence, question, rag)
         ranked, evidence = _add_successor(await run.attempt(Stage.SUCCESSOR, finding, None), ranked, evidence)

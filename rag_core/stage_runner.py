@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 from rag_core.errors import ModelTooSlow, RagError, StageTimeout, translate_errors
 from rag_core.llm.protocol import (
     DecodingParams,
+    Generation,
     LanguageModel,
     LlmSession,
     Prompt,
@@ -25,7 +26,7 @@ from rag_core.llm.protocol import (
     collect_generation,
 )
 from rag_core.settings import Budgets
-from rag_core.stages import Stage
+from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
 from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
 from rag_core.types import Action, Draft, Plan, Sentence, Shortfall
 
@@ -33,12 +34,15 @@ T = TypeVar("T")
 
 # Reserve of a recipe's time that no stage may use: fallbacks and the end of a recipe take a moment.
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
+# Further reserve that models and the searches after them may not use: conflicts and copies are looked for afterwards.
+_MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE = 3.0, 0.1
 _MIN_STAGE_S = 0.01  # least budget of a stage
 _NESTED_STAGE_S = 0.05  # by which a stage within a stage ends earlier where the recipe ends
 
 # Stages may run concurrently: each has its own counts.
 _STAGE_COUNTS: ContextVar[dict[str, float | str]] = ContextVar("counts")
 _STAGE_TIMEOUTS: ContextVar[tuple[asyncio.Timeout, ...]] = ContextVar("clocks")
+_IS_IN_MODEL_STAGE: ContextVar[bool] = ContextVar("model_stage", default=False)
 
 
 @dataclass
@@ -58,6 +62,7 @@ class Run:
     results: list[tuple[str, list[str]]] | None = None  # of the stages, as texts: for the terminal alone, else None
     clock: asyncio.Timeout | None = None  # timeout of the current recipe
     after: float = 0.0  # seconds by which its stages end before the recipe's timeout
+    after_models: float = 0.0  # seconds by which models end before it
 
     def note(self, **counts: float | str) -> None:
         """Add counts to the span of the current stage. Never texts of readers or posts."""
@@ -85,7 +90,8 @@ class Run:
         started, error = time.perf_counter(), None
         budget = (name if isinstance(name, Stage) else Stage(name)).budget
         seconds: float = getattr(self.budgets, budget)
-        if (left := max(_MIN_STAGE_S, self.left - self.after)) < seconds:
+        in_model = _IS_IN_MODEL_STAGE.set(_IS_IN_MODEL_STAGE.get() or name in MODEL_STAGES)
+        if (left := max(_MIN_STAGE_S, self.stage_time_left)) < seconds:
             seconds, budget = left, "question"
         clock = asyncio.timeout(seconds)
         clocks = _STAGE_TIMEOUTS.set((*_STAGE_TIMEOUTS.get(()), clock))
@@ -102,6 +108,9 @@ class Run:
                     raise
                 say = f"The stage {name} took longer than {seconds:.3g} s: ask again, or raise BUDGETS__"
                 raise StageTimeout(f"{say}{budget.upper()}.") from exc
+        except ModelTooSlow:  # no error: it was not begun
+            counts.setdefault("skipped", seconds)
+            raise
         except BaseException as exc:
             error = type(exc).__name__
             raise
@@ -110,6 +119,12 @@ class Run:
             self.spans.append(Span(name, round(took, 3), counts, error))
             _STAGE_COUNTS.reset(outer)
             _STAGE_TIMEOUTS.reset(clocks)
+            _IS_IN_MODEL_STAGE.reset(in_model)
+
+    @property
+    def stage_time_left(self) -> float:
+        """Seconds of the current recipe that the current stages may still use."""
+        return self.left - (self.after_models if _IS_IN_MODEL_STAGE.get() else self.after)
 
     @property
     def left(self) -> float:
@@ -119,13 +134,13 @@ class Run:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether the stages of the current recipe have no time left."""
-        return self.left <= self.after + _MIN_STAGE_S
+        """Whether the models of the current recipe have no time left."""
+        return self.left <= self.after_models + _MIN_STAGE_S
 
     def has_time(self, name: Stage, seconds: float) -> bool:
-        """Whether work of so many seconds fits into a stage's budget and into the time left for the recipe."""
+        """Whether a model's work of so many seconds fits into a stage's budget and the time left for the recipe."""
         budget: float = getattr(self.budgets, name.budget)
-        return seconds <= min(budget, self.left - self.after)
+        return seconds <= min(budget, self.left - self.after_models)
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
@@ -133,28 +148,29 @@ class Run:
 
         Its stages end a little earlier, so that their fallbacks can still be used.
         """
-        clock, outer = asyncio.timeout(seconds), (self.clock, self.after)
+        clock, outer = asyncio.timeout(seconds), (self.clock, self.after, self.after_models)
         late = f"The answer took longer than {seconds:.0f} s: ask again, or raise BUDGETS__QUESTION."
         try:
             with translate_errors(StageTimeout, TimeoutError, say=late, when=clock.expired):
                 async with clock:
                     self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
+                    self.after_models = self.after + min(_MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE * seconds)
                     yield
         finally:
-            self.clock, self.after = outer
+            self.clock, self.after, self.after_models = outer
 
     @asynccontextmanager
-    async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
+    async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[TimedSession]:
         """Acquire a session with the model. Waiting for it counts for the recipe, not for the current stages.
 
-        They end with the recipe's time at the latest, early enough for their fallbacks.
+        They end with the time that the recipe leaves to models at the latest, early enough for their fallbacks.
         """
-        end = self.clock.when() if self.clock else None
-        resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()), None if end is None else end - self.after)
+        end, stages = self.clock.when() if self.clock else None, _STAGE_TIMEOUTS.get(())
+        resume = _pause_timeouts(stages, None if end is None else end - self.after_models)
         try:
             async with model.turn(reader, self.on_place) as session:
                 resume()
-                yield session
+                yield TimedSession(session, model, stages, self)
         finally:
             resume()
 
@@ -203,13 +219,74 @@ class Run:
         except ModelTooSlow:  # known before, by the measured rates: the answer lacks nothing that was promised
             return otherwise() if callable(otherwise) else otherwise
         except RagError as exc:
-            self.shortfalls.append(Shortfall(name, exc.reason))
+            self.note_shortfall(name, exc)
             return otherwise() if callable(otherwise) else otherwise
+
+    def note_shortfall(self, name: Stage | str, failed: RagError) -> None:
+        """Note that a stage failed; of a retriever, whether it was only late."""
+        late = name in RETRIEVER_STAGES and isinstance(failed, StageTimeout)
+        self.shortfalls.append(Shortfall(f"{name}-late" if late else name, failed.reason))
 
     def line(self) -> str:
         """Format the run as one line: stage timings and shortfalls."""
         spans = " ".join(f"{s.stage}={s.took_ms / 1000:.3f}s" for s in self.spans)
         return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
+
+
+_SHORTEST_REPLY_SHARE = 0.5  # of a reply's most tokens: with fewer it would be cut off
+
+
+class TimedSession:
+    """`LlmSession` that knows when its stage ends: what cannot be read and written by then is not begun."""
+
+    def __init__(self, session: LlmSession, model: LanguageModel, stages: Sequence[asyncio.Timeout], run: Run) -> None:
+        self._session, self._model, self._stages, self._run = session, model, stages, run
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        decoding: DecodingParams,
+        *,
+        grammar: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str | Generation]:
+        """Stream a reply of the tokens that can be written in time. Raises ModelTooSlow, GenerationFailed."""
+        tokens = await self.require_time([prompt], decoding.max_tokens)
+        pieces = self._session.stream(prompt, replace(decoding, max_tokens=tokens), grammar=grammar, schema=schema)
+        async with aclosing(cast(AsyncGenerator[str | Generation, None], pieces)):
+            async for piece in pieces:
+                yield piece
+
+    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
+        """Log odds of the next word. Raises ModelTooSlow, GenerationFailed."""
+        await self.require_time([prompt])
+        return await self._session.odds(prompt, yes, no)
+
+    async def count(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text."""
+        return await self._session.count(texts)
+
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Count the tokens of each prompt that are not cached."""
+        return await self._session.count_unread(prompts)
+
+    async def require_time(self, prompts: Sequence[Prompt], reply_tokens: int = 0) -> int:
+        """Check that the stage has time to read the prompts and write a useful reply to each; the tokens of a reply.
+
+        Raises ModelTooSlow; its span gets the seconds that were needed.
+        """
+        rates, ends = self._model.rates, [end for stage in self._stages if (end := stage.when()) is not None]
+        if rates is None or not ends or not prompts:
+            return reply_tokens
+        unread = sum(await self._session.count_unread(prompts))
+        left = min(ends) - asyncio.get_running_loop().time()
+        shortest = math.ceil(_SHORTEST_REPLY_SHARE * reply_tokens)
+        needed = rates.estimate_seconds(unread, shortest * len(prompts))
+        if needed > left:
+            self._run.note(skipped=round(needed, 1))
+            raise ModelTooSlow(f"{self._model.name} would need {needed:.0f} s here, and {left:.0f} s are left.")
+        written = rates.decode * (left - rates.estimate_seconds(unread)) / len(prompts)
+        return min(reply_tokens, max(shortest, int(written)))
 
 
 def _pause_timeouts(clocks: Sequence[asyncio.Timeout], until: float | None = None) -> Callable[[], None]:

@@ -59,3 +59,11 @@ ACTION_STAGES = frozenset(
     {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FOLLOW, Stage.RERANK,
      Stage.MAP, Stage.JUDGE, Stage.PREDICT, Stage.EXTRACT, Stage.WRITE, Stage.VERIFY, Stage.PARTS, Stage.REFLECT}
 )  # fmt: skip
+
+RETRIEVER_STAGES = frozenset({Stage.LEXICAL, Stage.DENSE})  # one that was late is not one that is down
+
+# Stages that may wait long for a model, and the search for what it doubted: others come after them.
+MODEL_STAGES = frozenset(
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.FOLLOWUP, Stage.MAP, Stage.PREDICT, Stage.JUDGE, Stage.STEP,
+     Stage.REFLECT, Stage.PARTS, Stage.WRITE, Stage.FOLLOW}
+)  # fmt: skip

@@ -91,8 +91,8 @@ class Span:
 
     @property
     def is_action(self) -> bool:
-        """Whether this is a tool, or a stage that does what a tool does."""
-        return self.stage.startswith("tool.") or self.stage in ACTION_STAGES
+        """Whether this is a tool, or a stage that does what a tool does, and was begun."""
+        return self.stage.startswith("tool.") or (self.stage in ACTION_STAGES and "skipped" not in self.counts)
 
     @property
     def timed_out(self) -> bool:

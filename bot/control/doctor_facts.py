@@ -13,8 +13,8 @@ from bot.control.schemas import DenseFacts, IndexFacts
 from ingest.indexer import DenseIndexer
 from ingest.integrity import compare_indexes
 from rag_core.engine import Engine
-from rag_core.errors import GenerationFailed
-from rag_core.llm.local import LocalModel, LocalSpeed
+from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.llm.local import LocalModel
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.llm.protocol import LanguageModel
 from rag_core.storage import posts
@@ -23,42 +23,51 @@ _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
 
 
 async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
-    """Measure the language models: (True, False or None for neutral, a sentence) for each.
-
-    Takes a slot of the model and some seconds.
-    """
+    """Describe the language models: (True, False or None for neutral, a sentence) for each."""
     facts: list[tuple[bool | None, str]] = []
     for shortfall in rag.without:
         if shortfall.stage == "write":
             facts.append((False, f"no writer, {_WORD_FOR_WORD_TEXT}: {shortfall.reason}"))
     if rag.writer:
-        facts.append(await _measure_model("writer", rag.writer))
+        facts.append(await _describe_model("writer", rag.writer))
     elif not facts:
         facts.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
     if rag.planner is None:
         facts.append((None, "plans are made by rules"))
     elif rag.planner is not rag.writer:
-        facts.append(await _measure_model("planner", rag.planner))
+        facts.append(await _describe_model("planner", rag.planner))
     if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
         facts.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
     return facts
 
 
-async def _measure_model(use: str, model: LanguageModel) -> tuple[bool | None, str]:
+async def _describe_model(use: str, model: LanguageModel) -> tuple[bool | None, str]:
     if not isinstance(model, RemoteModel | LocalModel):
         return None, f"{use}: {model.name}"
     try:
-        speed = await model.measure_speed()
-    except GenerationFailed as exc:
+        if isinstance(model, RemoteModel):
+            return True, await _describe_server(use, model)
+        await model.load()
+    except (GenerationFailed, ModelUnavailable) as exc:
         return False, f"{use}: {exc.reason}"
-    rates = f"reads {speed.prefill:,.0f} and writes {speed.decode:,.1f} tokens/s"
-    if isinstance(model, RemoteModel):
-        form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
-        return True, f"{use}: {model.name} on {model.place} ({model.dialect}) {rates} as seen from here; {form}"
-    assert isinstance(speed, LocalSpeed)
+    if (speed := model.speed) is None or (rates := model.rates) is None:
+        return False, f"{use}: {model.name} could not be measured: start the bot again"
     size = f"{speed.parameters / 1e9:.1f} B parameters, {speed.bytes / 1e9:.1f} GB"
     gpu = "can use a GPU" if speed.gpu else "can use no GPU"
-    return True, f"{use}: {model.name} ({size}) {rates} with {speed.threads} threads; this llama.cpp {gpu}"
+    read = _format_rates(rates.prefill, rates.decode)
+    return True, f"{use}: {model.name} ({size}) {read} with {speed.threads} threads; this llama.cpp {gpu}"
+
+
+async def _describe_server(use: str, model: RemoteModel) -> str:
+    """Measure the model of a server; takes a turn and some seconds. Raises GenerationFailed."""
+    speed = await model.measure_speed()
+    rates = _format_rates(speed.prefill, speed.decode)
+    form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
+    return f"{use}: {model.name} on {model.place} ({model.dialect}) {rates} as seen from here; {form}"
+
+
+def _format_rates(prefill: float, decode: float) -> str:
+    return f"reads {prefill:,.0f} and writes {decode:,.1f} tokens/s"
 
 
 _SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog

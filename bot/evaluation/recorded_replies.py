@@ -192,6 +192,9 @@ class _RecordingSession:
     async def count(self, texts: Sequence[str]) -> list[int]:
         return list(await self._ask(make_key(tuple(texts)), lambda session: session.count(texts)))
 
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        return list(await self._ask(make_key(tuple(prompts)), lambda session: session.count_unread(prompts)))
+
     async def _ask(self, key: str, ask: Callable[[LlmSession], Awaitable[Any]]) -> Any:
         recording = self._owner.recording
         if self._session is None:

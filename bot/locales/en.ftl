@@ -130,8 +130,10 @@ shortfall = { $stage ->
     [rewrite] I tried fewer ways of asking than usual.
     [search] Part of the search failed, so something may be missing.
     [dense] I searched by words only: the search by meaning is down.
+    [dense-late] I searched by words only: the search by meaning was not ready in time.
     [unembedded] The search by meaning is still being filled: I searched some posts by words only.
     [lexical] I searched by meaning only: the search by words is down.
+    [lexical-late] I searched by meaning only: the search by words was not ready in time.
     [copies] The same post may appear more than once.
     [chronicle] Counting took too long, so I searched instead. There may be more posts.
     [rerank] The posts may not be in the best order.

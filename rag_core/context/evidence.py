@@ -18,7 +18,7 @@ from rag_core.context.copies import (
     locate_in_original,
 )
 from rag_core.engine import Engine
-from rag_core.errors import GenerationFailed
+from rag_core.errors import GenerationFailed, ModelTooSlow
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.storage import near_duplicates, visible_posts
@@ -179,6 +179,8 @@ def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most:
 _MESSAGE_TOKENS = 12  # most tokens that a chat template adds to a message
 _MARGIN_TOKENS = 32
 _MIN_EVIDENCE_TOKENS = 96  # with fewer tokens for posts nothing can be written
+_MIN_ANSWER_TOKENS = 48  # one sentence with its number
+_READING_S, _WRITING_S = 10.0, 10.0  # seconds for the posts and for the answer, at the model's measured rates
 _MIN_TOKENS_WITH_EXAMPLES = 400  # with fewer tokens for posts the examples are left out
 _MAX_SENTENCES, _GOOD_SENTENCE_LENGTH = 4, 120  # with fewer characters a sentence is seldom complete
 _MIN_SENTENCE_LENGTH = 40
@@ -200,19 +202,28 @@ class PromptBudget:
 async def build_prompt_budget(
     question: Question, evidence: Evidence, model: LanguageModel, settings: LlmSettings, seat: LlmSession
 ) -> PromptBudget:
-    """Build the prompt with as much evidence as fits. Raises GenerationFailed where no post fits at all."""
+    """Build the prompt with as much evidence as fits and can be read in time.
+
+    Raises GenerationFailed where no post fits at all, ModelTooSlow where too little can be read or written.
+    """
+    most_posts, most_answer = settings.evidence_tokens, settings.answer_tokens
+    if rates := model.rates:
+        most_posts = min(most_posts, int(_READING_S * rates.prefill))
+        most_answer = min(most_answer, int(_WRITING_S * rates.decode))
+        if most_posts < _MIN_EVIDENCE_TOKENS or most_answer < _MIN_ANSWER_TOKENS:
+            raise ModelTooSlow(f"{model.name} reads and writes too slowly here to answer from posts.")
     template = load_prompt("write", question.lang)
     asked = await _fit_question(question, model.context // 4, seat)
     examples = [text for shot in template.shots for text in shot]
     system, extra, ask, *shots = await seat.count(
         [template.system, "\n".join(template.parts.values()), asked, *examples]
     )
-    answer = min(settings.answer_tokens, model.context // 3)
+    answer = min(most_answer, model.context // 3)
     drafted = answer // 2 + extra if settings.two_pass else 0
     left = model.context - system - ask - answer - drafted - 2 * _MESSAGE_TOKENS - _MARGIN_TOKENS
     with_shots = left - sum(shots) - _MESSAGE_TOKENS * len(shots)
-    shown = with_shots >= min(_MIN_TOKENS_WITH_EXAMPLES, settings.evidence_tokens)
-    left = min(with_shots if shown else left, settings.evidence_tokens)
+    shown = with_shots >= min(_MIN_TOKENS_WITH_EXAMPLES, most_posts)
+    left = min(with_shots if shown else left, most_posts)
     excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
     if not excerpts:
         raise GenerationFailed("No post fits into the model's context beside the question: raise LLM__CONTEXT.")

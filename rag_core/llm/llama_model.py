@@ -1,9 +1,6 @@
-"""llama.cpp model: tokenizer with chat template, token sampler, cache of prompt states, and generation.
+"""llama.cpp model: tokenizer with chat template, token sampler, and generation.
 
-Loaded only in the LLM worker process; it imports llama_cpp and numpy, and nothing of Citegram.
-
-States of prompt prefixes are cached: a planner, a writer and a judge share one context, each with its own prefix.
-Evaluating a prefix again takes seconds, restoring its state milliseconds.
+Loaded only in the LLM worker process; it imports llama_cpp and numpy, and of Citegram its cache of prompt states.
 """
 
 from __future__ import annotations
@@ -22,44 +19,7 @@ import llama_cpp
 import numpy as np
 from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
-_MAX_STATES, _MAX_STATE_BYTES = 4, 1 << 29
-_MIN_STATE_TOKENS = 64  # fewer tokens are evaluated faster than their state is restored
-
-
-class PromptStateCache:
-    """LRU cache of context states for a few prompt prefixes."""
-
-    def __init__(self, ctx: Any) -> None:
-        """`ctx` is llama.cpp's context."""
-        self._ctx = ctx
-        self._kept: dict[tuple[int, ...], Any] = {}  # least recently used first
-
-    def keep(self, tokens: Sequence[int]) -> None:
-        """Save the state of the context, which holds exactly these tokens."""
-        if len(tokens) < _MIN_STATE_TOKENS or tuple(tokens) in self._kept:
-            return
-        size = llama_cpp.llama_state_seq_get_size(self._ctx, 0)
-        if size > _MAX_STATE_BYTES:
-            return
-        state = (ctypes.c_uint8 * size)()
-        if llama_cpp.llama_state_seq_get_data(self._ctx, state, size, 0) != size:
-            return
-        self._kept[tuple(tokens)] = state
-        while len(self._kept) > _MAX_STATES or sum(map(len, self._kept.values())) > _MAX_STATE_BYTES:
-            del self._kept[next(iter(self._kept))]
-
-    def restore(self, tokens: Sequence[int]) -> bool:
-        """Restore the state in which the context held exactly these tokens; False where it is not cached."""
-        state = self._kept.pop(tuple(tokens), None)
-        if state is None:
-            return False
-        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._ctx), True)
-        if not llama_cpp.llama_state_seq_set_data(self._ctx, state, len(state), 0):
-            llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._ctx), True)
-            return False
-        self._kept[tuple(tokens)] = state
-        return True
-
+from rag_core.llm.prompt_states import PromptStates
 
 # Used where a model's own template is missing or unusable. The second is for models without roles.
 _CHATML_TEMPLATE = (
@@ -300,7 +260,10 @@ def _make_sampler_chain(how: dict[str, Any], size: int) -> list[Any]:
 _ALL_LAYERS = 0x7FFFFFFF
 _DECODE_ABORTED, _DECODE_CONTEXT_FULL = 2, 1  # return codes of llama_decode
 _GGML_ERROR_LEVEL = 4  # ggml's log level for errors
-_SPEED_PROMPT_TOKENS, _SPEED_REPLY_TOKENS, _SPEED_MAX_S = 256, 32, 10.0
+# Measurement of the rates: few tokens, and no further batch after so many seconds of each.
+_SPEED_PROMPT_TOKENS, _SPEED_REPLY_TOKENS, _SPEED_BATCH, _SPEED_MAX_S = 96, 8, 32, 1.5
+# Beginnings of requests that share a prefix: whatever comes next, its last token may be another one.
+_PROBES = ("", "<", "A", "А")
 
 WorkerMessage = dict[str, Any]
 
@@ -334,8 +297,8 @@ class RequestRefused(Exception):
 class LlamaModel:
     """Model with one context, which keeps the tokens it has evaluated. For one thread at a time."""
 
-    def __init__(self, path: str, options: dict[str, int]) -> None:
-        """Load a GGUF. Raises RequestRefused where the file cannot be used."""
+    def __init__(self, path: str, options: dict[str, Any]) -> None:
+        """Load a GGUF; `options` as in `LocalModel`. Raises RequestRefused where the file cannot be used."""
         llama_cpp.llama_log_set(_LOG_CALLBACK, None)
         llama_cpp.llama_backend_init()
         params = llama_cpp.llama_model_default_params()
@@ -358,7 +321,8 @@ class LlamaModel:
         if not self._memory or not llama_cpp.llama_model_has_decoder(self._model):
             raise RequestRefused("kind", "it is not a model that writes text")
         self.context: int = llama_cpp.llama_n_ctx(self._ctx)
-        self._words, self._states = ChatTokenizer(self._model), PromptStateCache(self._ctx)
+        self._words = ChatTokenizer(self._model)
+        self._states = PromptStates(self._ctx, options.get("states", ""), options.get("made_by", ""))
         self._known: list[int] = []  # tokens that the context holds
         # A C function reads the stop flag from a buffer, so that checking it needs neither Python nor the GIL.
         self._flag = ctypes.create_string_buffer(2)
@@ -379,21 +343,28 @@ class LlamaModel:
     def _read(self, tokens: Sequence[int], on_progress: Callable[[], None], beginning: int = 0) -> int:
         """Bring these tokens into the context; the number of tokens evaluated, at least one.
 
-        The state after the first `beginning` ones is cached, because later prompts begin with them too.
+        The state after the first `beginning` ones is cached, because later prompts begin with them too; of a request
+        that is stopped before, the state after its last whole batch.
         """
         kept = _count_common_tokens(self._known, tokens[:-1])
-        if kept < beginning < len(tokens) and self._states.restore(tokens[:beginning]):
-            self._known, kept = [*tokens[:beginning]], beginning
+        if len(cached := self._states.find(tokens[:-1])) > kept and self._states.restore(cached):
+            self._known, kept = [*cached], len(cached)
         if not llama_cpp.llama_memory_seq_rm(self._memory, 0, kept, -1):  # the model cannot drop a part of its context
             llama_cpp.llama_memory_clear(self._memory, True)
             kept = 0
         del self._known[kept:]
-        for end in (beginning, len(tokens)):
-            for at in range(len(self._known), end, self._batch):
-                self._decode(tokens[at : min(end, at + self._batch)])
-                on_progress()
-            if len(self._known) == beginning:
+        try:
+            for end in (beginning, len(tokens)):
+                for at in range(len(self._known), end, self._batch):
+                    self._decode(tokens[at : min(end, at + self._batch)])
+                    on_progress()
+                if len(self._known) == beginning:
+                    self._states.keep(self._known)
+        except RequestStopped:
+            if kept < len(self._known) < beginning:
+                llama_cpp.llama_memory_seq_rm(self._memory, 0, len(self._known), -1)  # of the batch that was stopped
                 self._states.keep(self._known)
+            raise
         return len(tokens) - kept
 
     def _decode(self, some: Sequence[int]) -> None:
@@ -468,32 +439,61 @@ class LlamaModel:
         if not at:
             raise RequestRefused("failed", "one of the two words begins with the other")
         self._fits(either[0][: at + 1])
-        self._read(either[0][:at], on_progress, self._beginning(either[0][:at], ask))
+        began = time.monotonic()
+        evaluated = self._read(either[0][:at], on_progress, self._beginning(either[0][:at], ask))
+        took_ms = 1000 * (time.monotonic() - began)
         logits = self._logits()
         odds = float(logits[either[0][at]]) - float(logits[either[1][at]])
         if not math.isfinite(odds):
             raise RequestRefused("failed", "the model gives both words no chance")
-        yield {"odds": odds}
+        yield {"odds": odds, "evaluated": evaluated, "took_ms": took_ms}
 
     def count(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Count the tokens of each text."""
         yield {"counts": [len(self._words.tokens(text)) for text in ask["texts"]]}
 
+    def count_unread(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+        """Count the tokens of each prompt that would be evaluated, if the prompts were read in this order."""
+        known, counts = self._known, list[int]()
+        for one in ask["prompts"]:
+            tokens = self._words.prompt(one["system"], one["shots"], one["ask"], one["reply"])
+            cached = len(self._states.find(tokens[:-1]))
+            counts.append(len(tokens) - max(_count_common_tokens(known, tokens[:-1]), cached))
+            known = tokens
+        yield {"counts": counts}
+
+    def warm(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+        """Evaluate the prefix of all prompts with this system text and these examples, and store its state."""
+        probes = [self._words.prompt(ask["system"], ask["shots"], probe, "") for probe in _PROBES]
+        prefix = probes[0][: min(_count_common_tokens(probes[0], other) for other in probes[1:])]
+        evaluated = 0
+        if not self._states.is_stored(prefix) and len(prefix) < self.context:
+            evaluated = self._read(prefix, on_progress, len(prefix))
+            self._states.store(prefix)
+        yield {"evaluated": evaluated}
+
     def measure_speed(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Measure tokens per second by llama.cpp's own clock, and report the features of this build."""
         llama_cpp.llama_memory_clear(self._memory, True)
         self._known.clear()
-        some = [token % self._words.size for token in range(1, min(_SPEED_PROMPT_TOKENS, self.context // 2) + 1)]
+        most = min(_SPEED_PROMPT_TOKENS, self.context // 2)
+        some = [token % self._words.size for token in range(1, most + 1)]
+        self._decode(some[:_SPEED_REPLY_TOKENS])  # the first batch also reads the file
         llama_cpp.llama_perf_context_reset(self._ctx)
-        self._read(some, on_progress)
+        began = time.monotonic()
+        for at in range(_SPEED_REPLY_TOKENS, most, _SPEED_BATCH):
+            if time.monotonic() - began < _SPEED_MAX_S:
+                self._decode(some[at : at + _SPEED_BATCH])
+                on_progress()
         began = time.monotonic()
         for token in some[:_SPEED_REPLY_TOKENS]:
-            self._logits()
-            self._decode([token])
-            if time.monotonic() - began > _SPEED_MAX_S:
-                break
+            if time.monotonic() - began < _SPEED_MAX_S:
+                self._logits()
+                self._decode([token])
         self._logits()
         spent = llama_cpp.llama_perf_context(self._ctx)
+        llama_cpp.llama_memory_clear(self._memory, True)
+        self._known.clear()
         yield {
             "prefill": 1000 * spent.n_p_eval / max(spent.t_p_eval_ms, 1e-3),
             "decode": 1000 * spent.n_eval / max(spent.t_eval_ms, 1e-3),

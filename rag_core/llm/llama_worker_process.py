@@ -78,7 +78,7 @@ class RequestServer:
             say(over=True, **end)
 
 
-def main(path: str, options: dict[str, int], requests: BinaryIO, replies: BinaryIO) -> None:
+def main(path: str, options: dict[str, Any], requests: BinaryIO, replies: BinaryIO) -> None:
     """Load the model, report it as ready, and serve requests."""
     try:
         from rag_core.llm import llama_model as native

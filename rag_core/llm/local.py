@@ -12,14 +12,17 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
 from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.measured_rates import LocalSpeed, correct_rates, load_speed, save_speed
 from rag_core.llm.protocol import (
     DecodingParams,
     FinishReason,
@@ -138,7 +141,7 @@ class LlmWorkerProcess:
         self.context, self.name = 0, ""
 
     @classmethod
-    async def start(cls, path: Path, options: Mapping[str, int], patience: float) -> LlmWorkerProcess:
+    async def start(cls, path: Path, options: Mapping[str, Any], patience: float) -> LlmWorkerProcess:
         """Start the worker and wait until its model is loaded. Raises ModelUnavailable."""
         log = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - lives as long as the worker
         with translate_errors(
@@ -236,23 +239,51 @@ class LlmWorkerProcess:
             self._log.close()
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSpeed:
-    """Tokens per second of prompt and reply, as measured, and the features of this build of llama.cpp."""
+class Machine:
+    """Processor of local models: one generation at a time; work in the background is stopped for it at once."""
 
-    prefill: float
-    decode: float
-    gpu: bool  # whether the build supports a GPU
-    threads: int
-    parameters: int
-    bytes: int
+    def __init__(self) -> None:
+        self._slot = asyncio.Semaphore(1)
+        self._background: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[None]:
+        """Wait for the machine and hold it."""
+        self.stop_background()
+        async with self._slot:
+            yield
+
+    def stop_background(self) -> None:
+        """Stop the work in the background."""
+        if self._background is not None:
+            self._background.cancel()
+
+    async def use_while_idle(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Do work in the background; False where it was stopped, or not begun because the machine is in use."""
+        if self._slot.locked():
+            return False
+        async with self._slot:
+            task = self._background = asyncio.create_task(work())
+            try:
+                await asyncio.wait([task])
+            finally:
+                self._background = None
+                task.cancel()
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+        return not task.cancelled()
 
 
 class LocalSession:
     """`LlmSession` with the worker. One request at a time; it cannot be used after the turn."""
 
-    def __init__(self, ask: Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]]) -> None:
-        self._asks = ask
+    def __init__(
+        self,
+        ask: Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]],
+        learn: Callable[[GenerationStats], None],
+    ) -> None:
+        self._asks, self._learn = ask, learn
         self._left = False
 
     def leave(self) -> None:
@@ -285,20 +316,27 @@ class LocalSession:
                 end |= reply
         first_ms, took_ms = 1000 * ((first or now()) - began), 1000 * (now() - began)
         figures = GenerationStats(end["prompt_tokens"], end["evaluated"], end["tokens"], first_ms, took_ms)
+        self._learn(figures)
         yield Generation("".join(pieces), FinishReason(end["finish"]), figures)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
-        return float(await self._last("odds", "odds", **asdict(prompt), words=[yes, no]))
+        end = await self._last("odds", **asdict(prompt), words=[yes, no])
+        self._learn(GenerationStats(evaluated=end["evaluated"], first_ms=end["took_ms"]))
+        return float(end["odds"])
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
-        return list(await self._last("counts", "count", texts=list(texts)))
+        return list((await self._last("count", texts=list(texts)))["counts"])
 
-    async def _last(self, field: str, do: str, **fields: Any) -> Any:
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Count the tokens of each prompt that are not cached."""
+        return list((await self._last("count_unread", prompts=[asdict(prompt) for prompt in prompts]))["counts"])
+
+    async def _last(self, do: str, **fields: Any) -> Message:
         async with aclosing(self._ask(do, **fields)) as replies:
             received = [reply async for reply in replies]
-        return received[-1][field]
+        return received[-1]
 
 
 _log = logging.getLogger(__name__)
@@ -307,19 +345,33 @@ _log = logging.getLogger(__name__)
 WORKER_SILENCE_TIMEOUT_S = 300.0
 # From the second exit in a row the next start waits, each time twice as long; a wait above the last limit is an error.
 _FIRST_RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S, _MAX_RESTART_WAIT_S = 0.25, 30.0, 2.0
+_BATCH, _GPU_BATCH = 128, 512  # a stop loses at most one batch; a processor reads larger ones no faster
+_WARM_PAUSE_S = 1.0  # until the machine is looked at again
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """What makes later starts quick: rates and states of prefixes, kept beside the file, else in `folder`.
+
+    `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given rates.
+    """
+
+    folder: Path | None = None
+    prefixes: Callable[[TokenRates], Sequence[Prompt]] = lambda rates: ()
 
 
 class LocalModel:
     """`LanguageModel` of one GGUF (`path`) in a worker process."""
 
     grammars, bare_verdicts = True, False
-    rates: TokenRates | None = None
 
-    def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float) -> None:
-        self.path, self._settings, self._name, self._patience = path, settings, name, patience
-        self._turns = FairScheduler()
-        self.machine = asyncio.Semaphore(1)  # one generation at a time
+    def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float, start: WarmStart) -> None:
+        self.path, self._settings, self._name, self._patience, self._start = path, settings, name, patience, start
+        self._turns, self.machine = FairScheduler(), Machine()
+        self.speed: LocalSpeed | None = None  # as measured at the first load
+        self.rates: TokenRates | None = None  # corrected by what was generated since
+        self._warming: asyncio.Task[None] | None = None
         self._child: LlmWorkerProcess | None = None
         self._loading: asyncio.Task[LlmWorkerProcess] | None = None
         self._exits, self._restart_at = 0, 0.0
@@ -345,12 +397,12 @@ class LocalModel:
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
-        async with self._turns.acquire(reader, on_place), self.machine, self._keep_loaded():
+        async with self._turns.acquire(reader, on_place), self.machine.use(), self._keep_loaded():
             try:
                 await self._ensure_worker()
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
-            session = LocalSession(self._ask)
+            session = LocalSession(self._ask, self._learn)
             try:
                 yield session
             finally:
@@ -411,19 +463,51 @@ class LocalModel:
             if loading.done():
                 self._loading = None
         self.context, self._said_name = self._child.context, self._child.name
+        if self._warming is None or self._warming.done():
+            self._warming = asyncio.create_task(self._warm_prefixes(self._child))
+            self._warming.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._child
 
     async def _start_worker(self, path: Path) -> LlmWorkerProcess:
         check_gguf_file(path)
-        if self._settings.gpu_layers == 0:
-            check_memory_fits(path, measure_free_memory(), self._settings.context)
+        settings = self._settings
+        if settings.gpu_layers == 0:
+            check_memory_fits(path, measure_free_memory(), settings.context)
         options = {
-            "gpu_layers": self._settings.gpu_layers,
-            "threads": self._settings.threads or max(1, (os.cpu_count() or 2) - 1),
-            "context": self._settings.context,
-            "batch": self._settings.batch,
+            "gpu_layers": settings.gpu_layers,
+            "threads": settings.threads or max(1, (os.cpu_count() or 2) - 1),
+            "batch": settings.batch or (_GPU_BATCH if settings.gpu_layers else _BATCH),
         }
-        return await LlmWorkerProcess.start(path, options, self._patience)
+        made_by = {**await asyncio.to_thread(_describe_file, path), **options, "cpus": os.cpu_count()}
+        folder = _find_writable_folder(path, self._start.folder)
+        context = {"context": settings.context}
+        states = {"states": str(folder or ""), "made_by": json.dumps({**made_by, **context})}
+        child = await LlmWorkerProcess.start(path, {**options, **context, **states}, self._patience)
+        if self.speed is None:
+            self.speed = load_speed(folder, made_by) if folder else None
+            if self.speed is None and (measured := await _measure_speed(child)) is not None:
+                self.speed = measured
+                if folder:
+                    save_speed(folder, measured, made_by)
+            self.rates = TokenRates(self.speed.prefill, self.speed.decode) if self.speed else None
+        return child
+
+    def _learn(self, figures: GenerationStats) -> None:
+        if self.rates and self.speed:
+            self.rates = correct_rates(self.rates, self.speed, figures)
+
+    async def _warm_prefixes(self, child: LlmWorkerProcess) -> None:
+        """Evaluate the constant prefixes of the prompts in use while nobody waits."""
+
+        async def warm(prompt: Prompt) -> None:
+            async with aclosing(child.ask("warm", asdict(prompt))) as replies:
+                async for _ in replies:
+                    pass
+
+        for prompt in self._start.prefixes(self.rates) if self.rates else ():
+            with suppress(LlmWorkerRefused):
+                while self._turns.waiting or not await self.machine.use_while_idle(partial(warm, prompt)):  # noqa: ASYNC110 - nothing says that a model is idle
+                    await asyncio.sleep(_WARM_PAUSE_S)
 
     def _count_exit(self) -> None:
         self._exits += 1
@@ -431,6 +515,9 @@ class LocalModel:
         self._restart_at = asyncio.get_running_loop().time() + pause
 
     async def _stop_worker(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait([self._warming])
         if self._loading is not None:
             loading, self._loading = self._loading, None
             loading.cancel()
@@ -462,12 +549,6 @@ class LocalModel:
                 self._exits = 0
                 return
 
-    async def measure_speed(self) -> LocalSpeed:
-        """Measure the speed; takes a turn of its own. Raises GenerationFailed."""
-        async with self.turn(0):
-            *_, last = [message async for message in self._ask("measure_speed", {})]
-            return LocalSpeed(**{field: last[field] for field in LocalSpeed.__slots__})
-
     async def swap(self, path: Path, name: str = "") -> None:
         """Switch to another file after the running request; waiting requests use the new one.
 
@@ -478,10 +559,12 @@ class LocalModel:
             await self._stop_worker()
             old = self.path, self._name
             self.path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
+            self.speed = self.rates = None
             try:
                 await self._ensure_worker()
             except BaseException as exc:
                 (self.path, self._name), self._exits, self._restart_at = old, 0, 0.0
+                self.speed = self.rates = None
                 await self._stop_worker()
                 if isinstance(exc, ModelUnavailable):
                     with suppress(ModelUnavailable):  # if this fails too, the next turn tries again and reports it
@@ -499,6 +582,30 @@ class LocalModel:
         await self._stop_worker()
 
 
+def _describe_file(path: Path) -> dict[str, Any]:
+    """What tells one model file and one llama.cpp from others."""
+    status = path.stat()
+    try:
+        llama = version("llama-cpp-python")
+    except PackageNotFoundError:
+        llama = ""
+    return {"file": path.name, "size": status.st_size, "time": status.st_mtime_ns, "llama": llama}
+
+
+def _find_writable_folder(path: Path, data: Path | None) -> Path | None:
+    """Folder for what is measured and cached of a model: its own, else that of the data, else None."""
+    return next((folder for folder in (path.parent, data) if folder and os.access(folder, os.W_OK)), None)
+
+
+async def _measure_speed(child: LlmWorkerProcess) -> LocalSpeed | None:
+    """Measure the speed in a second or two; None where the worker fails: the first request says why."""
+    with suppress(LlmWorkerRefused, LlmWorkerExited):
+        async with aclosing(child.ask("measure_speed", {})) as replies:
+            *_, last = [message async for message in replies]
+            return LocalSpeed(**{field: last[field] for field in LocalSpeed.__slots__})
+    return None
+
+
 def _explain_refusal(no: LlmWorkerRefused, context: int) -> str:
     if no.kind == "long":
         return f"The prompt has {no} tokens and the model takes {context}: shorten it, or raise LLM__CONTEXT."
@@ -512,6 +619,7 @@ async def open_local_model(
     name: str = "",
     patience: float = WORKER_SILENCE_TIMEOUT_S,
     beside: LanguageModel | None = None,
+    start: WarmStart = WarmStart(),
 ) -> LocalModel:
     """Open a GGUF, and load it unless LLM__WARM is false: then the first turn does. Raises ModelUnavailable.
 
@@ -519,7 +627,7 @@ async def open_local_model(
 
     `beside`: another local model with which it takes turns: two that generate at once are both slow.
     """
-    model = LocalModel(path, settings, name, patience)
+    model = LocalModel(path, settings, name, patience, start)
     if isinstance(beside, LocalModel):
         model.machine = beside.machine
     try:

@@ -22,6 +22,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Se
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, cast
 
 import stamina
@@ -380,6 +381,7 @@ class RemoteSession:
         self._server, self._met = server, met
         self._running: set[AsyncGenerator[dict[str, Any], None]] = set()
         self._left = False
+        self.dripped = False  # a reply was given up that came too slowly to be of use to anybody
 
     async def leave(self) -> None:
         """End the turn: close streams that still run."""
@@ -402,13 +404,16 @@ class RemoteSession:
         collector = _StreamCollector()
         messages = self._server.stream(_CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
         self._running.add(messages)
+        ended = False
         try:
             async with aclosing(messages):
                 async for message in messages:
                     if piece := collector.take(message):
                         yield piece
+            ended = True
         finally:
             self._running.discard(messages)
+            self.dripped |= not ended and collector.drips
         yield collector.end(self._server.place)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
@@ -453,6 +458,10 @@ class RemoteSession:
         except ServerRefused:
             return [math.ceil(len(text) / _CHARS_PER_TOKEN) for text in texts]
 
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Count the tokens of each prompt: what a server has cached is not known."""
+        return await self.count(["\n".join((p.system, *chain(*p.shots), p.ask, p.reply)) for p in prompts])
+
 
 async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) -> int:
     """Count the tokens of a text. Raises ServerRefused for a server that cannot count, and GenerationFailed."""
@@ -470,6 +479,10 @@ async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) ->
         return int(reply["count"]) if "count" in reply else len(reply["tokens"])
     except (LookupError, TypeError, ValueError):
         raise ServerRefused(f"The server {server.place} does not count tokens.", 200, "") from None
+
+
+# A stream that is given up after so many seconds with fewer pieces than this is left alone by the others for a while.
+_DRIP_AFTER_S, _MIN_PIECES_PER_S = 5.0, 2.5
 
 
 class _StreamCollector:
@@ -495,6 +508,12 @@ class _StreamCollector:
             self._first = self._first or self._now()
             self._pieces.append(piece)
         return piece
+
+    @property
+    def drips(self) -> bool:
+        """Whether pieces come so slowly that no reply would end in time."""
+        took = self._now() - self._began
+        return took > _DRIP_AFTER_S and 0 < len(self._pieces) < _MIN_PIECES_PER_S * took
 
     def end(self, place: str) -> Generation:
         """Complete generation. Raises ServerUnavailable where the stream broke off."""
@@ -599,6 +618,8 @@ class RemoteModel:
                 raise
             finally:
                 await session.leave()
+                if session.dripped:
+                    self._too_slow_until = asyncio.get_running_loop().time() + self._rest
 
     async def meet(self) -> ServerInfo:
         """Detect the server's dialect, model and context; fetched once. Raises GenerationFailed.
@@ -607,9 +628,9 @@ class RemoteModel:
         """
         now = asyncio.get_running_loop().time
         async with self._meeting:
+            if now() < self._too_slow_until:
+                raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
             if self._met is None:
-                if now() < self._too_slow_until:
-                    raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
                 try:
                     self._met = await _fetch_server_info(self._server, self._settings)
                 except ServerTooSlow:

@@ -102,6 +102,9 @@ class LlmSession(Protocol):
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
 
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        """Count the tokens of each prompt that are not cached, if the prompts are read in this order."""
+
 
 class LanguageModel(Protocol):
     """Language model with a queue of turns. `context` is in tokens; `grammars`: whether it obeys GBNF strictly."""

@@ -12,12 +12,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.vector_store import VectorStore, open_vector_store
-from rag_core.llm.local import LocalModel, check_gguf_file, open_local_model
+from rag_core.llm.local import LocalModel, WarmStart, check_gguf_file, open_local_model
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
 from rag_core.models.embedder import Embedder, open_embedder
@@ -26,6 +27,7 @@ from rag_core.models.reranker import Reranker, open_reranker
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive
 from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
+from rag_core.writing.prompt_prefixes import list_prompt_prefixes
 
 if TYPE_CHECKING:
     from rag_core.engine import Engine
@@ -220,7 +222,12 @@ async def open_language_models(settings: RagSettings) -> LanguageModels:
 
 async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | None = None) -> LanguageModel | None:
     file = find_gguf(settings, given)
-    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside) if file else None
+    return await _open_local(file, settings, beside) if file else None
+
+
+async def _open_local(file: GgufFile, settings: RagSettings, beside: LanguageModel | None) -> LanguageModel:
+    start = WarmStart(settings.data.dir, partial(list_prompt_prefixes, settings.budgets))
+    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, start=start)
 
 
 _STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
@@ -326,7 +333,7 @@ async def _swap_gguf(
     if file is None:
         return None
     if not isinstance(old, LocalModel):
-        return await open_local_model(file.path, settings.llm, name=file.name, beside=beside)
+        return await _open_local(file, settings, beside)
     if old.path != file.path:
         await old.swap(file.path, file.name)
     return old

@@ -142,9 +142,9 @@ async def plan_by_model(
     )
     # the complete part of a truncated reply is still used
     proposal = await run.attempt(Stage.PLAN, asking, lambda: request.parse("".join(heard)))
+    if not proposal.queries:
+        return by_rules
     if len(run.shortfalls) > before:
-        if not proposal.queries:
-            return by_rules
         return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
     fresh = drop_similar_queries(proposal.queries, (own,))

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_core.engine import Engine
-from rag_core.errors import GenerationFailed, RagError, RecipeFailed
+from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract
 from rag_core.stage_runner import Run
@@ -145,6 +145,10 @@ async def _map_sources(
                     break
                 try:
                     one = await map_passage(question, source.passage, session, costs)
+                except ModelTooSlow:
+                    if not facts:
+                        raise
+                    break
                 except RagError:
                     failed += 1
                     continue

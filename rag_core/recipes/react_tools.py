@@ -488,7 +488,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
         else:
             name = tool.name
             # its own limit, and at most the recipe's rest, so that the results can still be used
-            rest = max(_MIN_SECONDS, context.run.left - context.run.after)
+            rest = max(_MIN_SECONDS, context.run.left - context.run.after_models)
             seconds = min(context.rag.settings.tools.seconds, rest)
             if context.run.on_stage:
                 context.run.on_stage(f"tool.{name}")

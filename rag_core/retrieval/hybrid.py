@@ -18,7 +18,7 @@ from rag_core.retrieval.stored_vectors import Vector, VectorReader
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.text.query_terms import QueryTerms
-from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, PassageRef, SearchFilter, Shortfall
+from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, PassageRef, SearchFilter
 
 _FEW_HITS = 3  # with fewer lexical hits, the dense index is searched as well
 # Factor of the dense weight for a long question without names, whose answer may share few of its words.
@@ -59,7 +59,7 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
     if failed:
         if not near:
             raise failed
-        run.shortfalls.append(Shortfall("lexical", failed.reason))
+        run.note_shortfall(Stage.LEXICAL, failed)
     found_by = {place: LEXICAL for place, _ in lexical}
     found_by |= {place: BOTH if place in found_by else DENSE for place, _ in near}
     vectors = VectorReader(rag.dense.vectors) if rag.dense and vector is not None else None

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from rag_core.engine import Engine
 from rag_core.llm.protocol import LlmSession, Prompt
-from rag_core.stage_runner import Run
+from rag_core.stage_runner import Run, TimedSession
 from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage, Question, Shortfall, Viewer
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
@@ -44,12 +44,11 @@ async def _ask_yes_no_odds(
     texts = [f"{passage.header}\n{passage.text}" for passage in passages]
     tokens = await seat.count([text, *texts])
     quoted = quote(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
-    odds = []
-    for post, count in zip(texts, tokens[1:], strict=True):
-        ask = f"{quoted}\n{quote_post(_truncate_text(post, count, _MAX_PASSAGE_TOKENS))}"
-        prompt = Prompt(template.system, ask, template.shots)
-        odds.append(await seat.odds(prompt, template.parts["yes"], template.parts["no"]))
-    return odds
+    posts = [_truncate_text(post, count, _MAX_PASSAGE_TOKENS) for post, count in zip(texts, tokens[1:], strict=True)]
+    prompts = [Prompt(template.system, f"{quoted}\n{quote_post(post)}", template.shots) for post in posts]
+    if isinstance(seat, TimedSession):
+        await seat.require_time(prompts)  # of all of them: odds of a part are of no use
+    return [await seat.odds(prompt, template.parts["yes"], template.parts["no"]) for prompt in prompts]
 
 
 def _truncate_text(text: str, tokens: int, most: int) -> str:

@@ -374,6 +374,7 @@ async def _assess_current_passages(
         return []
     supports = await run.attempt(Stage.VERIFY, assess_passages(claim, passages, question.viewer, rag, run), list)
     if not supports:
-        supports = await asyncio.to_thread(assess_by_words, claim, passages)
+        weight = rag.lexical.statistics(question.viewer.channels).weight
+        supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
     here = set(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
     return [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True) if p in here]

@@ -83,5 +83,8 @@ class FakeLlm:
     async def count(self, texts: Sequence[str]) -> list[int]:
         return [len(text) // 4 + 1 for text in texts]
 
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        return [sum(await self.count([p.system, *(text for s in p.shots for text in s), p.ask])) for p in prompts]
+
     async def close(self) -> None:
         pass

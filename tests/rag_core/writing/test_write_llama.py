@@ -44,7 +44,7 @@ class Overheard:
     """A model; every text it writes under a grammar is kept, with the prompt and the grammar."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+        self._model, self.rates = model, None
         self.name, self.context, self.grammars, self.waiting = "tiny", model.context, True, 0
         self.heard: list[tuple[Prompt, str, Generation]] = []
 

@@ -1,0 +1,250 @@
+"""What a local model knows at its second start: its rates, and the constant beginnings of its prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
+
+from rag_core.llm import local
+from rag_core.llm.local import LocalModel, WarmStart, open_local_model
+from rag_core.llm.measured_rates import LocalSpeed, correct_rates
+from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
+from rag_core.settings import Budgets, LlmSettings
+from rag_core.writing.prompt_loading import load_prompt, quote_question
+from rag_core.writing.prompt_prefixes import list_prompt_prefixes
+
+SETTINGS = LlmSettings(context=4096, threads=1)
+PLANNER = Prompt("You plan a search. " * 30, "", (("Where is it?", "the museum"),))
+QUESTION = Prompt(PLANNER.system, "Where does the ferry leave?", PLANNER.shots)
+GREEDY = DecodingParams(12, temperature=0.0)
+
+
+@pytest.fixture
+def path(tiny_gguf: Path, tmp_path: Path) -> Path:
+    """The tiny model in a folder of its own."""
+    return Path(shutil.copy2(tiny_gguf, tmp_path / "tiny.gguf"))
+
+
+@asynccontextmanager
+async def started(path: Path, *prompts: Prompt, **settings: Any) -> AsyncIterator[LocalModel]:
+    start = WarmStart(None, lambda rates: prompts)
+    model = await open_local_model(path, SETTINGS.model_copy(update=settings), start=start)
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+async def generate(model: LocalModel, prompt: Prompt = QUESTION) -> Generation:
+    async with model.turn(1) as session:
+        return await collect_generation(session.stream(prompt, GREEDY))
+
+
+async def warmed(model: LocalModel) -> None:
+    assert model._warming is not None
+    await asyncio.wait_for(asyncio.shield(model._warming), 30)
+
+
+async def test_the_rates_are_measured_once_and_kept(path: Path) -> None:
+    async with started(path) as model:
+        measured = model.rates
+    assert measured
+    kept = json.loads((path.parent / "rates.json").read_text())
+    assert (kept["prefill"], kept["decode"]) == (measured.prefill, measured.decode)
+    (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 28.0, "decode": 8.0}))
+    async with started(path) as model:
+        assert model.rates == TokenRates(28.0, 8.0)
+    for changed in ({"batch": 64}, {"threads": 2}):  # measured with others
+        async with started(path, **changed) as model:
+            assert model.rates != TokenRates(28.0, 8.0)
+
+
+@pytest.mark.parametrize("written", ["", "{", "[]", "null", '{"prefill": 28, "decode": 8}', "nan", "zero"])
+async def test_rates_that_make_no_sense_are_measured_anew(path: Path, written: str) -> None:
+    async with started(path):
+        kept = json.loads((path.parent / "rates.json").read_text())
+    odd = {"nan": {**kept, "decode": float("nan")}, "zero": {**kept, "prefill": 0}}
+    (path.parent / "rates.json").write_text(json.dumps(odd[written]) if written in odd else written)
+    async with started(path) as model:
+        assert model.rates
+        assert min(model.rates.prefill, model.rates.decode) > 10
+    assert json.loads((path.parent / "rates.json").read_text())["prefill"] > 10
+
+
+def test_what_is_generated_corrects_the_rates_slowly() -> None:
+    measured = LocalSpeed(30.0, 8.0, False, 1, 0, 0)
+    rates = TokenRates(30.0, 8.0)
+    assert correct_rates(rates, measured, GenerationStats(evaluated=3, first_ms=9000, tokens=2, took_ms=9999)) == rates
+    slow = GenerationStats(evaluated=100, first_ms=10_000, tokens=9, took_ms=12_000)
+    assert correct_rates(rates, measured, slow) == TokenRates(26.0, 7.2)
+    for _ in range(50):
+        rates = correct_rates(rates, measured, GenerationStats(evaluated=100, first_ms=1e6, tokens=9, took_ms=2e6))
+    assert (rates.prefill, rates.decode) == pytest.approx((10.0, 8 / 3))  # a machine that was busy once is no snail
+
+
+async def test_the_second_start_reads_less_of_the_same_prompt(path: Path) -> None:
+    async with started(path) as model:
+        cold = await generate(model)
+    async with started(path, PLANNER) as model:
+        await warmed(model)
+        first = await generate(model)
+    async with started(path) as model:
+        second = await generate(model)
+    assert cold.figures.evaluated > 500
+    assert first.figures.evaluated < 60
+    assert second.figures.evaluated < 60
+    assert cold.text == first.text == second.text
+
+
+async def test_beginnings_in_two_languages_are_warm_whatever_comes_next(path: Path) -> None:
+    prompts = [PLANNER, Prompt("Ты судишь. " * 30, "")]
+    async with started(path, *prompts) as model:
+        await warmed(model)
+        for prompt in prompts:
+            for ask in ("<post>", "Где?", "What?"):
+                done = await generate(model, Prompt(prompt.system, ask, prompt.shots))
+                assert done.figures.evaluated < 60
+
+
+def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
+    listed = {
+        speed: {prompt.system for prompt in list_prompt_prefixes(Budgets(), TokenRates(speed, speed / 4))}
+        for speed in (0.5, 30.0, 4000.0)
+    }
+    plan, judge = load_prompt("plan", "all").system, load_prompt("judge", "ru").system
+    assert listed[0.5] == set()
+    assert judge in listed[30.0]
+    assert plan not in listed[30.0]
+    assert {plan, judge} <= listed[4000.0]
+
+
+async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path) -> None:
+    prompts = list_prompt_prefixes(Budgets(), TokenRates(4000.0, 1000.0))
+    async with started(path, *prompts) as model:
+        await warmed(model)
+        asked = [replace(prompt, ask=quote_question("Где музей?"), reply="<") for prompt in prompts]
+        async with model.turn(1) as session:
+            counts = [(await session.count_unread([one]))[0] for one in asked]
+    assert max(counts) < 100
+
+
+def spoil(file: Path, how: str) -> None:
+    raw = file.read_bytes()
+    header, _, state = raw.partition(b"\n")
+    file.write_bytes(
+        {
+            "cut": raw[: len(raw) // 2],
+            "empty": b"",
+            "bits": header + b"\n" + state[:5000] + bytes(64) + state[5064:],
+            "foreign": header.replace(b"tiny.gguf", b"huge.gguf") + b"\n" + state,
+            "text": b"hello",
+            "deep": b"[" * 100_000 + b"\n",
+            "tokens": header.replace(b'"tokens": [', b'"tokens": [7, ') + b"\n" + state,
+        }[how]
+    )
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "bits", "foreign", "text", "deep", "tokens"])
+async def test_a_damaged_or_foreign_state_is_as_none_and_is_removed(path: Path, how: str) -> None:
+    async with started(path, PLANNER) as model:
+        await warmed(model)
+        right = await generate(model)
+    (file,) = path.parent.glob("prefix-*.state")
+    spoil(file, how)
+    async with started(path) as model:
+        pid = model.pid
+        done = await generate(model)
+        assert (done.text, done.figures.evaluated > 500, model.pid) == (right.text, True, pid)
+    assert how == "tokens" or not list(path.parent.glob("prefix-*"))  # a state of other tokens is never asked for
+
+
+async def test_no_more_states_are_kept_than_there_is_room_for(path: Path) -> None:
+    prompts = [Prompt(f"{n} judges. " * 20, "") for n in range(15)]
+    async with started(path, *prompts) as model:
+        await warmed(model)
+    assert len(list(path.parent.glob("prefix-*"))) == 12
+    async with started(path, batch=64):  # they are of another batch
+        pass
+    assert not list(path.parent.glob("prefix-*"))
+
+
+async def test_short_beginnings_are_not_kept(path: Path) -> None:
+    async with started(path, Prompt("Go.", "")) as model:
+        await warmed(model)
+    assert not list(path.parent.glob("prefix-*"))
+
+
+@pytest.mark.parametrize("where", ["data", None])
+async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(
+    path: Path, where: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setattr(local.os, "access", lambda folder, mode: folder == data)
+    start = WarmStart(data if where else None, lambda rates: [PLANNER])
+    model = await open_local_model(path, SETTINGS, start=start)
+    await warmed(model)
+    assert model.rates
+    await model.close()
+    kept = sorted(file.name[:6] for file in data.iterdir())
+    assert kept == (["prefix", "rates."] if where else [])
+
+
+async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf: Path) -> None:
+    """Also where somebody else is asked something in between."""
+    long = Prompt("Long words. " * 100, "Who?")
+    async with started(slow_gguf) as model:
+        assert model.rates
+        seconds, left = 300 / model.rates.prefill, []
+        for _ in range(3):
+            async with model.turn(1) as session:
+                left.append((await session.count_unread([long]))[0])
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await collect_generation(session.stream(long, DecodingParams(1)))
+            await generate(model, Prompt("", "Something else"))
+    assert left[0] > 1200
+    assert left[2] < left[1] < left[0] - 100, left
+
+
+async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf: Path, tmp_path: Path) -> None:
+    prompts = [Prompt(f"{n} long words. " * 120, "") for n in range(3)]
+    path = Path(shutil.copy2(slow_gguf, tmp_path / "slow.gguf"))
+    async with started(path, *prompts) as model:
+        assert model._warming is not None
+        await asyncio.sleep(0.2)  # in the middle of the first prompt, which takes a second or more
+        assert not model._warming.done()
+        assert model.waiting == 0  # nobody is told that the model is busy
+        async with model.turn(1) as session:
+            await session.count(["a"])
+            assert not list(tmp_path.glob("prefix-*"))
+        await warmed(model)
+        figures = [(await generate(model, Prompt(p.system, "Who?"))).figures for p in prompts]
+    assert all(one.evaluated < 60 for one in figures)
+
+
+async def test_another_model_file_is_measured_by_itself(path: Path, slow_gguf: Path) -> None:
+    async with started(path) as model:
+        before = model.rates
+        await model.swap(slow_gguf)
+        assert before
+        assert model.rates
+        assert model.rates.prefill < before.prefill
+
+
+async def test_what_would_be_read_is_counted_beforehand(path: Path) -> None:
+    async with started(path) as model, model.turn(1) as session:
+        whole, twice = await session.count_unread([QUESTION, QUESTION])
+        done = await collect_generation(session.stream(QUESTION, GREEDY))
+        assert (done.figures.evaluated, twice) == (whole, 1)
+        assert await session.count_unread([QUESTION]) == [1]

@@ -119,27 +119,18 @@ async def test_each_passage_gets_its_odds_in_order(library: Any) -> None:
     assert -1.5 in odds
 
 
-async def test_everything_before_the_passage_is_the_same(library: Any) -> None:
-    seat = FakeLlm()
-    question = library.question("How much does a ferry ticket cost?")
-    await judge_relevance(question, await passages(library), seat)
-    starts = {(p.system, p.shots, p.ask.split("<post>")[0]) for p in seat.asked}
-    assert len(starts) == 1
-    assert question.text in seat.asked[0].ask
-
-
 async def test_long_posts_and_questions_are_cut(library: Any, make_post: Any) -> None:
     await library.keep(make_post(71, "ferry ticket cost " * 500, chat=library.harbour))
     seat, question = FakeLlm(), library.question("How much does a ferry ticket cost? " * 200)
     found = [source.passage for source in (await library.ask("How much does a ferry ticket cost?")).found]
     await judge_relevance(question, found, seat)
-    assert max(await seat.count([prompt.ask for prompt in seat.asked])) < 500
+    assert max(await seat.count([prompt.ask for prompt in seat.weighed])) < 500
 
 
 async def test_nothing_to_judge_asks_nothing(library: Any) -> None:
     seat = FakeLlm()
     assert await judge_relevance(library.question("?"), [], seat) == []
-    assert seat.asked == []
+    assert seat.weighed == []
 
 
 @pytest.mark.slow

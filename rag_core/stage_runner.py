@@ -147,10 +147,10 @@ class Run:
     async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[LlmSession]:
         """Acquire a session with the model. Waiting for it counts for the recipe, not for the current stages.
 
-        They end with the recipe's time at the latest, early enough for their fallbacks.
+        It takes at most half of the time left, so that what comes after a model is done as without one.
         """
-        end = self.clock.when() if self.clock else None
-        resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()), None if end is None else end - self.after)
+        end = None if math.isinf(self.left) else asyncio.get_running_loop().time() + (self.left - self.after) / 2
+        resume = _pause_timeouts(_STAGE_TIMEOUTS.get(()), end)
         try:
             async with model.turn(reader, self.on_place) as session:
                 resume()

@@ -24,7 +24,8 @@ Reply = str | Exception | Callable[[Prompt], str]
 class FakeLlm:
     """Replies in order, each to one generation; an exception is raised instead. What was asked is kept in `asked`.
 
-    `odds_of` gives the log-odds of a prompt, which is kept in `weighed`. A token is four characters. Other models override `choose_reply`;
+    `odds_of` gives the log-odds of a prompt, which is kept in `weighed`. A token is four characters. Other models
+    override `choose_reply`;
     `ended` counts the generations that came to their end, `pause` is waited before each piece of one.
     """
 

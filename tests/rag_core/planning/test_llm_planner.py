@@ -26,7 +26,7 @@ from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
 from rag_core.stage_runner import Run
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, Plan, Question, Viewer
+from rag_core.types import Certainty, Channel, Plan, Question, Viewer
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 HARBOUR, KILN = Channel(-1001, "Harbour News", "harbour_news"), Channel(-1002, "Печь и глина")

@@ -175,7 +175,7 @@ STAGES: dict[str, Callable[[Case], Awaitable[None]]] = {
 async def prompts(stage: str, told: str, library: Any) -> list[Prompt]:
     case = Case(told, library)
     await STAGES[stage](case)
-    asked = [*case.model.asked, *case.model.weighed]
+    asked = [*case.model.asked, *(case.model.weighed if stage in {"judge", "support"} else ())]
     assert len(asked) >= _LEAST.get(stage, 1)
     return asked
 

@@ -14,7 +14,7 @@ from scripted_model import FakeLlm
 from rag_core.answer import answer_question
 from rag_core.errors import GenerationFailed
 from rag_core.stage_runner import Run
-from rag_core.types import Answer, Evidence, Post, PostKey, Sentence
+from rag_core.types import Answer, Certainty, Evidence, Post, PostKey, Sentence
 from rag_core.writing.write import write_draft, write_heading
 
 TICKET = "How much does a ferry ticket cost?"
@@ -144,7 +144,7 @@ async def test_a_post_that_has_no_part_in_a_sentence_is_not_cited_for_it(library
 
 
 async def test_a_refusal_lowers_the_certainty_by_a_step_and_replaces_nothing(library: Any) -> None:
-    for asked in (PLAIN, "Which lamps does the museum have to see?"):
+    for asked in (TICKET, "Which lamps does the museum have to see?"):
         without = await ask(library, None, asked)
         refused = await ask(library, FakeLlm("The posts do not say."), asked)
         assert (texts(refused), refused.model, stages(refused)) == (texts(without), None, ["write"])

@@ -136,8 +136,8 @@ async def search_by_model_plan(
     if planned == plan:
         return rules
     run.plan = plan
-    second = await run.attempt(Stage.AGAIN, _search_apart(question, planned, rag, run), None)
-    if second is None or not _is_better(second[0], draft):
+    second = await run.attempt(Stage.AGAIN, _search_apart(question, planned, rag, run), (draft, evidence))
+    if not _is_better(second[0], draft):
         return rules
     run.plan = read
     return planned, *second

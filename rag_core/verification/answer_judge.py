@@ -78,7 +78,8 @@ async def judge_draft(question: Question, draft: Draft, model: LanguageModel, ra
         odds = await run.require(Stage.JUDGE, _judge_candidates(question, draft.candidates, model, rag, run))
     except RagError:
         return draft
-    run.show("judge", (f"{odd:+.2f} {one.text}" for odd, one in zip(odds, draft.candidates, strict=False)))
+    said = zip(odds, draft.candidates, strict=False)
+    run.show("judge", (f"{'answers' if odd >= 0 else 'does not answer'} ({odd:+.1f}): {one.text}" for odd, one in said))
     return regrade_draft(draft, odds, find_judge_calibration(model.name)) if odds else draft
 
 

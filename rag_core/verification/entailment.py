@@ -83,8 +83,8 @@ async def assess_passages(
     if rag.writer is None or not open_ones:
         return supports
     judging = judge_support(claim, [passages[n] for n in open_ones], run, rag.writer)
-    odds = await run.attempt(Stage.JUDGE, judging, None)
-    if odds is None:
+    odds = await run.attempt(Stage.JUDGE, judging, list[float])
+    if not odds:
         return supports
     if rag.writer.bare_verdicts:
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_model import FaultyLlm
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_model import FakeLlm
@@ -89,6 +90,20 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
     assert (found.label, found.layer) == (Label.SUPPORTED, "judge")
     assert [shortfall.stage for shortfall in run.shortfalls] == ["judge"] * bare
     assert "log-probabilities" in repr(run.shortfalls) or not bare
+
+
+@pytest.mark.parametrize("fault", ["hung", "dead", "too slow"])
+async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(
+    library: Any, make_post: Any, fault: str
+) -> None:
+    """With the weights of rarity: they decide how likely it is."""
+    await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
+    question, settings = library.question("The lighthouse keeper sells honey."), library.rag.settings
+    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update={"judge": 0.2})})
+    without = await verify_text(question, replace(library.rag, settings=quick))
+    found = await verify_text(question, replace(library.rag, settings=quick, writer=FaultyLlm(fault)))
+    assert found.verdicts == without.verdicts
+    assert [one.stage for one in found.shortfalls] == ([] if fault == "too slow" else ["judge"])
 
 
 async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,13 @@ def test_the_figure_is_the_share_of_pairs_that_are_told_apart() -> None:
 
 @pytest.mark.slow
 def test_a_model_is_measured_over_a_question_set(
-    evaluate: Cli, root: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
+    evaluate: Cli, root: Path, tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LLM__THREADS", "1")
+    samples = shutil.copytree(root / "bot/sandbox/channels", tmp_path / "samples")
+    shutil.copy(samples / "questions.jsonl", samples / "queries.jsonl")
     given = ("--model", tiny_gguf, "--limit", "8", "--seed", "3", "--json", "out.json")
-    said = evaluate("judge", root / "tests/data/validation6", *given)
+    said = evaluate("judge", samples, *given)
     assert said.code == 0, said.err
     assert "sentences judged by" in said.out
     told = json.loads(Path("out.json").read_text(encoding="utf-8"))

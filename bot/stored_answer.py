@@ -54,7 +54,8 @@ class StoredSentence:
 class StoredAnswer:
     """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
 
-    `trace_id` identifies the answer; one kept without a certainty counts as sure. `noted` are the changes of its posts
+    `trace_id` identifies the answer; one kept without a certainty counts as sure. `judged`: a model's log odds that its
+    first sentence answers, None where none was asked. `noted` are the changes of its posts
     that its message tells: chat, message, and whether the post was deleted.
     """
 
@@ -66,6 +67,7 @@ class StoredAnswer:
     messages: tuple[int, ...] = ()
     certainty: Certainty = Certainty.SURE
     noted: frozenset[tuple[int, int, bool]] = frozenset()
+    judged: float | None = None
 
     @property
     def posts(self) -> tuple[PostKey, ...]:
@@ -109,6 +111,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
         "found": [list(source.passage.key) for source in answer.found],
         "confidence": answer.confidence,
         "certainty": answer.certainty.value,
+        "judged": answer.judged,
         "recipe": answer.recipe,
         "model": answer.model,
         "shortfalls": [shortfall.stage for shortfall in answer.shortfalls],
@@ -179,6 +182,7 @@ def deserialize_answer(raw: JsonObject) -> StoredAnswer:
         messages=tuple(raw.get("messages", ())),
         certainty=Certainty(raw.get("certainty", Certainty.SURE)),
         noted=frozenset((chat, message, deleted) for chat, message, deleted in raw.get("noted", ())),
+        judged=raw.get("judged"),
     )
 
 

@@ -89,7 +89,7 @@ async def answer_question(
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
         sources = await _filter_current_sources(evidence, question, rag, run)
         if not sentences:  # a refusal is of no model, and lacks no part
-            draft = Draft((), draft.covered, certainty=Certainty.NONE)
+            draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
         known = await _load_readable_channels(question, rag)
         nearest = () if sentences else _select_nearest(sources, question, rag, run)
         quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
@@ -116,6 +116,7 @@ async def answer_question(
             actions=run.list_actions(),
             missing=draft.missing,
             addresses=addresses,
+            judged=draft.judged,
         )
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)

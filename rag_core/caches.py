@@ -31,6 +31,7 @@ _MAX_PLANS, _PLANS_TTL_S = 1000, 600.0  # 1 kB each
 _MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 passage references on average
 _MAX_VERDICTS, _VERDICTS_TTL_S = 500, 300.0  # 3 kB each
 _MAX_PAIRS, _PAIRS_TTL_S = 10_000, 300.0  # 300 bytes each: 20 passages of 500 questions
+_MAX_JUDGEMENTS, _JUDGEMENTS_TTL_S = 10_000, 86_400.0  # 300 bytes each, and seconds of a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class VersionedCache(Generic[V]):
 
 
 class Caches:
-    """Caches of one engine, in memory only: plans, hits, reranked pairs, verdicts."""
+    """Caches of one engine, in memory only: plans, hits, reranked pairs, verdicts, judgements."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.plans: VersionedCache[Plan] = VersionedCache(_MAX_PLANS, _PLANS_TTL_S, clock)
@@ -92,7 +93,11 @@ class Caches:
         self.verdicts: VersionedCache[Verdict] = VersionedCache(_MAX_VERDICTS, _VERDICTS_TTL_S, clock)
         # scores by reranker, question, channels and text: whatever else changes, they stay
         self.pairs: VersionedCache[float] = VersionedCache(_MAX_PAIRS, _PAIRS_TTL_S, clock)
-        self._all: tuple[VersionedCache[Any], ...] = (self.plans, self.hits, self.verdicts, self.pairs)
+        # log odds by model and prompt, which is made of the question and of a quote that its reader may see
+        self.judgements: VersionedCache[float] = VersionedCache(_MAX_JUDGEMENTS, _JUDGEMENTS_TTL_S, clock)
+        self._all: tuple[VersionedCache[Any], ...] = (
+            self.plans, self.hits, self.verdicts, self.pairs, self.judgements,
+        )  # fmt: skip
 
     def forget(self) -> None:
         """Drop everything: keys contain the texts of questions."""

@@ -1,7 +1,7 @@
-"""Steps that recipes share: plan, search and extract, write or keep the extract, finish the draft.
+"""Steps that recipes share: plan, search and extract, finish the draft, then let a model judge it and write.
 
-The plan is made by `planning/make_plan.py`. The extract (`writing/extract_draft.py`) comes before the model writes: it
-says whether the evidence covers the question, and it is the answer where there is no model, or where the model fails.
+The plan is made by `planning/make_plan.py`. The extract (`writing/extract_draft.py`) is finished before a model is
+asked: it is the answer where there is no model, and where the model fails, refuses or runs out of time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
-from rag_core.errors import RagError
+from rag_core.errors import ModelTooSlow, RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.models.active_models import DenseIndex
 from rag_core.planning.make_plan import make_plan
@@ -29,6 +29,7 @@ from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Source
+from rag_core.verification.answer_judge import judge_draft
 from rag_core.verification.support import attribute_sentence
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import RankedPieces
@@ -38,16 +39,19 @@ from rag_core.writing.prompt_loading import load_prompt, quote_question
 from rag_core.writing.reply_parsing import clean_reply
 from rag_core.writing.write import write_draft
 
-_DECISIVE_COVERAGE = 0.8  # from here the extract is shown although the model found no answer in the posts
-_POOR_COVERAGE = 0.5  # below it a second round also searches with a hypothetical post (HyDE)
-
 log = logging.getLogger(__name__)
 
 
-async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
-    """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts."""
-    async with _preview_while_planning(question, rag, run):
-        plan = await run.attempt(Stage.PLAN, make_plan(question, rag, run), lambda: build_bare_plan(question))
+async def plan_or_answer_exactly(
+    question: Question, rag: Engine, run: Run, *, by_model: bool = False
+) -> tuple[Plan, Draft | None]:
+    """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts.
+
+    `by_model`: a model extends the plan of the rules; else that is searched first (see `search_by_model_plan`).
+    """
+    async with _preview_while_planning(question, rag, run, by_model=by_model):
+        planning = make_plan(question, rag, run, by_model=by_model)
+        plan = await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
     # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
     exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
     if exact is not None:
@@ -124,39 +128,107 @@ def _add_successor(
     return replace(ranked, rival=successor.piece), evidence
 
 
+_MIN_IMPROVEMENT = 0.1  # by which the coverage of the model's plan must exceed that of the rules
+
+
+async def search_by_model_plan(
+    question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
+) -> tuple[Plan, Draft, Evidence]:
+    """Search with the model's plan where that of the rules found nothing sure; the better of both drafts.
+
+    A model that fails or is late leaves what the rules found.
+    """
+    rules = plan, draft, evidence
+    if rag.planner is None or draft.certainty is Certainty.SURE or not plan.queries:
+        return rules
+    if run.on_extract and draft.sentences:
+        await run.on_extract(draft)
+    planned, read = await run.attempt(Stage.PLAN, make_plan(question, rag, run), plan), run.plan
+    if planned == plan:
+        return rules
+    run.plan = plan
+    second = await run.attempt(Stage.AGAIN, _search_apart(question, planned, rag, run), (draft, evidence))
+    if not _is_better(second[0], draft):
+        return rules
+    run.plan = read
+    return planned, *second
+
+
+async def _search_apart(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
+    async with run.use_separate_budgets():  # its stages have their own budgets
+        return await search_and_extract(question, plan, rag, run)
+
+
+def _is_better(second: Draft, first: Draft) -> bool:
+    if not second.sentences or second.certainty is Certainty.NONE:
+        return False
+    surer = second.certainty is Certainty.SURE or not first.sentences
+    return surer or second.covered > first.covered + _MIN_IMPROVEMENT
+
+
 async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engine, run: Run) -> Plan:
-    """Add a hypothetical post (HyDE) to the plan, where the first round found little and a model is available."""
-    model = rag.planner or rag.writer
-    if model is None or rag.dense is None or draft.covered >= _POOR_COVERAGE:
+    """Add a hypothetical post (HyDE) to the plan, where the posts do not answer and a model writes."""
+    model = rag.writer
+    if model is None or rag.dense is None or draft.sentences or has_model_failed(run):
         return plan
     like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
     return replace(plan, like=like) if like else plan
 
 
-async def write_or_extract(
-    question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
-) -> Draft:
-    """Write with the model; keep the extract where the model fails or is missing, and for a question about a date.
+_MODEL_STAGES = frozenset({Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.JUDGE, Stage.WRITE})
 
-    A model that finds no answer is believed, unless the coverage is so high that the model must have missed it:
-    then the extract is shown, whose quotes cannot be wrong.
+
+def has_model_failed(run: Run) -> bool:
+    """Whether a model failed or was late in this run: it is not asked again, so that one budget is lost at most."""
+    return any(span.stage in _MODEL_STAGES and span.error not in {None, ModelTooSlow.__name__} for span in run.spans)
+
+
+async def complete_answer(
+    question: Question, plan: Plan, extract: Draft, evidence: Evidence, rag: Engine, run: Run
+) -> tuple[Draft, Evidence]:
+    """Finish the extract, which stands from then on; then let a model judge it, and write.
+
+    Where the model fails, is late or refuses, the finished extract is the answer. Questions about a date are answered
+    by the extract alone.
     """
-    model = rag.writer  # may be replaced meanwhile
-    if model is None or not draft.sentences or plan.kind is Kind.WHEN:
-        return draft
+    draft, evidence = await finish_draft(question, plan, extract, evidence, rag, run)
+    if rag.writer is None or not draft.sentences or plan.kind is Kind.WHEN or has_model_failed(run):
+        return draft, evidence
     if run.on_extract:
         await run.on_extract(draft)
+    candidates = extract.candidates[
+        : None if draft.sentences == extract.sentences else 1
+    ]  # a conflict stays below its sentence
+    draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
+    if not draft.sentences or has_model_failed(run):
+        return draft, evidence
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
-    if written.sentences:
-        return replace(written, covered=draft.covered).graded_by(draft)
-    if draft.covered < _DECISIVE_COVERAGE:
-        return Draft((), draft.covered)
-    run.shortfalls.append(Shortfall("write", f"{model.name} found no answer: these are the posts' own words."))
-    return draft
+    if written is draft:
+        return draft, evidence
+    if not written.sentences:
+        return keep_extract(draft, rag.writer.name, run), evidence
+    graded = replace(written, covered=draft.covered, judged=draft.judged).graded_by(draft)
+    before = len(run.shortfalls)
+    finished = await finish_draft(question, plan, graded, evidence, rag, run)
+    late = any(one.stage == Stage.CONFLICTS for one in run.shortfalls[before:])
+    return (draft, evidence) if late else finished  # the extract was compared with the other posts
+
+
+def keep_extract(extract: Draft, model: str, run: Run) -> Draft:
+    """Keep the extract where the model found no answer in the posts: less sure by one step, and that is said."""
+    if not extract.sentences:
+        return extract
+    run.shortfalls.append(Shortfall("write", f"{model} found no answer: these are the posts' own words."))
+    return replace(extract, certainty=Certainty.PROBABLE)
 
 
 async def finish_draft(
-    question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
+    question: Question,
+    plan: Plan,
+    draft: Draft,
+    evidence: Evidence,
+    rag: Engine,
+    run: Run,
 ) -> tuple[Draft, Evidence]:
     """Finish a recipe: search for what is doubted, add a conflicting post to a sure answer.
 
@@ -223,9 +295,9 @@ async def _verify_sentence(
 
 
 @asynccontextmanager
-async def _preview_while_planning(question: Question, rag: Engine, run: Run) -> AsyncIterator[None]:
+async def _preview_while_planning(question: Question, rag: Engine, run: Run, *, by_model: bool) -> AsyncIterator[None]:
     """Report an extract for the rules' plan while the model plans; cancelled when the model's plan is ready."""
-    if rag.planner is None or run.on_extract is None:
+    if not by_model or rag.planner is None or run.on_extract is None:
         yield
         return
     task = asyncio.create_task(_preview_rules_plan(question, rag, replace(run, spans=[], shortfalls=[], on_stage=None)))

@@ -434,6 +434,8 @@ class Draft:
 
     `model`: the name of the model that wrote it; None for a verbatim or computed answer. `missing`: the parts of the
     question that nothing was found for. `doubted`: sentences of the model that none of its posts supports.
+    `candidates`: quotes that a model may be asked about, whether they answer, that of the first sentence first; none
+    where it does not answer by itself (a series). `judged`: the model's log odds that the first sentence answers.
     """
 
     sentences: tuple[Sentence, ...] = ()
@@ -442,6 +444,8 @@ class Draft:
     certainty: Certainty = Certainty.SURE
     missing: tuple[str, ...] = ()
     doubted: tuple[str, ...] = ()
+    candidates: tuple[Sentence, ...] = ()
+    judged: float | None = None
 
     def graded_by(self, extract: Draft) -> Draft:
         """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""
@@ -474,7 +478,7 @@ class Answer:
     standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
     `aliases` are those of the plan; `missing` are the parts of the question that nothing was found for. `actions` are
     for programs and admins; readers never see them. `addresses`: links of the cited or nearest posts, where the
-    question asks for one and no sentence shows it.
+    question asks for one and no sentence shows it. `judged` as in `Draft`, of a refusal too.
     """
 
     sentences: tuple[Sentence, ...]
@@ -494,6 +498,7 @@ class Answer:
     actions: tuple[Action, ...] = field(default=(), compare=False)
     missing: tuple[str, ...] = ()
     addresses: Mapping[PostKey, tuple[str, ...]] = field(default_factory=dict)
+    judged: float | None = None
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

@@ -241,6 +241,28 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
     write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
 
 
+async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
+    from bot.evaluation.judge_accuracy import compute_judge_metrics, judge_first_sentence
+
+    dataset, variant = read_dataset(args.folder, (), args.limit, args.seed), Variant(legs=args.legs, rerank=args.rerank)
+    rag_settings, rows = settings.rag(), []
+    async with (
+        _open_planner(args.model, rag_settings) as model,
+        open_indexed_dataset(dataset, build_variant_settings(rag_settings, [variant])) as opened,
+    ):
+        data = opened.select_variant(variant)
+        for query in iterate_with_progress_bar(dataset.queries, "judge"):
+            if row := await judge_first_sentence(query, data, model):
+                rows.append(row)
+        name = model.name
+    metrics = compute_by_language(rows, compute_judge_metrics)
+    print(format_report("judge", {"": metrics}, everything=args.all))
+    print(f"\n{len(rows)} sentences judged by {name}")
+    settings_used = {"model": name, "legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
+    write_json_report(args.json_out, "judge", dataset.name, settings_used, metrics, len(rows),
+                      judged=[asdict(row) for row in rows])  # fmt: skip
+
+
 @asynccontextmanager
 async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterator[LanguageModel]:
     """Open the planner model alone. Raises ModelUnavailable."""
@@ -326,6 +348,10 @@ KINDS = {
         "grammar model recipe record replay limit seed all json", _run_plans,
         changes={"recipe": {"help": "whose plans: all, or several with commas, in one table; mapreduce plans in "
                                     "keywords (default: direct)"}},
+    ),
+    "judge": EvalKind(
+        "how well and how fast a model tells sentences that answer from others", _QUESTION_SET,
+        "model limit seed legs rerank all json", _run_judge,
     ),
     "verify": EvalKind(
         "how good the verdicts on claims are, beside two baselines",

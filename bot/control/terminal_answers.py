@@ -67,6 +67,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
             "addresses": [address for several in answer.addresses.values() for address in several],
             "certainty": answer.certainty.value,
             "confidence": round(answer.confidence, 4),
+            "judged": answer.judged if answer.judged is None else round(answer.judged, 2),
             "recipe": answer.recipe,
             "model": answer.model,
             "missing": list(answer.missing),

@@ -44,6 +44,10 @@ _SUMMARIES = {
         ("right", "false_finds", "per_second"),
         "{0} of 100 expressions of time are read rightly; of 100 texts that only look like one, {1} are taken for it.",
     ),
+    "judge": (
+        ("auc", "confidence_auc", "seconds"),
+        "Of 100 pairs of a right sentence and another one the model tells {0} rightly, the rules alone {1}.",
+    ),
     "plans": (("valid", "mean_queries", "tokens_per_s"), "{0} of 100 plans are valid."),
     "verify": (
         ("accuracy", "balanced_accuracy", "macro_f1"),

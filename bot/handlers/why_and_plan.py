@@ -107,6 +107,9 @@ async def explain_answer(
         content |= ShownContent(counted=viewer.channels)
     if kept.certainty is Certainty.PROBABLE:
         blocks.append(Text(words("why-probable")))
+    if kept.judged is not None:
+        verdict = "yes" if kept.judged >= 0 else "no"
+        blocks.append(Text(words("why-judged", verdict=verdict, odds=f"{kept.judged:+.1f}")))
     sources = []
     for number, one in cited:
         post = stored.get(one.key)

@@ -281,6 +281,10 @@ why-changed-more = { $more ->
 why-changed-spaces = only spaces and line breaks
 why-unknown-before = I do not know what it said before the edit.
 why-probable = I was not sure about this answer.
+why-judged = { $verdict ->
+    [yes] The model judged: this answers the question ({ $odds }).
+   *[no] The model judged: this does not answer the question ({ $odds }).
+}
 why-read-as = I read “{ $typed }” as “{ $read }”.
 why-aliases = I also looked for other names: { $pairs }
 why-others = Other posts I looked at:

@@ -289,6 +289,10 @@ why-changed-more = { $more ->
 why-changed-spaces = только пробелы и переносы строк
 why-unknown-before = Что было в посте до правки, не знаю.
 why-probable = В этом ответе я не был уверен.
+why-judged = { $verdict ->
+    [yes] Модель решила: это отвечает на вопрос ({ $odds }).
+   *[no] Модель решила: это не отвечает на вопрос ({ $odds }).
+}
 why-read-as = Прочитал «{ $typed }» как «{ $read }».
 why-aliases = Искал и под другим названием: { $pairs }
 why-others = Смотрел и эти посты:

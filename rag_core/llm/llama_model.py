@@ -433,7 +433,10 @@ class LlamaModel:
         yield {"finish": finish, "tokens": written}
 
     def odds(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
-        """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
+        """Log odds, log P(yes) - log P(no), at the first token where the two words differ.
+
+        A word counts in both spellings, "Yes" and "yes", where their tokens differ there as well.
+        """
         either = [self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + w) for w in ask["words"]]
         at = next((n for n, (yes, no) in enumerate(zip(*either, strict=False)) if yes != no), None)
         if not at:
@@ -443,10 +446,20 @@ class LlamaModel:
         evaluated = self._read(either[0][:at], on_progress, self._beginning(either[0][:at], ask))
         took_ms = 1000 * (time.monotonic() - began)
         logits = self._logits()
-        odds = float(logits[either[0][at]]) - float(logits[either[1][at]])
+        firsts = [
+            {tokens[at]} | self._firsts(either[0][:at], ask, w) for tokens, w in zip(either, ask["words"], strict=True)
+        ]
+        yes, no = (logits[sorted(one - other)] for one, other in (firsts, firsts[::-1]))
+        odds = float(np.logaddexp.reduce(yes) - np.logaddexp.reduce(no))
         if not math.isfinite(odds):
             raise RequestRefused("failed", "the model gives both words no chance")
         yield {"odds": odds, "evaluated": evaluated, "took_ms": took_ms}
+
+    def _firsts(self, tokens: Sequence[int], ask: WorkerMessage, word: str) -> set[int]:
+        """Tokens after these with which the other spelling of a word, lower or upper case, may begin."""
+        other = word.capitalize() if word.islower() else word.lower()
+        whole = self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + other)
+        return {whole[len(tokens)]} if whole[: len(tokens)] == [*tokens] and len(whole) > len(tokens) else set()
 
     def count(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
         """Count the tokens of each text."""

@@ -16,14 +16,14 @@ from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, li
 from rag_core.types import Channel, Plan, Question
 
 
-async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
+async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool = True) -> Plan:
     """Make the plan of a question, or take it from the cache. Call it in a stage. Raises ArchiveUnavailable.
 
-    The time of the model is not part of the stage's budget. A plan that the model should have extended but did not
-    is not cached.
+    `by_model` False: the plan of the rules, which a model does not extend. The time of the model is not part of the
+    stage's budget. A plan that the model should have extended but did not is not cached.
     """
     known = await channels.load_channels(rag.archive)
-    key, version, before = make_plan_key(question, known), rag.version, len(run.shortfalls)
+    key, version, before = (by_model, make_plan_key(question, known)), rag.version, len(run.shortfalls)
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:
@@ -31,7 +31,7 @@ async def make_plan(question: Question, rag: Engine, run: Run) -> Plan:
         # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
         short = run.recipe == "mapreduce"
         spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
-        planner = None if spent else rag.planner
+        planner = rag.planner if by_model and not spent else None
         if planner:
             from rag_core.planning.llm_planner import is_worth_planning, plan_by_model  # late: only models need it
 

@@ -14,10 +14,10 @@ from rag_core.engine import Engine
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
-    finish_draft,
+    complete_answer,
     plan_or_answer_exactly,
     search_and_extract,
-    write_or_extract,
+    search_by_model_plan,
 )
 from rag_core.stage_runner import Run
 from rag_core.types import Certainty, Draft, Evidence, Question
@@ -33,6 +33,7 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
     if exact is not None:
         return exact, Evidence()
     draft, evidence = await search_and_extract(question, plan, rag, run)
+    plan, draft, evidence = await search_by_model_plan(question, plan, draft, evidence, rag, run)
     if draft.certainty is not Certainty.SURE and plan.queries:
         wider = widen_plan(plan) if rag.settings.retrieval.rounds > 1 else plan
         wider = await add_hyde_query(question, wider, draft, rag, run)
@@ -40,8 +41,7 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
             second_draft, second_evidence = await search_and_extract(question, wider, rag, run)
             if second_draft.covered > draft.covered:
                 draft, evidence = second_draft, second_evidence
-    draft = await write_or_extract(question, plan, draft, evidence, rag, run)
-    return await finish_draft(question, plan, draft, evidence, rag, run)
+    return await complete_answer(question, plan, draft, evidence, rag, run)
 
 
 def _load_lazily(module: str, name: str) -> Recipe:

@@ -16,7 +16,7 @@ from rag_core.conversation.followup_detection import extract_subject, is_followu
 from rag_core.engine import Engine
 from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.planning.question_parts import split_question
-from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract, write_or_extract
+from rag_core.recipe_steps import complete_answer, plan_or_answer_exactly, search_and_extract
 from rag_core.recipes.value_comparison import build_comparison_sentence, is_about
 from rag_core.stage_runner import Run
 from rag_core.text.query_terms import QueryTerms
@@ -108,8 +108,7 @@ async def answer_parts(
             if not own.sentences and not _is_covered(part, sentences, question, rag, _MOST_WORDS)
         ),
     )
-    written = await write_or_extract(question, plans[0], draft, evidence, rag, run)
-    return await finish_draft(question, plans[0], written, evidence, rag, run)
+    return await complete_answer(question, plans[0], draft, evidence, rag, run)
 
 
 def _is_covered(

@@ -16,7 +16,13 @@ from dataclasses import replace
 from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed
 from rag_core.llm.protocol import LanguageModel
-from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, report_extract
+from rag_core.recipe_steps import (
+    extract_from_hits,
+    finish_draft,
+    keep_extract,
+    plan_or_answer_exactly,
+    report_extract,
+)
 from rag_core.recipes.gap_check_and_second_search import (
     UNJUDGED_POSTS,
     answer_open_parts,
@@ -41,7 +47,7 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
     model = rag.writer
     if model is None:
         raise RecipeFailed("The recipe council needs a language model: set LLM__MODEL.")
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
+    plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
         return exact, Evidence()
     # both retrievers, and the posts above the judge's threshold, which depends on all scores
@@ -92,11 +98,13 @@ async def _write_final_answer(
     predictions = await _predict_from_each_source(question, evidence.sources, rag, run)
     answering = tuple(source for source in evidence.sources if predictions.get(source.number, Draft()).sentences)
     if predictions and not answering:
-        return Draft((), extract.covered)  # no predictor found an answer in its post
+        return keep_extract(extract, model.name, run)  # no predictor found an answer in its post
     sentences = tuple(s for source in answering for s in predictions[source.number].sentences[:1])
     fallback = Draft(limit_answer_length(sentences), model=model.name) if sentences else extract
     chosen = Evidence(answering) if answering else evidence
     draft = await run.attempt(Stage.WRITE, write_draft(question, chosen, rag, run), fallback)
+    if not draft.sentences:
+        return keep_extract(extract, model.name, run)
     return replace(draft, covered=extract.covered).graded_by(extract)
 
 

@@ -19,12 +19,12 @@ from rag_core.planning.question_parts import is_chain
 from rag_core.planning.rule_planner import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
+    complete_answer,
     extract_from_hits,
-    finish_draft,
     gather_or_compose_evidence,
     plan_or_answer_exactly,
     search_and_extract,
-    write_or_extract,
+    search_by_model_plan,
 )
 from rag_core.recipes.answer_by_parts import answer_parts, complete_parts
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
@@ -63,8 +63,7 @@ async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
         return exact, Evidence()
     if is_chain(question.text) and plan.queries:
         draft, evidence = await _extract_from_chain(question, plan, rag, run)
-        written = await write_or_extract(question, plan, draft, evidence, rag, run)
-        return await finish_draft(question, plan, written, evidence, rag, run)
+        return await complete_answer(question, plan, draft, evidence, rag, run)
     return await _answer_in_rounds(question, plan, rag, run)
 
 
@@ -256,17 +255,12 @@ class _SearchRound:
 
 async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
     """Answer by one search, and by a second, wider one where the first covers the question poorly."""
-    first = best = _SearchRound(plan, *await search_and_extract(question, plan, rag, run))
+    draft, evidence = await search_and_extract(question, plan, rag, run)
+    first = best = _SearchRound(*await search_by_model_plan(question, plan, draft, evidence, rag, run))
     again = first.draft.covered < _SUFFICIENT_COVERAGE and bool(plan.queries)
     if again:
         best = await _search_again(question, first, rag, run)
-    written = await write_or_extract(question, best.plan, best.draft, best.evidence, rag, run)
-    # the model found no answer, or none of its sentences was kept
-    if not written.sentences and best.draft.sentences and not again:
-        best = await _search_again(question, first, rag, run)
-        if best is not first:
-            written = await write_or_extract(question, best.plan, best.draft, best.evidence, rag, run)
-    return await finish_draft(question, best.plan, written, best.evidence, rag, run)
+    return await complete_answer(question, best.plan, best.draft, best.evidence, rag, run)
 
 
 async def _search_again(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
-from rag_core.recipe_steps import finish_draft, plan_or_answer_exactly, search_and_extract
+from rag_core.recipe_steps import finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.text.query_terms import QueryTerms
@@ -112,7 +112,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     model = rag.writer
     if model is None:
         raise RecipeFailed("The recipe mapreduce needs a language model: set LLM__MODEL.")
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
+    plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
         return exact, Evidence()
     extract, evidence = await search_and_extract(question, plan, rag, run)
@@ -123,7 +123,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:
-        return await finish_draft(question, plan, Draft((), extract.covered), evidence, rag, run)
+        return await finish_draft(question, plan, keep_extract(extract, model.name, run), evidence, rag, run)
     overlap = measure_overlap(question, draft, rag)
     if overlap < _MIN_OVERLAP:
         doubt = "The answer has few of the question's words: it may be about something else."

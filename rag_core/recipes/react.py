@@ -19,7 +19,7 @@ from typing import Any
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
-from rag_core.recipe_steps import extract_from_hits, finish_draft, plan_or_answer_exactly, write_or_extract
+from rag_core.recipe_steps import complete_answer, extract_from_hits, plan_or_answer_exactly
 from rag_core.recipes.react_tools import (
     MAX_POSTS,
     SUM_FORMAT,
@@ -172,7 +172,7 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
     model = rag.writer or rag.planner
     if model is None:
         raise RecipeFailed("The recipe react needs a language model: set LLM__MODEL.")
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
+    plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
         return exact, Evidence()
     context = ToolContext(question, rag, run)
@@ -235,7 +235,7 @@ async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Dra
     numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
     hits = tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))
     draft, evidence = await extract_from_hits(question, plan, hits, rag, run)
-    written = await write_or_extract(question, plan, draft, evidence, rag, run)
+    written, evidence = await complete_answer(question, plan, draft, evidence, rag, run)
     if written.sentences and (calculation := build_calculation_sentence(context)) is not None:
         written = replace(written, sentences=(calculation, *written.sentences))
-    return await finish_draft(question, plan, written, evidence, rag, run)
+    return written, evidence

@@ -9,55 +9,55 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rag_core.engine import Engine
-from rag_core.llm.protocol import LlmSession, Prompt
+from rag_core.llm.protocol import LanguageModel, Prompt
 from rag_core.stage_runner import Run, TimedSession
+from rag_core.stages import Stage
 from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage, Question, Shortfall, Viewer
+from rag_core.verification.answer_judge import ask_yes_no_odds, build_judge_prompt
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
 from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.verdict_types import Claim, Label, Support
-from rag_core.writing.prompt_loading import PromptTemplate, load_prompt, quote_claim, quote_post, quote_question
+from rag_core.writing.prompt_loading import load_prompt, quote_claim, quote_post
 
 _MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
-_MAX_QUESTION_TOKENS = 200
+_MAX_PASSAGE_LENGTH = 700  # characters: about as many
+_MAX_CLAIM_TOKENS = 200
 
 
-async def judge_relevance(question: Question, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
+async def judge_relevance(question: Question, passages: Sequence[Passage], seat: TimedSession) -> list[float]:
     """Judge relevance with an LLM: log P(yes) - log P(no) for each passage, in their order.
 
-    The prompt before the passage is the same for all, so that the model reads it once. Raises GenerationFailed.
+    Raises GenerationFailed, and ModelTooSlow where not all would be judged within the stage: a part is of no use.
     """
-    return await _ask_yes_no_odds(question.text, quote_question, load_prompt("judge", question.lang), passages, seat)
-
-
-async def _ask_yes_no_odds(
-    text: str, quote: Callable[[str], str], template: PromptTemplate, passages: Sequence[Passage], seat: LlmSession
-) -> list[float]:
-    """Log P(yes) - log P(no) for each passage beside a quoted text. Raises GenerationFailed."""
-    if not passages:
-        return []
-    texts = [f"{passage.header}\n{passage.text}" for passage in passages]
-    tokens = await seat.count([text, *texts])
-    quoted = quote(_truncate_text(text, tokens[0], _MAX_QUESTION_TOKENS))
-    posts = [_truncate_text(post, count, _MAX_PASSAGE_TOKENS) for post, count in zip(texts, tokens[1:], strict=True)]
-    prompts = [Prompt(template.system, f"{quoted}\n{quote_post(post)}", template.shots) for post in posts]
-    if isinstance(seat, TimedSession):
-        await seat.require_time(prompts)  # of all of them: odds of a part are of no use
-    return [await seat.odds(prompt, template.parts["yes"], template.parts["no"]) for prompt in prompts]
+    prompts = [build_judge_prompt(question.text, p.text, p.date, _MAX_PASSAGE_LENGTH) for p in passages]
+    await seat.require_time(prompts)
+    return [await ask_yes_no_odds(prompt, seat) for prompt in prompts]
 
 
 def _truncate_text(text: str, tokens: int, most: int) -> str:
     return text if tokens <= most else text[: int(len(text) * most / tokens)]
 
 
-async def judge_support(claim: Claim, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
-    """Judge support with an LLM: log P(yes) - log P(no) that each passage states the claim. Raises GenerationFailed."""
-    return await _ask_yes_no_odds(claim.text, quote_claim, load_prompt("support", claim.lang), passages, seat)
+async def judge_support(claim: Claim, passages: Sequence[Passage], run: Run, model: LanguageModel) -> list[float]:
+    """Judge support with an LLM: log P(yes) - log P(no) that each passage states the claim; call it in a stage.
+
+    The prompt before the passage is the same for all, so that the model reads it once. Raises GenerationFailed, and
+    ModelTooSlow where not all would be judged within the stage's budget.
+    """
+    template, texts = load_prompt("support", claim.lang), [f"{passage.header}\n{passage.text}" for passage in passages]
+    async with run.open_session(model, 0) as seat:
+        first, *counts = await seat.count([claim.text, *texts])
+        quoted = quote_claim(_truncate_text(claim.text, first, _MAX_CLAIM_TOKENS))
+        posts = [_truncate_text(post, count, _MAX_PASSAGE_TOKENS) for post, count in zip(texts, counts, strict=True)]
+        prompts = [Prompt(template.system, f"{quoted}\n{quote_post(post)}", template.shots) for post in posts]
+        await seat.require_time(prompts)
+        return [await seat.odds(prompt, template.parts["yes"], template.parts["no"]) for prompt in prompts]
 
 
 _UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
@@ -68,17 +68,20 @@ _BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a serve
 async def assess_passages(
     claim: Claim, passages: Sequence[Passage], viewer: Viewer, rag: Engine, run: Run
 ) -> list[Support]:
-    """Assess a claim against each passage, in their order.
+    """Assess a claim against each passage, in their order; a model that fails or is too slow leaves the words' verdict.
 
-    Words are weighted by their rarity in the channels the viewer may read. Raises ModelUnavailable, GenerationFailed.
+    Words are weighted by their rarity in the channels the viewer may read. Raises ModelUnavailable, StageTimeout.
     """
     weight = rag.lexical.statistics(viewer.channels).weight
-    supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
+    async with run.stage(Stage.VERIFY):
+        supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
     open_ones = [n for n, support in enumerate(supports) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
     if rag.writer is None or not open_ones:
         return supports
-    async with run.open_session(rag.writer, 0) as seat:
-        odds = await judge_support(claim, [passages[n] for n in open_ones], seat)
+    judging = judge_support(claim, [passages[n] for n in open_ones], run, rag.writer)
+    odds = await run.attempt(Stage.JUDGE, judging, list[float])
+    if not odds:
+        return supports
     if rag.writer.bare_verdicts:
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
     for n, more in zip(open_ones, odds, strict=True):

@@ -47,7 +47,7 @@ from rag_core.types import (
     Viewer,
 )
 from rag_core.verification.claim_extraction import extract_claims
-from rag_core.verification.entailment import assess_by_words, assess_passages
+from rag_core.verification.entailment import assess_passages
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.support import filter_current_passages, find_best_quote
 from rag_core.verification.verdict_types import Claim, Label, Support, Verdict, Verification
@@ -369,12 +369,9 @@ async def verify_claim(
 async def _assess_current_passages(
     claim: Claim, passages: Sequence[Passage], question: Question, rag: Engine, run: Run
 ) -> list[AssessedPassage]:
-    """Assess each passage; by rules and words alone if the rest fails; posts deleted meanwhile are left out."""
+    """Assess each passage; posts deleted meanwhile are left out."""
     if not passages:
         return []
-    supports = await run.attempt(Stage.VERIFY, assess_passages(claim, passages, question.viewer, rag, run), list)
-    if not supports:
-        weight = rag.lexical.statistics(question.viewer.channels).weight
-        supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
+    supports = await assess_passages(claim, passages, question.viewer, rag, run)
     here = set(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
     return [AssessedPassage(p, support) for p, support in zip(passages, supports, strict=True) if p in here]

@@ -93,7 +93,20 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         sentences = _drop_last_to_fit(sentences)
     if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
-    return Draft(tuple(sentences), covered, certainty=certainty)
+    candidates = () if dated or rag.writer is None else _list_candidates(pieces, ranked)
+    return Draft(tuple(sentences), covered, certainty=certainty, candidates=candidates)
+
+
+_MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
+
+
+def _list_candidates(shown: Sequence[ExtractCandidate], ranked: RankedPieces) -> tuple[Sentence, ...]:
+    """Quotes that a model may judge: the pieces that are shown, then the next best."""
+    chosen = list[ExtractCandidate]()
+    for one in (*shown, *ranked.pieces):
+        if len(chosen) < _MAX_CANDIDATES and not any(one.overlaps(other) for other in chosen):
+            chosen.append(one)
+    return tuple(map(quote_piece, chosen))
 
 
 def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:

@@ -72,5 +72,5 @@ def prompt_leaks(text: str) -> set[tuple[str, ...]]:
 
 @cache
 def _prompt_shingles() -> set[tuple[str, ...]]:
-    told = [load_prompt(name, lang).system for name in ("write", "judge", "support", "hyde") for lang in ("en", "ru")]
-    return set().union(*map(_shingles, [*told, load_prompt("plan", "all").system]))
+    told = [load_prompt(name, lang).system for name in ("write", "support", "hyde") for lang in ("en", "ru")]
+    return set().union(*map(_shingles, [*told, *(load_prompt(name, "all").system for name in ("plan", "judge"))]))

@@ -128,7 +128,7 @@ class ObedientLlm(FakeLlm):
         return _due(prompt, schema, grammar)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        self.asked.append(prompt)
+        self.weighed.append(prompt)
         return 20.0
 
 

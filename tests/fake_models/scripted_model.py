@@ -24,7 +24,8 @@ Reply = str | Exception | Callable[[Prompt], str]
 class FakeLlm:
     """Replies in order, each to one generation; an exception is raised instead. What was asked is kept in `asked`.
 
-    `odds_of` gives the log-odds of a prompt. A token is four characters. Other models override `choose_reply`;
+    `odds_of` gives the log-odds of a prompt, which is kept in `weighed`. A token is four characters. Other models
+    override `choose_reply`;
     `ended` counts the generations that came to their end, `pause` is waited before each piece of one.
     """
 
@@ -39,6 +40,7 @@ class FakeLlm:
         self.context = context
         self.waiting = 0
         self.asked: list[Prompt] = []
+        self.weighed: list[Prompt] = []
         self.grammars_asked: list[str | None] = []
         self._odds_of = odds_of
 
@@ -77,7 +79,7 @@ class FakeLlm:
         yield Generation(shown, finish, GenerationStats(tokens=len(shown) // 4))
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        self.asked.append(prompt)
+        self.weighed.append(prompt)
         return self._odds_of(prompt)
 
     async def count(self, texts: Sequence[str]) -> list[int]:

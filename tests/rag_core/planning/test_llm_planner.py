@@ -26,7 +26,7 @@ from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
 from rag_core.stage_runner import Run
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, Plan, Question, Viewer
+from rag_core.types import Certainty, Channel, Plan, Question, Viewer
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 HARBOUR, KILN = Channel(-1001, "Harbour News", "harbour_news"), Channel(-1002, "Печь и глина")
@@ -289,13 +289,22 @@ async def test_the_answer_is_found_with_a_query_of_the_model(library: Any) -> No
 
 
 async def test_a_plan_that_lacks_the_model_is_not_remembered(library: Any) -> None:
-    model = FakeLlm(GenerationFailed("Gone."), reply(*QUERIES, "билет"))
-    library.rag = replace(library.rag, planner=model)
-    answer = await library.ask(LEAVES)
-    assert [said.stage for said in answer.shortfalls] == ["plan"] and not answer.refused
-    again = await library.ask(LEAVES)
-    assert not again.shortfalls and "7:30" in again.sentences[0].text
-    assert len(model.asked) == 2
+    library.rag = replace(library.rag, planner=FakeLlm(GenerationFailed("Gone."), reply(*QUERIES, "билет")))
+    lacking, run = await plan_of(library, LEAVES)
+    assert [said.stage for said in run.shortfalls] == ["plan"] and set(QUERIES).isdisjoint(lacking.queries)
+    again, run = await plan_of(library, LEAVES)
+    assert not run.shortfalls and not set(QUERIES).isdisjoint(again.queries)
+
+
+async def test_a_model_plans_only_where_the_rules_found_nothing_sure(library: Any) -> None:
+    model = FakeLlm(GenerationFailed("Gone."))
+    library.rag = replace(library.rag, planner=model, recipe="direct")
+    assert (await library.ask(LEAVES)).certainty is Certainty.SURE and not model.asked
+    unsure = "Which zeppelin sails to the far Bear Mountain?"
+    without = replace(await library.ask(unsure), trace_id="", shortfalls=())
+    assert len(model.asked) == 1 and without.certainty is not Certainty.SURE
+    library.rag = replace(library.rag, planner=None)
+    assert replace(await library.ask(unsure), trace_id="") == without
 
 
 async def test_a_busy_model_is_not_waited_for(library: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_model import FaultyLlm
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_model import FakeLlm
@@ -91,6 +92,20 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
     assert "log-probabilities" in repr(run.shortfalls) or not bare
 
 
+@pytest.mark.parametrize("fault", ["hung", "dead", "too slow"])
+async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(
+    library: Any, make_post: Any, fault: str
+) -> None:
+    """With the weights of rarity: they decide how likely it is."""
+    await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
+    question, settings = library.question("The lighthouse keeper sells honey."), library.rag.settings
+    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update={"judge": 0.2})})
+    without = await verify_text(question, replace(library.rag, settings=quick))
+    found = await verify_text(question, replace(library.rag, settings=quick, writer=FaultyLlm(fault)))
+    assert found.verdicts == without.verdicts
+    assert [one.stage for one in found.shortfalls] == ([] if fault == "too slow" else ["judge"])
+
+
 async def test_what_was_judged_without_probabilities_is_said_once_and_not_remembered(
     library: Any, make_post: Any
 ) -> None:
@@ -119,27 +134,18 @@ async def test_each_passage_gets_its_odds_in_order(library: Any) -> None:
     assert -1.5 in odds
 
 
-async def test_everything_before_the_passage_is_the_same(library: Any) -> None:
-    seat = FakeLlm()
-    question = library.question("How much does a ferry ticket cost?")
-    await judge_relevance(question, await passages(library), seat)
-    starts = {(p.system, p.shots, p.ask.split("<post>")[0]) for p in seat.asked}
-    assert len(starts) == 1
-    assert question.text in seat.asked[0].ask
-
-
 async def test_long_posts_and_questions_are_cut(library: Any, make_post: Any) -> None:
     await library.keep(make_post(71, "ferry ticket cost " * 500, chat=library.harbour))
     seat, question = FakeLlm(), library.question("How much does a ferry ticket cost? " * 200)
     found = [source.passage for source in (await library.ask("How much does a ferry ticket cost?")).found]
     await judge_relevance(question, found, seat)
-    assert max(await seat.count([prompt.ask for prompt in seat.asked])) < 500
+    assert max(await seat.count([prompt.ask for prompt in seat.weighed])) < 500
 
 
 async def test_nothing_to_judge_asks_nothing(library: Any) -> None:
     seat = FakeLlm()
     assert await judge_relevance(library.question("?"), [], seat) == []
-    assert seat.asked == []
+    assert seat.weighed == []
 
 
 @pytest.mark.slow

@@ -123,8 +123,7 @@ class Case:
             await judge_relevance(self.question, [self.passage, self.passage], seat)
 
     async def support(self) -> None:
-        async with self.run.open_session(self.model, 1) as seat:
-            await judge_support(Claim(self.question.text, "en"), [self.passage], seat)
+        await judge_support(Claim(self.question.text, "en"), [self.passage], self.run, self.model)
 
     async def map(self) -> None:
         async with self.run.open_session(self.model, 1) as seat:
@@ -176,8 +175,9 @@ STAGES: dict[str, Callable[[Case], Awaitable[None]]] = {
 async def prompts(stage: str, told: str, library: Any) -> list[Prompt]:
     case = Case(told, library)
     await STAGES[stage](case)
-    assert len(case.model.asked) >= _LEAST.get(stage, 1)
-    return case.model.asked
+    asked = [*case.model.asked, *(case.model.weighed if stage in {"judge", "support"} else ())]
+    assert len(asked) >= _LEAST.get(stage, 1)
+    return asked
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -14,7 +14,7 @@ from scripted_model import FakeLlm
 from rag_core.answer import answer_question
 from rag_core.errors import GenerationFailed
 from rag_core.stage_runner import Run
-from rag_core.types import Answer, Evidence, Post, PostKey, Sentence
+from rag_core.types import Answer, Certainty, Evidence, Post, PostKey, Sentence
 from rag_core.writing.write import write_draft, write_heading
 
 TICKET = "How much does a ferry ticket cost?"
@@ -143,14 +143,12 @@ async def test_a_post_that_has_no_part_in_a_sentence_is_not_cited_for_it(library
     assert [c.post.message_id for c in given.sentences[0].citations] == [5]
 
 
-async def test_a_refusal_is_believed_unless_the_posts_plainly_answer(library: Any) -> None:
-    plain = await ask(library, FakeLlm("The posts do not say."))
-    assert plain.confidence >= 0.8
-    assert (plain.refused, plain.model, stages(plain)) == (False, None, ["write"])
-    doubtful = await ask(library, FakeLlm("The posts do not say."), "Which lamps does the museum have to see?")
-    assert 0.5 <= doubtful.confidence < 0.8
-    assert (doubtful.refused, doubtful.model, doubtful.shortfalls) == (True, None, ())
-    assert doubtful.nearest
+async def test_a_refusal_lowers_the_certainty_by_a_step_and_replaces_nothing(library: Any) -> None:
+    for asked in (TICKET, "Which lamps does the museum have to see?"):
+        without = await ask(library, None, asked)
+        refused = await ask(library, FakeLlm("The posts do not say."), asked)
+        assert (texts(refused), refused.model, stages(refused)) == (texts(without), None, ["write"])
+        assert refused.certainty is Certainty.PROBABLE
 
 
 async def test_what_the_evidence_does_not_cover_is_never_given_to_the_model(library: Any) -> None:

@@ -46,12 +46,13 @@ class Overheard:
     def __init__(self, model: LanguageModel) -> None:
         self._model, self.rates = model, None
         self.name, self.context, self.grammars, self.waiting = "tiny", model.context, True, 0
+        self.rates = None
         self.heard: list[tuple[Prompt, str, Generation]] = []
 
     @asynccontextmanager
     async def turn(self, *args: Any) -> AsyncIterator[Any]:
         async with self._model.turn(*args) as self._seat:
-            self.count = self._seat.count
+            self.count, self.odds = self._seat.count, self._seat.odds
             yield self
 
     async def stream(self, prompt: Prompt, decoding: Any, *, grammar: str) -> AsyncIterator[str | Generation]:

@@ -1,0 +1,150 @@
+"""A model with a fault, or one that refuses or says nothing of use, leaves the answer that is given without it.
+
+The same sentences (conflicting posts are among them), the same sources, the same certainty, after at most one of the
+model's budgets; and the extract stands before the model is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faulty_model import FAULTS, FaultyLlm
+
+from bot.cli.demo import import_sample_channels
+from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core.llm.local import open_local_model
+from rag_core.recipe_steps import has_model_failed
+from rag_core.settings import LlmSettings
+from rag_core.stage_runner import Run
+from rag_core.types import Certainty
+
+pytestmark = pytest.mark.slow
+
+BUDGET_S = 0.2
+BUDGETS = dict.fromkeys(("plan", "rewrite", "judge"), BUDGET_S) | {"write": 2.0}
+MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
+
+
+@pytest.fixture(scope="module")
+def channels_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("samples")
+
+    async def fill() -> None:
+        async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
+            await import_sample_channels(rag.archive)
+            await catch_up_indexes(rag)
+
+    asyncio.run(fill())
+    return folder
+
+
+@pytest.fixture
+async def samples(channels_folder: Path) -> AsyncIterator[Engine]:
+    given = {"data": {"dir": channels_folder}, "budgets": BUDGETS, "memory": {"enabled": False}}
+    async with open_engine(RagSettings.model_validate(given)) as rag:
+        yield rag
+
+
+def list_questions(root: Path) -> list[Question]:
+    """Twenty of the sample channels, of every kind."""
+    folder = root / "bot/sandbox/channels"
+    places = [row["chat_id"] for row in json.loads((folder / "channels.json").read_text("utf-8"))]
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    seen = Viewer(1, frozenset(places))
+    return [Question(one["text"], one["lang"], datetime.fromisoformat(one["asked_at"]), seen) for one in rows[::4]]
+
+
+def given(answer: Answer, *, graded: bool = True) -> Any:
+    """What must be the same with a model that is of no use."""
+    certainty = answer.certainty if graded else answer.refused
+    return (answer.sentences, certainty, answer.nearest, answer.found, answer.missing, answer.addresses)
+
+
+async def ask(question: Question, rag: Engine, model: Any, recipe: str = "auto") -> tuple[Answer, Run]:
+    runs: list[Run] = []
+    with_model = replace(rag, writer=model, planner=model, recipe=recipe, traced=runs.append)
+    return await answer_question(question, with_model), runs[-1]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_model_of_no_use_leaves_the_answer_of_without(samples: Engine, root: Path, fault: str) -> None:
+    asked = list_questions(root)
+    assert len(asked) == 20
+    refused = 0
+    if fault == "queued":  # half of the question's time is waited for it
+        short = samples.settings.budgets.model_copy(update={"question": 2.0})
+        samples = replace(samples, settings=samples.settings.model_copy(update={"budgets": short}))
+    for question in asked:
+        without, _ = await ask(question, samples, None)
+        answer, run = await ask(question, samples, FaultyLlm(fault))
+        assert given(answer, graded=fault != "refusing") == given(without, graded=fault != "refusing"), question.text
+        if fault == "refusing" and not answer.refused:  # by one step at most
+            refused += 1
+            assert answer.certainty in {Certainty.PROBABLE, without.certainty}
+        late = [span for span in run.spans if span.stage in MODEL_STAGES and span.error == "StageTimeout"]
+        assert len(late) <= 1, [span.stage for span in late]
+    assert refused or fault != "refusing"
+
+
+async def test_the_extract_stands_before_the_model_is_waited_for(samples: Engine, root: Path) -> None:
+    for question in list_questions(root):
+        without, _ = await ask(question, samples, None, "direct")
+        shown: list[Answer] = []
+        model = FaultyLlm("refusing")  # it is asked, and ends
+
+        def show(answer: Answer, shown: list[Answer] = shown, model: FaultyLlm = model) -> None:
+            assert not model.asked and not model.weighed
+            shown.append(answer)
+
+        rag = replace(samples, writer=model, recipe="direct")
+        await answer_question(question, rag, on_extract=show)
+        assert bool(shown) == bool(model.asked)
+        for early in shown:
+            assert (early.sentences, early.certainty) == (without.sentences, without.certainty)
+
+
+async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples: Engine, root: Path) -> None:
+    asked = 0
+    for question in list_questions(root):
+        _, run = await ask(question, samples, FaultyLlm("hung"), "direct")
+        lost = [span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error]
+        asked += bool(lost)
+        assert has_model_failed(run) == bool(lost)
+        judged = [span for span in run.spans if span.stage == "judge"]
+        assert not judged or "write" not in [span.stage for span in run.spans]
+    assert asked
+
+
+async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(
+    samples: Engine, root: Path, tiny_gguf: Path
+) -> None:
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
+    long = samples.settings.budgets.model_copy(update={"judge": 10.0})
+    rag = replace(samples, settings=samples.settings.model_copy(update={"budgets": long}))
+    killed = 0
+    try:
+        for question in list_questions(root)[:8]:
+            without, _ = await ask(question, rag, None, "direct")
+
+            def kill(sentence_or_stage: object) -> None:
+                nonlocal killed
+                if sentence_or_stage == "write" and model._child is not None:
+                    asyncio.get_running_loop().call_later(0.02, model._child.worker.kill)
+                    killed += 1
+
+            runs: list[Run] = []
+            with_model = replace(rag, writer=model, recipe="direct", traced=runs.append)
+            answer = await answer_question(question, with_model, on_stage=kill)
+            assert answer.model is None
+            assert answer.sentences == without.sentences
+    finally:
+        await model.close()
+    assert killed

@@ -228,7 +228,9 @@ async def test_each_kept_sentence_is_told_at_once(library: Any) -> None:
                 before.append(len(told))
                 yield piece
 
-    lines = f"A ferry ticket costs twelve euros. [{number}]\nIt costs 9. [1]\nChildren under six sail free. [{number}]"
+    lines = (
+        f"A ferry ticket costs twelve euros. [{number}]\nIt costs 9. [1]\nChildren under six pay nothing. [{number}]"
+    )
     library.rag = replace(library.rag, writer=Watched(lines))
     given = await answer_question(library.question(TICKET), library.rag, on_sentence=told.append)
     assert [s.text for s in told] == texts(given)

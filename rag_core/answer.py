@@ -121,6 +121,8 @@ async def answer_question(
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer
     finally:
+        if run.dropped:
+            rag.caches.dropped[run.trace_id] = tuple(run.dropped)
         rag.traced(run)
 
 

@@ -384,3 +384,21 @@ async def test_without_a_model_or_while_one_is_busy_there_is_none(library: Any) 
     for model in (None, busy):
         assert await write_heading(HEADED, 1, replace(library.rag, writer=model)) == ""
     assert busy.asked == []
+
+
+async def test_what_was_written_and_dropped_stands_with_the_reason_in_the_trace_and_nowhere_else(library: Any) -> None:
+    number = await number_of(library, PostKey(library.harbour, 5))
+    right, wrong, bare = "A ferry ticket costs twelve euros.", "The ferry costs thirteen euros.", "Ask at the pier."
+    library.rag = replace(library.rag, writer=FakeLlm(f"{right} [{number}]\n{wrong} [{number}]\n{bare}"))
+    runs: list[Run] = []
+    library.rag = replace(library.rag, show_results=True, traced=runs.append)
+    given = await answer_question(library.question(TICKET), library.rag)
+    (run,) = runs
+    results = [lines for stage, lines in run.results or () if stage == "write"]
+    assert results == [[f"kept: {right}", f"number: {wrong}", f"uncited: {bare}"]]
+    (span,) = [span for span in run.spans if span.stage == "write"]
+    assert (span.counts["left_out_number"], span.counts["left_out_uncited"]) == (1, 1)
+    assert not any(text in f"{span}" for span in run.spans for text in (right, wrong, bare))
+    dropped = library.rag.caches.dropped[given.trace_id]
+    assert [(one.text, str(one.reason), one.posts) for one in dropped] == [
+        (wrong, "number", (PostKey(library.harbour, 5),)), (bare, "uncited", ())]  # fmt: skip

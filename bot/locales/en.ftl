@@ -1034,6 +1034,7 @@ mode-about = { $recipe ->
 }
 mode-careful-on = I review every draft before I send it.
 mode-off-now = This is switched off at the moment, so you get quick answers.
+mode-too-slow = Not offered, as the model is too slow on this machine to end them in time: { $names }. Raise BUDGETS__QUESTION, or take a faster model.
 mode-word = { $recipe ->
     [auto] auto
     [direct] quick

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -28,10 +28,11 @@ from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import Name, SentenceFacts, extract_facts, extract_facts_by_sentence
 from rag_core.verification.word_comparison import Vocabulary, Word, is_same_name
 
-_MIN_SHARE = 0.6  # of the words and values of the claim that its sentence of the post has
+_MIN_SHARE = 0.55  # of the words and values of the claim that its sentence of the post has
 _MIN_SHARE_WITH_VALUE = 0.5  # where it has a number or a date, all of them: they say more than words
 _EXACT = 1e-6
 _MIN_OWN = 2  # words and values that a sentence of a post has itself where it goes on with the topic of another
+_MIN_TOLD_SHARE = 0.5  # of the words that are no names, and the values: what is said of the names
 # A comma within a number does not end a clause: a space follows. A conjunction does.
 _CLAUSE_BREAK = re.compile(r"[,;()]\s+|\s+(?=[(])|\s+(?:и|а|но|или|зато|and|but|or|while|whereas)\s+|[.!?…]+\s+")
 
@@ -43,6 +44,7 @@ _HEADING = re.compile(r"[^\d:,;]+:\s+")  # of a list: "Rents: a studio 600, a fl
 class _Clause:
     """Clause of a post: its content words, its values (names, numbers, moments), and whether it denies something."""
 
+    opening: Word
     words: Vocabulary
     names: tuple[Word, ...]
     numbers: tuple[Number, ...]
@@ -95,8 +97,9 @@ def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place:
     foreign = any(_has_other_values(claim, clause) for clause in drawn.clauses)
     opened = any(_opens_otherwise(claim, clause) for clause in drawn.clauses)
     met = len(drawn.words) + len(drawn.values)
-    subjects = [clause.words[0] for clause in drawn.clauses if clause.words]
-    anew = any(not claim.words.has(word) for word in subjects)  # of a subject of its own, mostly
+    first = next(iter(post[place].words), None)
+    named = any(clause.opening.capital and claim.words.has(clause.opening) for clause in drawn.clauses)
+    anew = first is not None and not named and not claim.words.has(first)  # a subject of its own, mostly
     if carried and (foreign or anew or met < max(_MIN_OWN, len(carried))):
         return DropReason.APART
     later = Vocabulary(word for one in post[place + 1 :] for word in one.words)
@@ -105,10 +108,18 @@ def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place:
     share = _MIN_SHARE_WITH_VALUE if drawn.values else _MIN_SHARE
     if met < share * (len(claim.words) - len(carried) + len(drawn.values)):
         return DropReason.WORDS
+    said = [n for n, word in enumerate(claim.words) if not word.capital or word.opens]
+    told = len(drawn.values) + sum(n in drawn.words | carried for n in said)
+    if told < _MIN_TOLD_SHARE * (len(drawn.values) + len(said)):
+        return DropReason.WORDS
     several = len(drawn.clauses) > 1
     if _repeats_value(claim, post[place]) or _turns_names_round(claim, post[place]):
         return DropReason.OTHER
     if several and (foreign or opened or any(_is_about_else(claim, clause) for clause in drawn.clauses)):
+        return DropReason.OTHER
+    if any(value in drawn.clauses and of not in drawn.clauses for of, value in _list_values_of_clauses(clauses)):
+        return DropReason.OTHER
+    if any(_has_rival_value(claim, clause) for clause in drawn.clauses):
         return DropReason.OTHER
     if bool(claim.denied) != any(clause.denies for clause in drawn.clauses):
         return DropReason.DENIED
@@ -129,8 +140,17 @@ def _split_into_clauses(sentence: SentenceFacts) -> list[_Clause]:
         moments = tuple(moment for moment in sentence.moments if start <= moment.start < end)
         denies = any(start <= scope.at < end for scope in sentence.denied)
         if words or numbers or moments:
-            clauses.append(_Clause(words, names, numbers, moments, denies, is_list and n == 0))
+            opening = next(word for word in sentence.all_words if word.start >= start)
+            clauses.append(_Clause(opening, words, names, numbers, moments, denies, is_list and n == 0))
     return clauses
+
+
+def _list_values_of_clauses(clauses: Sequence[_Clause]) -> Iterator[tuple[_Clause, _Clause]]:
+    """List clauses with the value that follows each as a clause of its own: "first Artur, 38 minutes"."""
+    for of, value in pairwise(clauses):
+        counted = sum(bool(number.unit) for number in value.numbers)  # the unit is a word
+        if not of.is_heading and (value.numbers or value.moments) and len(value.words) <= counted:
+            yield of, value
 
 
 def _draw(claim: SentenceFacts, clauses: Sequence[_Clause]) -> _Draw:
@@ -188,6 +208,15 @@ def _has_other_values(claim: SentenceFacts, clause: _Clause) -> bool:
         any(not any(is_same_name(word, mine) for mine in claim.all_words) for word in clause.names)
         or any(not one.weak and not _find_value(one, claim) for one in clause.numbers)
         or any(not _find_value(one, claim) for one in clause.moments)
+    )
+
+
+def _has_rival_value(claim: SentenceFacts, clause: _Clause) -> bool:
+    """Check for another day or number of the same unit in the clause, of which the claim has only one: from, to."""
+    days = [one for one in clause.moments if not _find_value(one, claim)]
+    counts = [one for one in clause.numbers if one.unit and not _find_value(one, claim)]
+    return any(one.fields().keys() & other.fields().keys() for one in days for other in claim.moments) or any(
+        one.unit == other.unit for one in counts for other in claim.numbers
     )
 
 

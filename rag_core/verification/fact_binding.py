@@ -84,46 +84,58 @@ _BY_DISTANCE = (
 
 
 def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place: int) -> DropReason | None:
+    """Find why the sentence of the post at `place`, with the topic of those before it, does not join the claim."""
     clauses = _split_into_clauses(post[place])
     drawn = _draw(claim, clauses)
     if len(drawn.values) < len(claim.numbers) + len(claim.moments):
         return DropReason.NUMBER
-    missing = [n for n in range(len(claim.words)) if n not in drawn.words]
+    missing = {n for n in range(len(claim.words)) if n not in drawn.words}
     earlier = Vocabulary(word for one in post[:place] for word in one.words)
     carried = {n for n in missing if earlier.has(claim.words[n])}
     names = {name.word.start for name in claim.names if not _may_be_no_name(name)}
-    if any(claim.words[n].start in names for n in missing if n not in carried):
+    if any(claim.words[n].start in names for n in missing - carried):
         return DropReason.NAME
-    foreign = any(_has_other_values(claim, clause) for clause in drawn.clauses)
-    opened = any(_opens_otherwise(claim, clause) for clause in drawn.clauses)
-    met = len(drawn.words) + len(drawn.values)
-    first = next(iter(post[place].words), None)
-    named = any(clause.opening.capital and claim.words.has(clause.opening) for clause in drawn.clauses)
-    anew = first is not None and not named and not claim.words.has(first)  # a subject of its own, mostly
-    if carried and (foreign or anew or met < max(_MIN_OWN, len(carried))):
-        return DropReason.APART
     later = Vocabulary(word for one in post[place + 1 :] for word in one.words)
-    if any(later.has(claim.words[n]) for n in missing if n not in carried):
+    if any(later.has(claim.words[n]) for n in missing - carried):
         return DropReason.APART
-    share = _MIN_SHARE_WITH_VALUE if drawn.values else _MIN_SHARE
-    if met < share * (len(claim.words) - len(carried) + len(drawn.values)):
+    if carried and not _goes_on(claim, post[place], drawn, len(carried)):
+        return DropReason.APART
+    if not _says_enough(claim, drawn, carried):
         return DropReason.WORDS
-    said = [n for n, word in enumerate(claim.words) if not word.capital or word.opens]
-    told = len(drawn.values) + sum(n in drawn.words | carried for n in said)
-    if told < _MIN_TOLD_SHARE * (len(drawn.values) + len(said)):
-        return DropReason.WORDS
+    if _is_said_of_else(claim, post[place], clauses, drawn):
+        return DropReason.OTHER
+    return DropReason.DENIED if bool(claim.denied) != any(clause.denies for clause in drawn.clauses) else None
+
+
+def _goes_on(claim: SentenceFacts, sentence: SentenceFacts, drawn: _Draw, carried: int) -> bool:
+    """Check whether the sentence may go on with the topic of an earlier one: it has no subject or values of its own."""
+    named = any(clause.opening.capital and claim.words.has(clause.opening) for clause in drawn.clauses)
+    same = named or all(claim.words.has(word) for word in sentence.words[:1])  # the first word is the subject, mostly
+    foreign = any(_has_other_values(claim, clause) for clause in drawn.clauses)
+    return same and not foreign and len(drawn.words) + len(drawn.values) >= max(_MIN_OWN, carried)
+
+
+def _says_enough(claim: SentenceFacts, drawn: _Draw, carried: set[int]) -> bool:
+    """Check the share of the claim's words and values that was drawn, and of what it says of its names."""
+    values = len(drawn.values)
+    share = _MIN_SHARE_WITH_VALUE if values else _MIN_SHARE
+    said = {n for n, word in enumerate(claim.words) if not word.capital or word.opens}
+    told = values + len(said & (drawn.words | carried))
+    enough = len(drawn.words) + values >= share * (len(claim.words) - len(carried) + values)
+    return enough and told >= _MIN_TOLD_SHARE * (values + len(said))
+
+
+def _is_said_of_else(claim: SentenceFacts, sentence: SentenceFacts, clauses: Sequence[_Clause], drawn: _Draw) -> bool:
+    """Check whether the sentence of the post says what was drawn of something else than the claim does."""
     several = len(drawn.clauses) > 1
-    if _repeats_value(claim, post[place]) or _turns_names_round(claim, post[place]):
-        return DropReason.OTHER
-    if several and (foreign or opened or any(_is_about_else(claim, clause) for clause in drawn.clauses)):
-        return DropReason.OTHER
-    if any(value in drawn.clauses and of not in drawn.clauses for of, value in _list_values_of_clauses(clauses)):
-        return DropReason.OTHER
-    if any(_has_rival_value(claim, clause) for clause in drawn.clauses):
-        return DropReason.OTHER
-    if bool(claim.denied) != any(clause.denies for clause in drawn.clauses):
-        return DropReason.DENIED
-    return None
+    return (
+        _repeats_value(claim, sentence)
+        or _turns_names_round(claim, sentence)
+        or any(_has_rival_value(claim, clause) for clause in drawn.clauses)
+        or any(of not in drawn.clauses for of, value in _list_values_of_clauses(clauses) if value in drawn.clauses)
+        or (several and any(_has_other_values(claim, clause) for clause in drawn.clauses))
+        or (several and any(_opens_otherwise(claim, one) or _is_about_else(claim, one) for one in drawn.clauses))
+    )
 
 
 def _split_into_clauses(sentence: SentenceFacts) -> list[_Clause]:
@@ -173,12 +185,16 @@ def _count_new(match: tuple[set[int], set[int]], drawn: _Draw) -> int:
 
 def _match(claim: SentenceFacts, clause: _Clause) -> tuple[set[int], set[int]]:
     words = {n for n, word in enumerate(claim.words) if clause.words.has(word)}
-    values = {n for n, one in enumerate((*claim.numbers, *claim.moments)) if _find_value(one, clause)}
+    values = {n for n, one in enumerate(_list_values(claim)) if _find_value(one, clause)}
     return words, values
 
 
 def _find_value(one: Number | Moment, clause: _Clause | SentenceFacts) -> bool:
-    return any(_is_same(one, other) for other in (*clause.numbers, *clause.moments))
+    return any(_is_same(one, other) for other in _list_values(clause))
+
+
+def _list_values(of: _Clause | SentenceFacts) -> list[Number | Moment]:
+    return [*of.numbers, *of.moments]
 
 
 def _is_same(one: Number | Moment, other: Number | Moment) -> bool:
@@ -247,7 +263,7 @@ def _opens_otherwise(claim: SentenceFacts, clause: _Clause) -> bool:
 def _is_about_else(claim: SentenceFacts, clause: _Clause) -> bool:
     """Check whether a clause says at least as much else as it says of the claim."""
     own = sum(claim.words.has(word) for word in clause.words)
-    values = sum(_find_value(one, claim) for one in (*clause.numbers, *clause.moments))
+    values = sum(_find_value(one, claim) for one in _list_values(clause))
     return not clause.is_heading and len(clause.words) - own >= max(1, own + values)
 
 

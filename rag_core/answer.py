@@ -23,6 +23,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, 
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
+from rag_core.recipes.time_estimates import RECIPE_FALLBACK_SECONDS, RECIPE_FALLBACK_SHARE
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage import channels
@@ -122,6 +123,8 @@ async def answer_question(
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer
     finally:
+        if run.dropped:
+            rag.caches.dropped[run.trace_id] = tuple(run.dropped)
         rag.traced(run)
 
 
@@ -130,10 +133,6 @@ async def _choose_and_note(question: Question, rag: Engine, run: Run) -> RecipeC
     choice = await choose_recipe(question, rag)
     run.note(recipe=choice.recipe, why=choice.why)
     return choice
-
-
-# Reserved for `direct`: it searches in two seconds, and quotes the posts where there is no time left to write.
-_RESERVED_SECONDS, _RESERVED_SHARE = 15.0, 1 / 3  # seconds, but at most this share of the whole
 
 
 async def run_recipe(
@@ -147,7 +146,8 @@ async def run_recipe(
     run.recipe = name
     if name == DIRECT_RECIPE:
         return await _run_within(whole, name, question, rag, run, careful=careful)
-    reserve, before = min(_RESERVED_SECONDS, _RESERVED_SHARE * whole), list(run.shortfalls)
+    # `direct` searches in two seconds, and quotes the posts where there is no time left to write
+    reserve, before = min(RECIPE_FALLBACK_SECONDS, RECIPE_FALLBACK_SHARE * whole), list(run.shortfalls)
     try:
         with _record_outcome(name, rag, run):
             return await _run_within(whole - reserve, name, question, rag, run, careful=careful)

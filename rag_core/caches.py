@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cachetools import TTLCache
 
-from rag_core.types import Channel, PassageRef, Plan, Question
+from rag_core.types import Channel, DroppedSentence, PassageRef, Plan, Question
 
 if TYPE_CHECKING:
     from rag_core.verification.verdict_types import Verdict
@@ -30,6 +30,7 @@ Clock = Callable[[], float]  # seconds, from any starting point
 _MAX_PLANS, _PLANS_TTL_S = 1000, 600.0  # 1 kB each
 _MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 passage references on average
 _MAX_VERDICTS, _VERDICTS_TTL_S = 500, 300.0  # 3 kB each
+_MAX_DROPPED, _DROPPED_TTL_S = 200, 86_400.0  # answers, 1 kB each
 _MAX_PAIRS, _PAIRS_TTL_S = 10_000, 300.0  # 300 bytes each: 20 passages of 500 questions
 _MAX_JUDGEMENTS, _JUDGEMENTS_TTL_S = 10_000, 86_400.0  # 300 bytes each, and seconds of a model
 
@@ -95,6 +96,8 @@ class Caches:
         self.pairs: VersionedCache[float] = VersionedCache(_MAX_PAIRS, _PAIRS_TTL_S, clock)
         # log odds by model and prompt, which is made of the question and of a quote that its reader may see
         self.judgements: VersionedCache[float] = VersionedCache(_MAX_JUDGEMENTS, _JUDGEMENTS_TTL_S, clock)
+        # what a model wrote and is not shown, by trace id, for /why: it is kept nowhere else
+        self.dropped: TTLCache[str, tuple[DroppedSentence, ...]] = TTLCache(_MAX_DROPPED, _DROPPED_TTL_S, timer=clock)
         self._all: tuple[VersionedCache[Any], ...] = (
             self.plans, self.hits, self.verdicts, self.pairs, self.judgements,
         )  # fmt: skip
@@ -103,6 +106,7 @@ class Caches:
         """Drop everything: keys contain the texts of questions."""
         for cache in self._all:
             cache.forget()
+        self.dropped.clear()
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from rag_core.llm.protocol import (
 from rag_core.settings import Budgets
 from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
 from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
-from rag_core.types import Action, Draft, Plan, Sentence, Shortfall
+from rag_core.types import Action, Draft, DroppedSentence, Plan, Sentence, Shortfall
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ class Run:
     on_sentence: Callable[[Sentence], None] | None = None  # called with each sentence once it is written and cited
     on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked
     on_stage: Callable[[str], None] | None = None  # called with the name of each stage that begins
+    dropped: list[DroppedSentence] = field(default_factory=list)  # what a model wrote and is not shown: never logged
     results: list[tuple[str, list[str]]] | None = None  # of the stages, as texts: for the terminal alone, else None
     clock: asyncio.Timeout | None = None  # timeout of the current recipe
     after: float = 0.0  # seconds by which its stages end before the recipe's timeout

@@ -428,6 +428,30 @@ class Certainty(StrEnum):
     NONE = "none"
 
 
+class DropReason(StrEnum):
+    """Reason why a sentence of a model is not shown. The posts are those that it names."""
+
+    UNCITED = "uncited"  # it names no post, or is no sentence of an answer
+    LONG = "long"
+    NUMBER = "number"  # that the posts lack, or do not say with the rest
+    NAME = "name"
+    LINK = "link"
+    DENIED = "denied"  # or left open
+    OTHER = "other"  # said of something else
+    APART = "apart"  # said in different sentences
+    WORDS = "words"  # too few of them are in the posts
+    CHANGED = "changed"  # the post is edited, deleted or closed meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedSentence:
+    """Sentence that a model wrote and that is not shown, with the posts that it names."""
+
+    text: str
+    reason: DropReason
+    posts: tuple[PostKey, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """Answer before it is checked; `covered` is the probability that the evidence answers the question, 0..1.

@@ -44,6 +44,7 @@ from bot.views.message_formatting import style_text
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
+from rag_core.recipes.time_estimates import REVIEW, fits_budgets
 from rag_core.storage import Archive, channels, group_rules_and_bindings
 from rag_core.storage.chat_and_admin_settings import (
     AnswerMode,
@@ -311,7 +312,6 @@ async def move_group_settings(context: AppContext, old: int, new: int) -> None:
     await migrate_memory_setting(old, new, context.rag)
 
 
-_CAREFUL_MODE = "careful"
 _READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
@@ -370,14 +370,22 @@ async def _press_mode(
 
 
 def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[str, ...]:
-    """List the modes that may be chosen: the other recipes and the review need a model that writes."""
-    by_name = [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), _CAREFUL_MODE]
-    return (*_READER_MODES.values(), *(by_name if admin and context.rag.writer else ()))
+    """List the modes that may be chosen: the other recipes and the review need a model that ends them in time."""
+    return (*_READER_MODES.values(), *(_split_by_speed(context)[0] if admin else ()))
+
+
+def _split_by_speed(context: AppContext) -> tuple[list[str], list[str]]:
+    """Split the recipes by name and the review into those that the model ends in time, and those it is too slow for."""
+    if (writer := context.rag.writer) is None:
+        return [], []
+    by_name = [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), REVIEW]
+    quick = [name for name in by_name if fits_budgets(name, writer.rates, context.rag.settings)]
+    return quick, [name for name in by_name if name not in quick]
 
 
 async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
     now = await load_answer_mode(context.archive, chat_id)
-    chosen = AnswerMode(now.recipe, not now.careful) if wanted == _CAREFUL_MODE else AnswerMode(wanted, now.careful)
+    chosen = AnswerMode(now.recipe, not now.careful) if wanted == REVIEW else AnswerMode(wanted, now.careful)
     await save_answer_mode(context.archive, chat_id, chosen)
 
 
@@ -387,7 +395,7 @@ async def _render_mode(
     """Render the mode of a chat with its buttons; for an admin in private also the switches for everyone."""
     now, state = await load_answer_mode(context.archive, message.chat.id), await load_recipe_switches(context.rag)
     admin = reader in context.admins
-    pinned = {now.recipe, *([_CAREFUL_MODE] if now.careful else [])}
+    pinned = {now.recipe, *([REVIEW] if now.careful else [])}
     offered = _list_offered_modes(context, admin=admin)
     usable = [name for name in offered if name not in state or state[name][0]]
     shown = [*usable, *sorted(pinned - set(usable))]
@@ -396,6 +404,9 @@ async def _render_mode(
         lines.append(words("mode-careful-on"))
     if now.recipe in state and not state[now.recipe][0]:
         lines.append(words("mode-off-now"))
+    if admin and (slow := _split_by_speed(context)[1]):
+        names = ", ".join(words("mode-name", recipe=name) for name in slow)
+        lines.append(words("mode-too-slow", names=names))
     rows = [
         [_make_button(f"{'✓ ' if name in pinned else ''}{words('mode-name', recipe=name)}", "use", name)]
         for name in shown

@@ -1,7 +1,8 @@
 """Handlers of /why, the posts behind an answer and their edits since, and of /plan, how a question is searched.
 
 Access is worked out anew: a channel that is closed to this reader by now is not named at all. Admins also see the
-stages of the answer with times and counts, by its trace; a trace holds no texts.
+stages of the answer with times and counts, by its trace (a trace holds no texts), and what a model wrote and was not
+shown, while the process remembers it.
 
 /plan is for admins: it shows the queries and what each leg finds, and answers nothing.
 """
@@ -52,6 +53,25 @@ async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> T
         return None
     stages = ExpandableBlockQuote("\n".join(format_stages(found.spans)))
     return Text(Bold(words("why-trace", recipe=found.recipe)), " ", Code(found.trace_id), "\n", stages)
+
+
+async def _add_dropped_sentences(
+    view: View, trace_id: str, viewer: Viewer, context: AppContext, words: Translator
+) -> View:
+    """Add what the model wrote and was not shown, with the reasons, as far as this viewer may read its posts now."""
+    dropped = context.rag.caches.dropped.get(trace_id, ())
+    stored = await visible_posts.fetch_posts(context.archive, [key for one in dropped for key in one.posts])
+    readable = {key: post for key, post in stored.items() if key.chat_id in viewer.channels}
+    lines = [
+        Text("• ", neutralize_links(one.text), " — ", Italic(words("why-dropped-reason", reason=str(one.reason))))
+        for one in dropped
+        if one.text and readable.keys() >= set(one.posts)
+    ]
+    if not lines:
+        return view
+    text = Text(Bold(words("why-dropped")), "\n", ExpandableBlockQuote(as_list(*lines)))
+    content = view.content | collect_content_of_posts(readable.values())
+    return replace(view, text=as_list(view.text, text, sep="\n\n"), content=content)
 
 
 # Posts listed that were found but not cited: more of them explain nothing.
@@ -219,6 +239,8 @@ async def _on_why(
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
     view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
     trace_id = parse_stored_answer(asked.answer).trace_id
+    if admin:
+        view = await _add_dropped_sentences(view, trace_id, viewer, context, words)
     if admin and (stages := await _render_trace(trace_id, context.archive, words)):
         view = replace(view, text=as_list(view.text, stages, sep="\n\n"))
     with recheck_before_sending(view.content, reader, context.admins):

@@ -1043,6 +1043,7 @@ mode-about = { $recipe ->
 }
 mode-careful-on = I review every draft before I send it.
 mode-off-now = This is switched off at the moment, so you get quick answers.
+mode-too-slow = Not offered, as the model is too slow on this machine to end them in time: { $names }. Raise BUDGETS__QUESTION, or take a faster model.
 mode-word = { $recipe ->
     [auto] auto
     [direct] quick
@@ -1092,6 +1093,19 @@ talk-not-yours = Only admins can change whether I remember earlier questions her
 ## Traces, for admins
 
 why-trace = How I made it: { $recipe },
+why-dropped = The model also wrote this, and I left it out:
+why-dropped-reason = { $reason ->
+    [uncited] it names no post
+    [long] too long
+    [number] a number or date that the post does not say with it
+    [name] a name that the post does not say with it
+    [link] an address that is not in the post
+    [denied] the post denies it or leaves it open
+    [other] the post says it of something else
+    [apart] the post says it in different sentences
+    [changed] the post has changed meanwhile
+   *[words] the post does not say it
+}
 why-trace-unknown = I do not have an answer with this number. Send /why alone for the last one.
 
 ## Follow-ups

@@ -82,6 +82,7 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
 
 
 _MIN_SOURCE_SHARE = 0.2  # least weight of a post, relative to the best one
+_MAX_EXCERPTS, _AROUND = 4, 1  # posts, and sentences on each side: a small model loses the answer among more
 _SEAM_TOKENS = 2  # tokens for a line end or a gap between two pieces
 _GAP = " … "
 
@@ -110,11 +111,12 @@ class _ExcerptPiece:
 async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: LlmSession) -> list[Excerpt]:
     """Fit excerpts into `tokens` tokens in total, best first; sources that do not fit are left out without an error.
 
-    Tokens are shared in proportion to relevance; what a short post does not use goes to the next ones. Of a long post
-    the sentences with most of the question's terms are kept, in their order. Raises GenerationFailed.
+    Of the best posts the sentence with most of the question's terms is kept, with those around it, and the first, which
+    may be a title. Tokens are shared in proportion to relevance; what a short post does not use goes to the next ones.
+    Raises GenerationFailed.
     """
-    sources = [source for source in evidence.sources if source.passage.text.strip()]
-    spans = [_split_into_pieces(source.passage.text) for source in sources]
+    sources = [source for source in evidence.sources if source.passage.text.strip()][:_MAX_EXCERPTS]
+    spans = [_choose_pieces(source.passage.text, question) for source in sources]
     texts = [source.passage.text[a:b] for source, pieces in zip(sources, spans, strict=True) for a, b in pieces]
     frames = [quote_post("", source.number, source.passage.header) for source in sources]
     counts = iter(await seat.count([*frames, *texts]))
@@ -143,6 +145,13 @@ def order_for_prompt(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
     Source: Liu et al., "Lost in the Middle" (2023), https://arxiv.org/abs/2307.03172
     """
     return [*excerpts[:1], *excerpts[2:], *excerpts[1:2]]
+
+
+def _choose_pieces(text: str, question: str) -> list[TextSpan]:
+    """Choose the piece with most of the question's terms, those around it, and the first."""
+    pieces, asked = _split_into_pieces(text), frozenset(tokenize(question))
+    best = max(range(len(pieces)), key=lambda n: len(asked & {*tokenize(text[slice(*pieces[n])])}), default=0)
+    return [piece for n, piece in enumerate(pieces) if n == 0 or abs(n - best) <= _AROUND]
 
 
 def _split_into_pieces(text: str) -> list[TextSpan]:

@@ -29,8 +29,9 @@ class QuestionWords:
         return not self.terms.isdisjoint(tokenize(" ".join(_WORD.findall(name))))
 
     def says(self, phrase: str) -> bool:
-        """Whether the question contains all words of a phrase."""
-        return self.terms.issuperset(tokenize(phrase))
+        """Whether the question contains all words of a phrase, of one at least."""
+        words = tokenize(phrase)
+        return bool(words) and self.terms.issuperset(words)
 
     def vouches_for(self, phrase: str) -> bool:
         """Whether all names and numbers of a phrase are in the question; others are invented by the model."""
@@ -56,9 +57,10 @@ class KnownEntities:
         return sorted(named, key=lambda channel: channel.chat_id, reverse=True)
 
     def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
-        """Channels with this username or beginning of the title, if the question names them; else None."""
+        """Channels with this username or beginning of the title, if the question says it whole; else None."""
         name = said.strip().removeprefix("@").casefold()
-        meant = self.spoken_of(spoken) if name else []
+        named = (c for c in self.spoken_of(spoken) if spoken.says(c.username or " ") or spoken.says(c.title))
+        meant = list(named) if name else []
         exact = [c.chat_id for c in meant if (c.username or "").casefold() == name]
         return frozenset(exact or [c.chat_id for c in meant if c.title.casefold().startswith(name)]) or None
 

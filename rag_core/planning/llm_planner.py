@@ -30,6 +30,7 @@ from rag_core.planning.plan_schema_and_parsing import (
     parse_short_plan,
 )
 from rag_core.planning.queries import (
+    MAX_QUERY_LENGTH,
     MIN_QUERIES,
     MIN_QUESTION_TERMS,
     build_transliterated_query,
@@ -41,7 +42,9 @@ from rag_core.stages import Stage
 from rag_core.text.language_detection import detect_language
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question
+from rag_core.writing.grammar import build_paragraph_grammar
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
+from rag_core.writing.reply_parsing import clean_reply
 
 _MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
 _MAX_CHANNELS = 8
@@ -127,12 +130,23 @@ def is_worth_planning(by_rules: Plan) -> bool:
     return by_rules.kind not in _SETTLED_INTENTS and len(set(tokenize(by_rules.asked))) >= MIN_QUESTION_TERMS
 
 
+# Tokens of a plan that is not short: its prompt without what is cached, and its reply, measured with a 1.5 B model.
+_PLAN_PROMPT_TOKENS, _PLAN_REPLY_TOKENS = 718, 105
+
+
+def plans_in_keywords(planner: LanguageModel, seconds: float) -> bool:
+    """Whether only the short plan can end within so many seconds, by the measured rates of the model."""
+    rates = planner.rates
+    return rates is not None and rates.estimate_seconds(_PLAN_PROMPT_TOKENS, _PLAN_REPLY_TOKENS) > seconds
+
+
 async def plan_by_model(
     question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run, *, short: bool = False
 ) -> Plan:
     """Extend the plan of the rules by a model; a failure or timeout of the model is a shortfall.
 
-    `short`: keywords and filters alone, in one call, for small models.
+    `short`: keywords and filters alone, for small models, and where posts are of both languages one more call for a
+    query in the other one.
     The stages `plan` and `rewrite` have budgets of their own, without the wait for the model.
     """
     heard: list[str] = []
@@ -152,12 +166,36 @@ async def plan_by_model(
     if any(detect_language(query) == other for query in fresh):
         other = ""
     more: tuple[str, ...] = ()
-    if (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
+    if short and other and run.recipe != "mapreduce" and not planner.waiting:
+        more = await run.attempt(Stage.REWRITE, translate_query(question, own, other, planner, run), ())
+    elif (other or len(fresh) + 1 < MIN_QUERIES) and not short and not planner.waiting:
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         rewriting = _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])
         more = (await run.attempt(Stage.REWRITE, rewriting, PlanProposal)).queries
     more = _order_by_language(more, other, own)
     return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
+
+
+_TRANSLATION_DECODING = DecodingParams(max_tokens=32, temperature=0.0)
+_TRANSLATION_GRAMMAR = build_paragraph_grammar(MAX_QUERY_LENGTH)
+
+
+async def translate_query(
+    question: Question, query: str, other: str, planner: LanguageModel, run: Run
+) -> tuple[str, ...]:
+    """Write a query in the other language, in a call of about 12 tokens; empty where the reply is in the same one.
+
+    Call it in a stage. Raises GenerationFailed.
+    """
+    template = load_prompt("translate", "all")
+    prompt = Prompt(
+        template.system, f"In {LANGUAGE_NAMES[other]}: {escape_prompt_text(truncate_query(query))}", template.shots
+    )
+    asking = run.ask_model(
+        planner, question.viewer.user_id, prompt, _TRANSLATION_DECODING, grammar=_TRANSLATION_GRAMMAR
+    )
+    said = truncate_query(sanitize_query(clean_reply(await asking)))
+    return (said,) if said and detect_language(said) == other else ()
 
 
 def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:

@@ -28,17 +28,22 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
     run.note(cache_hit=float(plan is not None))
     if plan is None:
         plan = await plan_with_spelling_and_aliases(question, known, rag)
-        # small models plan in keywords, and a call that understood a follow-up was their first: at most 2 + N calls
-        short = run.recipe == "mapreduce"
-        spent = short and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
+        # the recipe for small models makes 2 + N calls at most, and one that understood a follow-up was its first
+        small = run.recipe == "mapreduce"
+        spent = small and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
         planner = rag.planner if by_model and not spent else None
         if planner:
-            from rag_core.planning.llm_planner import is_worth_planning, plan_by_model  # late: only models need it
+            from rag_core.planning.llm_planner import (  # late: only models need it
+                is_worth_planning,
+                plan_by_model,
+                plans_in_keywords,
+            )
 
             planner = planner if is_worth_planning(plan) else None
         busy = planner is not None and planner.waiting
         if planner and not busy:
             entities = await load_known_entities(question, known, rag)
+            short = small or plans_in_keywords(planner, rag.settings.budgets.plan)
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and not busy:

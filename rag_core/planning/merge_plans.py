@@ -1,7 +1,7 @@
 """Merging of query plans: what a model proposes is added to the plan of the rules.
 
-Filters found by the rules are never dropped. A proposed channel or author counts only if it exists and the question
-names it.
+Filters found by the rules are never dropped. A proposed channel counts only if it exists and the question says its whole
+name, an author if the question names them.
 """
 
 from __future__ import annotations

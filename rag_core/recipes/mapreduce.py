@@ -1,6 +1,7 @@
 """Recipe `mapreduce`, for small models: extract facts from each post, then write the answer from these facts alone.
 
-At most two calls besides one for each post: the short plan (keywords, filters) and the answer.
+At most two calls besides one for each post: the short plan (keywords, filters) and the answer. A model that would take
+long to write the answer is not asked for it: the facts of the best posts are shown as they are.
 A fact keeps the number of its post, and is checked against it at once.
 The reply of a model that ignores the grammar is searched for its two fields; where even these are missing, the post
 counts as relevant, and its own words are its facts.
@@ -21,6 +22,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.recipe_steps import finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
+from rag_core.recipes.time_estimates import has_time_to_reduce
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.text.query_terms import QueryTerms
@@ -103,7 +105,7 @@ def _clean_facts(facts: Sequence[str]) -> tuple[str, ...]:
 
 _MAX_POSTS = 5  # posts that are read
 _READING_TIME_SHARE = 0.7  # of the time for reading; after it no further post is started
-_SHOWN_FACTS = 3  # facts shown where the model could not write an answer from them
+_SHOWN_FACTS = 3  # facts shown where the model did not write an answer from them
 _MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
 
 
@@ -181,6 +183,8 @@ async def _reduce_facts(
     model = rag.writer.name if rag.writer else None
     first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
     fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model)
+    if not has_time_to_reduce(rag.writer.rates if rag.writer else None):
+        return fallback
     return await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run, shown), fallback)
 
 

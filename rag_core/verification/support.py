@@ -1,8 +1,8 @@
 """Support of a written sentence by the posts it cites; and the check of its citations when it is shown.
 
-Citations that contradict their sentence are removed. It filters out what a model makes up: numbers, dates, names and
-links of no post, and what a post denies or leaves open. The rules of verification decide first, then the share of the
-sentence's terms that its posts have.
+A sentence is shown if one post says all of it. That filters out what a model makes up: numbers, dates, names and links
+that the post lacks, what it denies or leaves open (the rules of verification), and what the sentence joins and the post
+does not (fact_binding.py). The share of its terms that the post has measures the support of what is left.
 
 The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker.
 
@@ -29,15 +29,18 @@ from rag_core.text.passage_header import extract_speakers
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences, tokenize_sentences
 from rag_core.text.stem_similarity import find_similar_stems, measure_stem_similarity
 from rag_core.text.tokens import tokenize
-from rag_core.types import Citation, Draft, Passage, Post, PostKey, Sentence, Source, Viewer
+from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.verification.verdict_types import Label
 from rag_core.writing.phrases import format_day
 
-MIN_SUPPORT = 0.5  # share of a sentence's terms: a paraphrase keeps more, another topic fewer
+MIN_SUPPORT = 0.6  # of a sentence that a post says in other words; where it has more of its terms, their share
 _MAX_PARAPHRASE_SUPPORT = 0.99  # 1.0 is reserved for verbatim quotes
-_MIN_SOURCE_SHARE = 0.2  # share of a sentence's terms: a post with fewer is not cited
 _MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
 _MIN_NAME_SIMILARITY = 0.5  # share of a name's letters: "Ивана" matches "Иван"
+_REASONS_BY_SORT = {
+    "number": DropReason.NUMBER, "moment": DropReason.NUMBER, "name": DropReason.NAME, "link": DropReason.LINK,
+    "denial": DropReason.DENIED, "opposite": DropReason.DENIED, "modal": DropReason.DENIED,
+}  # fmt: skip
 # Words that attribute and date a statement in a sentence about posts; posts themselves lack them.
 _REPORTING_WORDS = (
     "пост посты посте постов постах сказано написано пишет пишут говорится сообщается сообщает сообщили согласно "
@@ -64,66 +67,80 @@ def _stem_reporting_words() -> frozenset[str]:
 
 
 def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
-    """Support of a sentence by the passages, 0..1: 1.0 if verbatim, 0 with a number, name or link they lack.
+    """Support of a sentence by the passages, 0..1: 1.0 if verbatim, at least MIN_SUPPORT if one of them says it, else 0.
+
+    Of several sentences each must be said by a passage.
+    """
+    parts = [sentence_text[start:end] for start, end in split_sentences(sentence_text)]
+    return min((max((_check(part, one)[0] for one in passages), default=0.0) for part in parts), default=0.0)
+
+
+def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
+    """Measure the support of one sentence by one passage, with the reason where there is none.
 
     A post's date counts as part of its text, its header does not: otherwise a channel title, an author's name or a
     replied-to post could put words into a post that does not hold them. The header may only name the speaker.
     """
-    sentence_text = _remove_attribution(sentence_text, passages)
-    if not passages or not sentence_text.strip():
-        return 0.0
-    parts = [sentence_text[start:end] for start, end in split_sentences(sentence_text)]
-    if len(parts) > 1:  # each sentence must be supported by itself
-        return min(measure_support(part, passages) for part in parts)
-    rendered = "\n".join(_render_passage(passage) for passage in passages)
-    if extract_figures(sentence_text) - extract_figures(rendered) or not _are_links_known(sentence_text, passages):
-        return 0.0  # first of all: "at 7" is a prefix of "at 7:30"
-    if _has_objection(sentence_text, rendered):
-        return 0.0
-    if any(_is_verbatim(sentence_text, passage) for passage in passages):
-        return 1.0
-    similarity = _match_terms(sentence_text, rendered)
-    if any(similarity.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(sentence_text)):
-        return 0.0
-    if not similarity:
-        return _MAX_PARAPHRASE_SUPPORT if extract_figures(sentence_text) else 0.0
-    return min(_MAX_PARAPHRASE_SUPPORT, sum(similarity.values()) / len(similarity))
+    text = _remove_attribution(text, [passage])
+    rendered = _render_passage(passage)
+    if extract_figures(text) - extract_figures(rendered):
+        return 0.0, DropReason.NUMBER  # first of all: "at 7" is a prefix of "at 7:30"
+    if not _are_links_known(text, [passage]):
+        return 0.0, DropReason.LINK
+    kept = " ".join(word for word in text.split() if not _stem_reporting_words().intersection(tokenize(word)))
+    if not _WORD.search(kept):
+        return 0.0, DropReason.WORDS
+    if reason := _find_objection(kept, rendered):
+        return 0.0, reason
+    if _is_verbatim(text, passage):
+        return 1.0, None
+    similarity = _match_terms(text, rendered)
+    if any(similarity.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(text)):
+        return 0.0, DropReason.NAME
+    from rag_core.verification.fact_binding import find_unbound
+    from rag_core.verification.facts import remove_links
+
+    if reason := find_unbound(remove_links(kept), passage.text, passage.date, detect_language(text)):
+        return 0.0, reason
+    share = sum(similarity.values()) / len(similarity) if similarity else _MAX_PARAPHRASE_SUPPORT
+    return min(_MAX_PARAPHRASE_SUPPORT, max(MIN_SUPPORT, share)), None
 
 
-def _has_objection(text: str, said: str) -> bool:
-    """Check for objections of the rules, except a replaced word, which may be a synonym."""
+def _find_objection(text: str, said: str) -> DropReason | None:
+    """Find an objection of the rules, except a replaced word, which may be a synonym."""
     from rag_core.verification.rules import check_by_rules
 
-    kept = " ".join(word for word in text.split() if not _stem_reporting_words().intersection(tokenize(word)))
-    checked = check_by_rules(kept, said, detect_language(text))
-    return any(objection.sort != "word" for objection in checked.objections)
+    objections = check_by_rules(text, said, detect_language(text)).objections
+    reasons = (_REASONS_BY_SORT.get(one.sort, DropReason.OTHER) for one in objections if one.sort != "word")
+    return next(reasons, None)
 
 
 def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
-    """Attribute a sentence to its sources, with a quote of each that contributes; None if they do not support it."""
-    passages = [source.passage for source in sources]
-    support = measure_support(text, passages) if len(text) <= MAX_SENTENCE_LENGTH else 0.0
-    if support < MIN_SUPPORT:
+    """Attribute a sentence to those of its sources that say it, with a quote of each; None if none says it."""
+    if len(text) > MAX_SENTENCE_LENGTH:
         return None
-    if support == 1.0:
-        passages = [passage for passage in passages if _is_verbatim(text, passage)]
-    else:
-        having = [passage for passage in passages if _measure_term_share(text, passage) >= _MIN_SOURCE_SHARE]
-        less = measure_support(text, having) if len(having) < len(passages) else support
-        passages, support = (having, less) if less >= MIN_SUPPORT else (passages, support)
-    citations = tuple(_build_citation(text, passage) for passage in passages if passage.text.strip())
+    measured = {source.passage: measure_support(text, [source.passage]) for source in sources}
+    support = max(measured.values(), default=0.0)
+    best = [one for one, much in measured.items() if much and (support < 1.0 or much == 1.0)]
+    citations = tuple(_build_citation(text, passage) for passage in best if passage.text.strip())
     return Sentence(text, citations, round(support, 3)) if citations else None
+
+
+def explain_drop(text: str, sources: Sequence[Source]) -> DropReason:
+    """Explain why `attribute_sentence` gave none."""
+    if not text or not sources:
+        return DropReason.UNCITED
+    if len(text) > MAX_SENTENCE_LENGTH:
+        return DropReason.LONG
+    parts = [text[start:end] for start, end in split_sentences(text)]
+    reasons = (_check(part, source.passage)[1] for part in parts for source in sources)
+    return next(filter(None, reasons), DropReason.CHANGED)
 
 
 def _build_citation(text: str, passage: Passage) -> Citation:
     start, end = find_best_quote(text, passage) or (0, len(passage.text))
     place = passage.start + start
     return Citation(passage.key, passage.text[start:end], place, passage.start + end, passage.date)
-
-
-def _measure_term_share(text: str, passage: Passage) -> float:
-    similarity = _match_terms(text, _render_passage(passage))
-    return sum(similarity.values()) / len(similarity) if similarity else 1.0
 
 
 def _match_terms(text: str, said: str) -> dict[str, float]:

@@ -7,6 +7,7 @@ and cited.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -21,10 +22,11 @@ from rag_core.stages import Stage
 from rag_core.text.language_detection import detect_language
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.tracing import LlmCosts
-from rag_core.types import Draft, Evidence, Passage, Post, Question, Sentence, Source
+from rag_core.types import Draft, DroppedSentence, DropReason, Evidence, Passage, Post, Question, Sentence, Source
 from rag_core.verification.support import (
     attribute_sentence,
     check_citations,
+    explain_drop,
     keep_supported_citations,
     measure_support,
 )
@@ -57,10 +59,14 @@ async def write_draft(
             prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt
             await _write_answer(prompt, budget, seat, state)
     finally:
-        run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=len(state.doubted))
+        reasons = Counter(f"left_out_{one.reason}" for one in state.dropped)
+        run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=len(state.dropped), **reasons)
+        run.dropped += state.dropped
+        lines = [f"kept: {one.text}" for one in state.kept] + [f"{one.reason}: {one.text}" for one in state.dropped]
+        run.show("write", lines or [state.refusal] * state.refused)
     if not state.kept and not state.refused:
         raise GenerationFailed("The model wrote no sentence that the posts say: try another model with LLM__MODEL.")
-    return Draft(tuple(state.kept), model=model.name, doubted=tuple(state.doubted))
+    return Draft(tuple(state.kept), model=model.name, doubted=tuple(one.text for one in state.dropped if one.text))
 
 
 @dataclass
@@ -73,7 +79,7 @@ class _WritingState:
     sources: dict[int, Source]
     costs: LlmCosts = field(default_factory=LlmCosts)
     kept: list[Sentence] = field(default_factory=list)
-    doubted: list[str] = field(default_factory=list)
+    dropped: list[DroppedSentence] = field(default_factory=list)
     refused: bool = False
     full: bool = False
 
@@ -87,9 +93,9 @@ class _WritingState:
             return
         for written in parse_answer_line(line, self.sources):
             sentence = await self._check_sentence(written.text, written.numbers)
-            if sentence is None:
+            if isinstance(sentence, DroppedSentence):
                 if written.numbers or not cut:
-                    self.doubted.append(written.text)
+                    self.dropped.append(sentence)
             elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
                 self.full = True
             elif all(sentence.text != one.text for one in self.kept):
@@ -103,17 +109,24 @@ class _WritingState:
         """Fixed phrase for "the posts do not say"."""
         return load_prompt("write", self.question.lang).parts["refusal"]
 
-    async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
-        """Return the sentence if its posts support it and are unchanged in the archive, else None."""
+    async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | DroppedSentence:
+        """Return the sentence if its posts support it and are unchanged in the archive, else why it is dropped."""
+        sources = [self.sources[number] for number in numbers]
         # the rule check takes milliseconds per post: keep it off the event loop
-        sentence = await asyncio.to_thread(self._attribute, text, numbers) if text else None
-        if sentence is None:
-            return None
-        return next(iter(await check_citations(Draft((sentence,)), self.question.viewer, self.rag)), None)
+        sentence = await asyncio.to_thread(self._attribute, text, sources)
+        if isinstance(sentence, Sentence):
+            kept = await check_citations(Draft((sentence,)), self.question.viewer, self.rag)
+            if kept:
+                return kept[0]
+        reason = DropReason.CHANGED if isinstance(sentence, Sentence) else sentence
+        return DroppedSentence(text, reason, tuple(source.passage.key for source in sources))
 
-    def _attribute(self, text: str, numbers: tuple[int, ...]) -> Sentence | None:
-        sentence = attribute_sentence(text, [self.sources[number] for number in numbers])
-        return sentence and keep_supported_citations(sentence, tuple(self.sources.values()), self.question.lang)
+    def _attribute(self, text: str, sources: list[Source]) -> Sentence | DropReason:
+        sentence = attribute_sentence(text, sources) if text else None
+        if sentence is None:
+            return explain_drop(text, sources)
+        kept = keep_supported_citations(sentence, tuple(self.sources.values()), self.question.lang)
+        return kept or DropReason.DENIED
 
 
 async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _WritingState) -> Prompt:

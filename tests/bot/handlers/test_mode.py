@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, execute, say
 from roles_server import serve_roles
 
 from bot.handlers.chat_settings import _ModeCallback
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
+from rag_core.llm.protocol import TokenRates
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -58,6 +60,19 @@ async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None
         await sandbox.press(OTTO, GROUP, asked["message_id"], buttons(asked)["Быстро"])
         assert "✓ Тщательно" in buttons(current(sandbox, asked))
         await pressed(sandbox, RITA, asked, "Быстро", "✓ Быстро")
+
+
+async def test_recipes_that_the_model_is_too_slow_for_are_not_offered_and_that_is_said(
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_core.llm.openai_client.RemoteModel.rates", TokenRates(prefill=29, decode=7.4))
+    async with serve_roles({}) as model, live(sections={"llm": {"url": model.url}}):
+        asked = await say(sandbox, ADMIN, "/mode")
+        assert not {"Council", "Step by step", "Review every draft"} & set(buttons(asked))
+        assert "too slow on this machine" in asked["text"] and "Council, Step by step" in asked["text"]
+        told = await say(sandbox, OTTO, "/mode")
+        assert "too slow" not in told["text"]
+        assert (await say(sandbox, ADMIN, "/mode council"))["text"].startswith("I do not know this way")
 
 
 async def test_recipes_by_name_are_for_admins_where_a_model_runs_them_and_a_pinned_one_stays(

@@ -11,23 +11,28 @@ import pytest
 from aiogram.utils.formatting import Text
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, query_archive
 
+import rag_core.answer
 from bot.handlers.why_and_plan import explain_answer
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
+from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import (
     Answer,
     Channel,
     Citation,
+    DroppedSentence,
+    DropReason,
     Media,
     Origin,
     Passage,
     Post,
     PostKey,
+    Question,
     Sentence,
     Shortfall,
     Source,
@@ -85,6 +90,28 @@ async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(li
         assert (await ask(ADMIN, "/why 0"))["text"].startswith("I do not have an answer with this number")
         await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
         assert "How I made it:" not in (await ask(OTTO, f"/why {number}"))["text"]
+
+
+async def test_admins_are_told_what_the_model_wrote_and_why_it_was_left_out_of_posts_that_they_may_read(
+    live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = DroppedSentence("The ferry leaves at nine.", DropReason.NUMBER, (PostKey(HARBOUR, 10),))
+    gone = DroppedSentence("The safe is open.", DropReason.WORDS, (PostKey(HARBOUR, 999),))
+    answer = rag_core.answer.answer_question
+
+    async def answer_with_a_model(question: Question, rag: Engine, **callbacks: Any) -> Answer:
+        given = await answer(question, rag, **callbacks)
+        rag.caches.dropped[given.trace_id] = (wrong, gone)
+        return given
+
+    monkeypatch.setattr("bot.worker.question_worker.answer_question", answer_with_a_model)
+    async with live():
+        await ask(ADMIN, FERRY)
+        told = (await ask(ADMIN, "/why"))["text"]
+        await ask(OTTO, FERRY)
+        of_reader = (await ask(OTTO, "/why"))["text"]
+    assert "• The ferry leaves at nine. — a number or date that the post does not say with it" in told
+    assert "The safe is open." not in told and "leaves at nine" not in of_reader
 
 
 async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any) -> None:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.protocol import Generation, Prompt
+from rag_core.llm.protocol import Generation, Prompt, TokenRates
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt, fit_prompt, plan_by_model
 from rag_core.planning.make_plan import make_plan
-from rag_core.planning.plan_schema_and_parsing import PLAN_GRAMMAR, REWRITE_GRAMMAR
+from rag_core.planning.plan_schema_and_parsing import PLAN_GRAMMAR, REWRITE_GRAMMAR, SHORT_PLAN_GRAMMAR
 from rag_core.planning.queries import MAX_QUERY_LENGTH
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
@@ -102,9 +102,12 @@ async def test_days_of_the_model_count_where_posts_are_asked_for_and_the_days_ca
 @pytest.mark.parametrize(
     ("text", "said", "found"),
     [
-        ("What is new with ferry tickets, says the harbour?", "@harbour_news", {-1001}),
-        ("What is new with ferry tickets, says the harbour?", "Harbour News", {-1001}),
-        ("Сколько стоит обжиг в печи у мастера?", "Печь и глина", {-1002}),
+        ("What does Harbour News write about ferry tickets?", "@harbour_news", {-1001}),
+        ("What does Harbour News write about ferry tickets?", "Harbour News", {-1001}),
+        ("Что пишет «Печь и глина» про цену обжига?", "Печь и глина", {-1002}),
+        ("What is new with ferry tickets, says the harbour?", "Harbour News", None),
+        ("What is new with ferry tickets, says the harbour?", "@harbour_news", None),
+        ("Сколько стоит обжиг в печи у мастера?", "Печь и глина", None),
         ("How much is firing in the kiln of the master?", "Печь и глина", None),
         ("What is new with ferry tickets, says the harbour?", "Vault", None),
         ("What is new with ferry tickets, says the harbour?", "@nobody", None),
@@ -286,6 +289,23 @@ async def test_the_answer_is_found_with_a_query_of_the_model(library: Any) -> No
     assert "Languages: en, ru." in model.asked[0].ask
     assert not (await library.ask(FERRY)).shortfalls  # from memory: the script has no second plan
     assert len(model.asked) == 1
+
+
+async def test_a_slow_model_plans_in_keywords_and_translates_in_a_call_of_its_own(library: Any) -> None:
+    model = FakeLlm('{"keywords": ["ferry", "fare"], "filters": null}', "сколько стоит билет на паром")
+    model.rates = TokenRates(prefill=29, decode=7.4)  # of one core, measured
+    library.rag = replace(library.rag, planner=model)
+    plan, run = await plan_of(library, FERRY)
+    assert model.grammars_asked[0] == SHORT_PLAN_GRAMMAR and len(model.asked) == 2
+    assert model.asked[1].ask.startswith("In Russian: ") and len(model.asked[1].shots) == 2
+    assert {"ferry fare", "сколько стоит билет на паром"} <= set(plan.queries) and not run.shortfalls
+
+
+@pytest.mark.parametrize("said", ["how much is a ferry ticket", "—", ""])
+async def test_a_translation_into_the_same_language_is_no_query(said: str) -> None:
+    model, run = FakeLlm('{"keywords": ["ferry", "fare"], "filters": null}', said), Run(Budgets(), "test")
+    plan = await plan_by_model(asked(), plan_by_rules(asked()), BOTH, model, run, short=True)
+    assert len(model.asked) == 2 and said not in plan.queries and not run.shortfalls
 
 
 async def test_a_plan_that_lacks_the_model_is_not_remembered(library: Any) -> None:

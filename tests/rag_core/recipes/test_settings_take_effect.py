@@ -15,10 +15,12 @@ from bot.i18n import get_translator
 from bot.worker.streaming import ProgressView
 from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
+from rag_core.llm.protocol import TokenRates
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.llm_planner import plan_by_model
 from rag_core.planning.plan_schema_and_parsing import parse_proposal
 from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.recipes.time_estimates import fits_budgets
 from rag_core.retrieval import search
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.settings import LlmSettings, RagSettings
@@ -86,6 +88,17 @@ async def test_mapreduce_plans_in_keywords_and_makes_at_most_two_calls_and_one_a
     assert "keywords" in (model.grammars_asked[0] or "")
     posts = sum("relevant" in (grammar or "") for grammar in model.grammars_asked)
     assert len(model.asked) <= 2 + posts and posts <= 5
+
+
+@pytest.mark.parametrize("recipe", ["council", "react", "careful"])
+def test_a_recipe_fits_where_each_call_ends_in_its_stage_and_all_in_the_question(recipe: str) -> None:
+    slow, quick = TokenRates(prefill=29, decode=7.4), TokenRates(prefill=2000, decode=60)
+    settings = RagSettings()
+    assert not fits_budgets(recipe, slow, settings)
+    assert fits_budgets(recipe, quick, settings) and fits_budgets(recipe, None, settings)
+    long = dict.fromkeys(("write", "map", "judge"), 900)
+    assert not fits_budgets(recipe, slow, RagSettings.model_validate({"budgets": long}))
+    assert fits_budgets(recipe, slow, RagSettings.model_validate({"budgets": long | {"question": 900}}))
 
 
 @pytest.mark.parametrize(("setting", "kind"), [("rrf", "rrf"), ("weighted", "sum")])

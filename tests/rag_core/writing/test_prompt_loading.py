@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import product
@@ -69,10 +70,12 @@ def test_both_languages_are_told_the_same_things() -> None:
         assert len(english.system.split("\n")) == len(russian.system.split("\n"))
 
 
-def test_the_examples_keep_to_the_rules_they_show() -> None:
+def test_the_examples_of_the_writer_hold_no_number_or_date_that_could_leak_and_the_refusal_is_not_last() -> None:
     for lang in QUESTIONS:
-        told_so = load_prompt("write", lang)
-        *_, refused = told_so.shots
-        assert refused[1] == told_so.parts["refusal"]
-        for asked, reply in told_so.shots:
-            assert all(f"<post {number}" in asked for number in (n for n in "123456789" if f"[{n}]" in reply))
+        template = load_prompt("write", lang)
+        refused, last = template.shots
+        assert refused[1] == template.parts["refusal"] != last[1]
+        assert template.parts["refusal"] not in template.system.split("\n")[-1]
+        for asked, reply in template.shots:
+            assert all(f"<post {number}" in asked for number in re.findall(r"\[(\d)\]", reply))
+            assert not re.search(r"\d", re.sub(r"\[\d\]|</?post \d", "", asked + reply))

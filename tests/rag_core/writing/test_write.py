@@ -57,7 +57,7 @@ async def test_a_russian_question_is_told_in_russian(library: Any) -> None:
     model = FakeLlm("Абонемент стоит 2 750 рублей в месяц. [1]")
     given = await ask(library, model, ABONEMENT)
     assert texts(given) == ["Абонемент стоит 2 750 рублей в месяц."]
-    assert "Ты отвечаешь" in model.asked[0].system
+    assert "short sentences in Russian" in model.asked[0].system
 
 
 async def test_of_a_post_the_sentence_is_quoted_that_says_it(library: Any) -> None:
@@ -226,7 +226,9 @@ async def test_each_kept_sentence_is_told_at_once(library: Any) -> None:
                 before.append(len(told))
                 yield piece
 
-    lines = f"A ferry ticket costs twelve euros. [{number}]\nIt costs 9. [1]\nChildren under six sail free. [{number}]"
+    lines = (
+        f"A ferry ticket costs twelve euros. [{number}]\nIt costs 9. [1]\nChildren under six pay nothing. [{number}]"
+    )
     library.rag = replace(library.rag, writer=Watched(lines))
     given = await answer_question(library.question(TICKET), library.rag, on_sentence=told.append)
     assert [s.text for s in told] == texts(given)
@@ -380,3 +382,21 @@ async def test_without_a_model_or_while_one_is_busy_there_is_none(library: Any) 
     for model in (None, busy):
         assert await write_heading(HEADED, 1, replace(library.rag, writer=model)) == ""
     assert busy.asked == []
+
+
+async def test_what_was_written_and_dropped_stands_with_the_reason_in_the_trace_and_nowhere_else(library: Any) -> None:
+    number = await number_of(library, PostKey(library.harbour, 5))
+    right, wrong, bare = "A ferry ticket costs twelve euros.", "The ferry costs thirteen euros.", "Ask at the pier."
+    library.rag = replace(library.rag, writer=FakeLlm(f"{right} [{number}]\n{wrong} [{number}]\n{bare}"))
+    runs: list[Run] = []
+    library.rag = replace(library.rag, show_results=True, traced=runs.append)
+    given = await answer_question(library.question(TICKET), library.rag)
+    (run,) = runs
+    results = [lines for stage, lines in run.results or () if stage == "write"]
+    assert results == [[f"kept: {right}", f"number: {wrong}", f"uncited: {bare}"]]
+    (span,) = [span for span in run.spans if span.stage == "write"]
+    assert (span.counts["left_out_number"], span.counts["left_out_uncited"]) == (1, 1)
+    assert not any(text in f"{span}" for span in run.spans for text in (right, wrong, bare))
+    dropped = library.rag.caches.dropped[given.trace_id]
+    assert [(one.text, str(one.reason), one.posts) for one in dropped] == [
+        (wrong, "number", (PostKey(library.harbour, 5),)), (bare, "uncited", ())]  # fmt: skip

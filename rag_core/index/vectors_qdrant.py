@@ -50,6 +50,36 @@ _PAYLOAD_INDEXES: PayloadIndexes = {
 }
 
 
+def read_collection_model(settings: QdrantSettings) -> str:
+    """Read for which model the collection of the settings was made; "" where it is not there or not Citegram's.
+
+    Raises VectorsUnavailable, QdrantGone.
+    """
+    calls = connect_qdrant(settings)
+    try:
+        return _read_model(calls, settings.collection)
+    finally:
+        calls.close()
+
+
+def _read_model(calls: QdrantConnection, name: str) -> str:
+    if not calls(lambda client: client.collection_exists(name)):
+        return ""
+    ours = (calls(lambda client: client.get_collection(name)).config.metadata or {}).get(_METADATA_KEY)
+    return str(ours.get("model", "")) if isinstance(ours, dict) else ""
+
+
+def _choose_collection(calls: QdrantConnection, name: str, model: str) -> str:
+    """Choose the collection of a model: the one of the settings, unless another model's vectors are there or its own
+    are in one beside."""
+    beside, made = f"{name}-{model}", _read_model(calls, name)
+    if made not in ("", model):
+        return beside
+    if not made and calls(lambda client: client.collection_exists(beside)):
+        return beside
+    return name
+
+
 def _read_dense_vector(vector: Any) -> VectorArray:
     return np.asarray(vector["dense"], np.float32)
 
@@ -57,8 +87,8 @@ def _read_dense_vector(vector: Any) -> VectorArray:
 class QdrantVectorStore:
     """Open collection. Blocking calls; every one raises VectorsUnavailable if the server cannot answer."""
 
-    def __init__(self, calls: QdrantConnection, settings: QdrantSettings, about: StoreInfo) -> None:
-        self._calls, self._name, self.about = calls, settings.collection, about
+    def __init__(self, calls: QdrantConnection, settings: QdrantSettings, name: str, about: StoreInfo) -> None:
+        self._calls, self._name, self.about = calls, name, about
         # Local mode is always exact, and warns if exact search is requested.
         self._params = None if calls.local else make_search_params(settings)
 
@@ -68,10 +98,12 @@ class QdrantVectorStore:
     ) -> QdrantVectorStore:
         """Open the collection for `about`, a model and its dimension, or create it if there is none.
 
-        The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
+        Where the collection of the settings holds vectors of another model, it is one beside it, named after the
+        model. The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
         """
-        calls, name = calls or connect_qdrant(settings), settings.collection
+        calls = calls or connect_qdrant(settings)
         try:
+            name = _choose_collection(calls, settings.collection, about[0])
             new, options = {"model": about[0], "dimension": about[1]}, make_collection_options(settings, about[1])
             info, ours = find_or_create_collection(calls, name, _METADATA_KEY, new, options)
             try:
@@ -85,7 +117,7 @@ class QdrantVectorStore:
                     _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
                 )
             create_missing_indexes(calls, name, _PAYLOAD_INDEXES)
-            return cls(calls, settings, found)
+            return cls(calls, settings, name, found)
         except BaseException:
             calls.close()
             raise
@@ -163,6 +195,10 @@ class QdrantVectorStore:
 
     def flush(self) -> None:
         """Do nothing: every write waits until the server has it."""
+
+    def drop(self) -> None:
+        """Delete the collection."""
+        self._calls(lambda client: client.delete_collection(self._name))
 
     def close(self) -> None:
         """Close the connections."""

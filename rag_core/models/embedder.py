@@ -32,7 +32,6 @@ from rag_core.text.language_detection import detect_language
 
 EmbeddingArray = NDArray[np.float32]
 
-_BATCH_TEXTS = 8  # texts embedded before a waiting question is embedded
 _CENTRE_LANGUAGES = ("ru", "en")  # of the file of mean vectors, as in `ModelSpec.centres`
 _QUERY, _PASSAGE = 0, 1
 _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
@@ -51,14 +50,12 @@ class Embedder:
         languages = await asyncio.to_thread(lambda: [detect_language(text[:1000]) for text in texts])
         for network in self._networks:
             rows = [i for i, lang in enumerate(languages) if self._choose_network(lang) is network]
-            for first in range(0, len(rows), _BATCH_TEXTS):
-                batch = rows[first : first + _BATCH_TEXTS]
-                given = [texts[i] for i in batch], [languages[i] for i in batch]
-                vectors[batch, network.block] = await self._thread.run(network.embed_passages, *given)
+            for i in rows:  # a question that comes meanwhile waits for one text
+                vectors[i, network.block] = await self._thread.run(network.embed_passages, [texts[i]], [languages[i]])
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
-        """Embed a question: shape (dimension,). Waits for one batch of passages at most."""
+        """Embed a question: shape (dimension,). Waits for one passage at most."""
         lang = detect_language(text[:1000])
         network = self._choose_network(lang)
         vector = np.zeros(self.dimension, np.float32)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingest.indexer import BatchSize, DenseIndexer, embed_posts
 from rag_core.engine import Engine
@@ -21,16 +21,6 @@ from rag_core.storage import index_state, posts
 from rag_core.storage.index_state import VectorState
 
 _SAVE_SECONDS = 5.0  # embedded again after a kill, unless the store has it
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeProgress:
-    """Progress of a change: posts embedded, posts in all, and the estimated seconds left."""
-
-    model: str
-    done: int
-    total: int
-    left_s: float | None = None
 
 
 class EmbedderChange:
@@ -45,9 +35,7 @@ class EmbedderChange:
         self._next: DenseIndex | None = None
         self._old: DenseIndex | None = None
         self._state = VectorState("", "", 0)
-        self._saved_at = self._started_at = 0.0
-        self._first_done = 0
-        self.progress: ChangeProgress | None = None
+        self._saved_at = 0.0
 
     async def run(self, tell: Callable[[int, int], None] | None = None) -> None:
         """Embed all posts with the engine's next embedder and swap; without one, remove what is left of another.
@@ -94,7 +82,6 @@ class EmbedderChange:
             await index.close()
             raise
         self._next, self._state = index, state
-        self._first_done, self._started_at = await self._count(0, state.watermark), time.monotonic()
 
     async def _embed_batch(self, tell: Callable[[int, int], None] | None = None) -> bool:
         """Embed the next posts; False where there are none left."""
@@ -108,16 +95,10 @@ class EmbedderChange:
             await self._next.vectors.flush()  # first: a power cut must not lose what is said to be done
             await index_state.save_next_vectors(self._archive, self._state)
             self._saved_at = time.monotonic()
-            self.progress = await self._measure_progress()
             if tell:
-                tell(self.progress.done, self.progress.total)
+                done, last = await self._count(0, self._state.watermark), await posts.get_last_seq(self._archive)
+                tell(done, done + await self._count(self._state.watermark, last))
         return bool(changes)
-
-    async def _measure_progress(self) -> ChangeProgress:
-        done = await self._count(0, self._state.watermark)
-        total = done + await self._count(self._state.watermark, await posts.get_last_seq(self._archive))
-        made, seconds = done - self._first_done, time.monotonic() - self._started_at
-        return ChangeProgress(self._state.model, done, total, (total - done) * seconds / made if made else None)
 
     async def _count(self, after: int, until: int) -> int:
         return await index_state.count_changed_posts(self._archive, None, after, until)
@@ -130,7 +111,7 @@ class EmbedderChange:
             await index_state.install_next_vectors(self._archive, self._state)
             self._dense.vectors, self._dense.embedder = self._next.vectors, self._next.embedder
             self._old, self._rag.dense = self._rag.dense, self._next
-            self._next = self._rag.next_embedder = self.progress = None
+            self._next = self._rag.next_embedder = None
 
     async def _remove_replaced(self) -> None:
         """Remove the store that the live one replaced, after a swap or, after a kill, at the next start."""
@@ -144,7 +125,7 @@ class EmbedderChange:
 
     async def _abandon(self, model: str) -> None:
         """Remove the store of a change that is no longer wanted."""
-        index, self._next, self.progress = self._next, None, None
+        index, self._next = self._next, None
         if self._rag.dense and self._rag.dense.model.name != model:
             await self._drop(model, index)
         await index_state.forget_next_vectors(self._archive)

@@ -697,6 +697,9 @@ models-nobody = none, I quote the posts
 models-loading = Switching to { $name }. A large model takes a minute; questions wait until then.
 models-now = { $use } — now { $name }.
 models-next = { $use } — { $name } after my next start. I then read all the posts again while the old search keeps working.
+models-beside = { $use } — { $name } once I have read all the posts again. Until then the old search answers.
+models-better = { $name } finds more than { $live }, which is in use. Tap it, and I read all posts again in the background while { $live } keeps answering. Posts to read: { $total }; about { $minutes } min at { $rate } posts per second; memory: { $memory } MB.
+models-embedding = I am reading the posts again with { $name }: { $done } of { $total }, about { $minutes } min left. Until then { $live } answers.
 models-refused = Nothing has changed. { $reason }
 models-gone = This list is too old. Please send /models again.
 

@@ -88,23 +88,15 @@ def select_embedder(settings: RagSettings, live: str = "") -> ModelSpec | None:
     if chosen == "auto":
         if live:
             return find_models(live)[0]
-        rows = _list_embedders(folder)
+        rows = list_embedders(folder)
         used = [row for row in rows if (settings.data.dir / "vectors" / row.name).is_dir()]
         return used[-1] if used else rows[-1] if rows else None
     return select_model(ModelRole.EMBEDDER, chosen, folder)
 
 
-def _list_embedders(folder: Path) -> list[ModelSpec]:
+def list_embedders(folder: Path) -> list[ModelSpec]:
+    """List the embedding models in the folder, from small to good."""
     return [row for row in MODELS if row.role is ModelRole.EMBEDDER and is_model_present(row, folder / row.name)]
-
-
-def find_better_embedder(settings: RagSettings, live: str) -> ModelSpec | None:
-    """Find a pulled embedder that is better than that of the live vectors, where the settings leave the choice open."""
-    if settings.models.embedder != "auto" or not live:
-        return None
-    best = next(iter(reversed(_list_embedders(get_models_folder(settings)))), None)
-    names = [row.name for row in MODELS]
-    return best if best and live in names and names.index(best.name) > names.index(live) else None
 
 
 async def find_live_model(settings: RagSettings, archive: Archive) -> str:
@@ -148,7 +140,7 @@ async def open_dense_index(settings: RagSettings, live: str = "") -> DenseIndex 
     """
     row = select_embedder(settings, live)
     if row is not None and live and live != row.name:
-        rows = [one for one in _list_embedders(get_models_folder(settings)) if one.name == live]
+        rows = [one for one in list_embedders(get_models_folder(settings)) if one.name == live]
         row = rows[0] if rows else row
     return await open_vectors_of(settings, row) if row else None
 
@@ -278,7 +270,7 @@ _SWITCH_LOCK = asyncio.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitch:
-    """Result of a switch: use and model; at once (`now`), when its vectors are made (`beside`), or from the next start."""
+    """Result of a switch: at once (`now`), when the vectors are made (`beside`), or from the next start on."""
 
     use: str
     name: str

@@ -7,10 +7,12 @@ are run by onnxruntime itself: fastembed would add half a second to every start 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_native_id
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec, Pooling
+from rag_core.process_memory_release import release_free_memory
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
@@ -42,7 +45,7 @@ def load_offline_model(
     folder: Path, row: ModelSpec, session: dict[str, Any]
 ) -> Callable[[Sequence[str | tuple[str, str]]], NDArray[np.floating[Any]]]:
     """Load the tokenizer and the network of a model: a function from a batch of texts, or of pairs, to its output."""
-    from onnxruntime import InferenceSession, SessionOptions
+    from onnxruntime import InferenceSession, RunOptions, SessionOptions
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -54,13 +57,17 @@ def load_offline_model(
     # Threads that wait busily for the next operator cost a short question three times its own processor time.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     network = InferenceSession(str(folder / row.file), options, providers=session["providers"])
+    release_free_memory()  # a tenth of what loading took: of the vocabulary as JSON, of weights before their packing
+    once = RunOptions()
+    if session["providers"] == [CPU_PROVIDER]:  # what one long text needs is not kept for the short ones after it
+        once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
     wanted = {node.name: columns[node.name] for node in network.get_inputs()}
 
     def run(batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
         encoded = tokenizer.encode_batch(batch)
         given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in wanted.items()}
-        return np.asarray(network.run(None, given)[0])
+        return np.asarray(network.run(None, given, once)[0])
 
     return run
 
@@ -117,19 +124,28 @@ T = TypeVar("T")
 _MAX_CHARS_PER_TOKEN = 16
 
 
+# Against one busy thread the background gets a quarter of a processor, of an idle machine everything.
+_BACKGROUND_NICENESS = 5
+
+
 class OnnxThread:
-    """Single-thread executor of one model: calls run one after another, beside the event loop and other models."""
+    """Executor of one model, beside the event loop and other models: a thread for questions, which runs calls one after
+    another, and one of lower priority for work in the background, which no question waits for.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._pools: tuple[ThreadPoolExecutor, ...] = (
+            ThreadPoolExecutor(1, thread_name_prefix=name),
+            ThreadPoolExecutor(1, thread_name_prefix=f"{name} background", initializer=_lower_thread_priority),
+        )
 
-    async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Call `work` in the thread. Raises ModelUnavailable for any failure there, and after `close`."""
-        if self._pool is None:
+    async def run(self, work: Callable[..., T], *given: Any, background: bool = False) -> T:
+        """Call `work` in a thread. Raises ModelUnavailable for any failure there, and after `close`."""
+        if not self._pools:
             raise ModelUnavailable(f"The model {self.name} is closed: Citegram is stopping.")
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
+            return await asyncio.get_running_loop().run_in_executor(self._pools[background], work, *given)
         except RagError:
             raise
         except Exception as exc:  # fastembed, tokenizers and onnxruntime raise various plain exceptions
@@ -140,10 +156,16 @@ class OnnxThread:
         return ModelUnavailable(f"The model {self.name} {what}: run citegram models pull {self.name} again.")
 
     async def close(self) -> None:
-        """End the thread after its current call; waiting calls are cancelled."""
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
+        """End the threads after their current calls; waiting calls are cancelled."""
+        pools, self._pools = self._pools, ()
+        for pool in pools:
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+
+
+def _lower_thread_priority() -> None:
+    """Lower the priority of this thread and of those that it starts: onnxruntime's, where it loads a network."""
+    if sys.platform == "linux":  # elsewhere a thread has none of its own
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
 
 
 def trim_for_tokenizer(text: str, tokens: int) -> str:

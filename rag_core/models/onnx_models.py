@@ -45,7 +45,7 @@ def load_offline_model(
     folder: Path, row: ModelSpec, session: dict[str, Any]
 ) -> Callable[[Sequence[str | tuple[str, str]]], NDArray[np.floating[Any]]]:
     """Load the tokenizer and the network of a model: a function from a batch of texts, or of pairs, to its output."""
-    from onnxruntime import InferenceSession, RunOptions, SessionOptions
+    from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -58,16 +58,13 @@ def load_offline_model(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     network = InferenceSession(str(folder / row.file), options, providers=session["providers"])
     release_free_memory()  # a tenth of what loading took: of the vocabulary as JSON, of weights before their packing
-    once = RunOptions()
-    if session["providers"] == [CPU_PROVIDER]:  # what one long text needs is not kept for the short ones after it
-        once.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
     wanted = {node.name: columns[node.name] for node in network.get_inputs()}
 
     def run(batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
         encoded = tokenizer.encode_batch(batch)
         given = {name: np.array([getattr(one, column) for one in encoded], np.int64) for name, column in wanted.items()}
-        return np.asarray(network.run(None, given, once)[0])
+        return np.asarray(network.run(None, given)[0])
 
     return run
 

@@ -7,6 +7,7 @@ the collection and they are created in one request.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,27 +58,13 @@ def read_collection_model(settings: QdrantSettings) -> str:
     """
     calls = connect_qdrant(settings)
     try:
-        return _read_model(calls, settings.collection)
+        if not calls(lambda client: client.collection_exists(settings.collection)):
+            return ""
+        info = calls(lambda client: client.get_collection(settings.collection))
+        ours = (info.config.metadata or {}).get(_METADATA_KEY)
+        return str(ours.get("model", "")) if isinstance(ours, dict) else ""
     finally:
         calls.close()
-
-
-def _read_model(calls: QdrantConnection, name: str) -> str:
-    if not calls(lambda client: client.collection_exists(name)):
-        return ""
-    ours = (calls(lambda client: client.get_collection(name)).config.metadata or {}).get(_METADATA_KEY)
-    return str(ours.get("model", "")) if isinstance(ours, dict) else ""
-
-
-def _choose_collection(calls: QdrantConnection, name: str, model: str) -> str:
-    """Choose the collection of a model: the one of the settings, unless another model's vectors are there or its own
-    are in one beside."""
-    beside, made = f"{name}-{model}", _read_model(calls, name)
-    if made not in ("", model):
-        return beside
-    if not made and calls(lambda client: client.collection_exists(beside)):
-        return beside
-    return name
 
 
 def _read_dense_vector(vector: Any) -> VectorArray:
@@ -101,11 +88,13 @@ class QdrantVectorStore:
         Where the collection of the settings holds vectors of another model, it is one beside it, named after the
         model. The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
         """
-        calls = calls or connect_qdrant(settings)
+        calls, beside = calls or connect_qdrant(settings), f"{settings.collection}-{about[0]}"
         try:
-            name = _choose_collection(calls, settings.collection, about[0])
             new, options = {"model": about[0], "dimension": about[1]}, make_collection_options(settings, about[1])
-            info, ours = find_or_create_collection(calls, name, _METADATA_KEY, new, options)
+            finding = partial(find_or_create_collection, calls, key=_METADATA_KEY, about=new, options=options)
+            name, info, ours = finding((settings.collection, beside))
+            if isinstance(ours, dict) and ours.get("model", about[0]) != about[0]:
+                name, info, ours = finding((beside,))
             try:
                 found = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
             except (TypeError, KeyError, ValueError):

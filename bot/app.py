@@ -74,6 +74,7 @@ from bot.telegram.webhook import keep_webhook_set, serve_webhook
 from bot.watch_notifier import WatchNotifier
 from bot.worker.question_worker import QuestionWorker
 from bot.worker.trace_recording import record_traces
+from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.times_out_of_touch import Heartbeat
 from rag_core.answer import answer_question
@@ -264,10 +265,13 @@ async def _run_indexing(
     """Keep the indexes up to date and serve the other commands, also while Telegram cannot be reached."""
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     indexer = LexicalIndexer(rag.archive, rag.lexical)
-    indexing = IndexingWorker(rag.archive, indexer, dense, watch=watch)
+    change = EmbedderChange(rag, dense, grace=2 * settings.budgets.search) if dense else None
+    indexing = IndexingWorker(rag.archive, indexer, dense, watch=watch, change=change)
     reindexing = RebuildRunner(rag.archive, indexer, dense)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(indexing.save)
+        if change:
+            stack.push_async_callback(change.close)
         await stack.enter_async_context(_run_in_background(indexing.run()))
         stack.push_async_callback(reindexing.stop)
         await reindexing.resume()

@@ -18,6 +18,7 @@ from bot.background_job_log import JobLog
 from bot.repeated_job import repeat_job
 from ingest import inbox
 from ingest.dedup import CopyIndexer
+from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
@@ -70,7 +71,7 @@ class IndexProgressReporter:
 _POLL_INTERVAL_SECONDS = 1.0
 # A server that was down for hours is searched again half a minute after its return.
 _MAX_PAUSE_SECONDS = 20.0
-_COPIES_LEG = "copies"
+_COPIES_LEG, _EMBEDDER_CHANGE = "copies", "embedder"
 
 log = logging.getLogger(__name__)
 
@@ -85,10 +86,12 @@ class IndexingWorker:
         dense: DenseIndexer | None = None,
         every: float = _POLL_INTERVAL_SECONDS,
         watch: BotObserver | None = None,
+        change: EmbedderChange | None = None,
     ) -> None:
         self._archive = archive
         self.indexer = indexer
         self._dense = dense
+        self.change = change
         self._interval = every
         self._copies = CopyIndexer(archive)
         self._lexical_wakeup = asyncio.Event()
@@ -114,6 +117,8 @@ class IndexingWorker:
         ]
         if self._dense is not None:
             loops.append(repeat(DENSE, self._embed_posts, wakeup=self._dense_wakeup))
+        if self.change is not None:
+            loops.append(repeat(_EMBEDDER_CHANGE, self.change.run))
         await asyncio.gather(*loops)
 
     async def save(self) -> None:
@@ -131,7 +136,8 @@ class IndexingWorker:
         self._first_pass_done.set()
         if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return
-        if await index_state.find_running_rebuild(self._archive):  # it may have read these posts before their removal
+        # either may have read these posts before their removal
+        if await index_state.find_running_rebuild(self._archive) or await index_state.load_next_vectors(self._archive):
             return
         taken = self.indexer.lexical.watermark
         if self._dense and await self._dense.waiting():

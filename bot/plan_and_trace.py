@@ -33,7 +33,7 @@ async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
         lexical = search_lexical(plan.queries[0], only, plan.k, rag, plan.aliases)
         found = (
             await run.require(Stage.LEXICAL, lexical),
-            (await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, plan.k, rag), ([], None)))[0],
+            (await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, plan.k, rag.dense), ([], None)))[0],
         )
         for of_leg, ranked in zip(ranks.values(), found, strict=True):
             for n, (place, _) in enumerate(ranked, 1):

@@ -14,7 +14,8 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -28,7 +29,6 @@ from rag_core.index.store_points import StoredPoint, VectorPoint
 from rag_core.index.vector_store import VectorStore
 from rag_core.models.embedder import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
-from rag_core.storage.index_state import QueuedPost
 from rag_core.storage.posts import PostChange
 from rag_core.text.character_folding import fold_characters, normalize_characters
 from rag_core.text.language_detection import detect_language
@@ -294,6 +294,43 @@ async def load_or_embed_vectors(
     return vectors
 
 
+async def embed_posts(archive: Archive, store: VectorStore, embedder: Embedder, keys: Sequence[PostKey]) -> float:
+    """Bring the vectors of these posts up to the archive; returns the seconds that the vectors took.
+
+    Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
+    """
+    changed = await read_posts_again(archive, keys)
+    ready = [prepare_point(p, embedder.name) for change in changed.changes for p in changed.passages(change)]
+    started = time.monotonic()
+    vectors = await load_or_embed_vectors(store, embedder, ready)
+    seconds = time.monotonic() - started
+    points = [
+        VectorPoint(place, datetime.fromtimestamp(date, UTC), lang, text_hash, vectors[text_hash])
+        for _, (place, date, lang, text_hash) in ready
+        if text_hash in vectors
+    ]
+    # Points are written before surplus parts are removed, so that no search misses a post in between. After a
+    # crash here the posts are still to be done.
+    if points:
+        await store.upsert(points)
+    await store.remove(keys, but=[point.place for point in points])
+    return seconds
+
+
+@dataclass(slots=True)
+class BatchSize:
+    """Number of posts embedded at a time, adapted to how long the last batch took."""
+
+    posts: int = _BATCH_POSTS
+
+    def adapt(self, seconds: float) -> None:
+        """Take fewer posts where a batch takes longer than a second, more where it takes less than half of one."""
+        if seconds > _BATCH_SECONDS:
+            self.posts = max(_BATCH_POSTS, self.posts // 2)
+        elif seconds < _BATCH_SECONDS / 2:
+            self.posts = min(_MAX_BATCH_POSTS, self.posts * 2)
+
+
 class DenseIndexer:
     """Indexer that brings the vector store up to the archive. One per process."""
 
@@ -302,7 +339,13 @@ class DenseIndexer:
         self.vectors = vectors
         self.embedder = embedder
         self._turn = asyncio.Lock()
-        self._batch_posts = _BATCH_POSTS
+        self._batch = BatchSize()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Keep the indexer from its work meanwhile: vectors and embedder may be exchanged."""
+        async with self._turn:
+            yield
 
     async def catch_up(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
         """Embed up to `most` queued posts (default: all); return their number, which `progress` gets too.
@@ -311,43 +354,25 @@ class DenseIndexer:
         """
         done = 0
         async with self._turn:
-            await index_state.queue_changed_posts(self._archive, self.vectors.identity)
+            await self._queue_changes()
             while most is None or done < most:
-                batch = await index_state.list_queued_posts(
-                    self._archive, self._batch_posts if most is None else min(self._batch_posts, most - done)
-                )
+                size = self._batch.posts if most is None else min(self._batch.posts, most - done)
+                batch = await index_state.list_queued_posts(self._archive, size)
                 if not batch:
                     break
-                await self._take(batch)
+                keys = [one.key for one in batch]
+                self._batch.adapt(await embed_posts(self._archive, self.vectors, self.embedder, keys))
                 await self.vectors.flush()  # first: a power cut must not lose what the queue no longer holds
                 await index_state.dequeue_posts(self._archive, batch)
                 done += len(batch)
                 if progress:
                     progress(done)
-                await index_state.queue_changed_posts(self._archive, self.vectors.identity)  # newer posts go first
+                await self._queue_changes()  # newer posts go first
         return done
+
+    async def _queue_changes(self) -> None:
+        await index_state.queue_changed_posts(self._archive, self.vectors.identity, self.vectors.model)
 
     async def waiting(self) -> int:
         """Count the changes still to embed."""
         return await index_state.count_unembedded_changes(self._archive, self.vectors.identity)
-
-    async def _take(self, batch: Sequence[QueuedPost]) -> None:
-        changed = await read_posts_again(self._archive, [one.key for one in batch])
-        ready = [prepare_point(p, self.embedder.name) for change in changed.changes for p in changed.passages(change)]
-        started = time.monotonic()
-        vectors = await load_or_embed_vectors(self.vectors, self.embedder, ready)
-        seconds = time.monotonic() - started
-        if seconds > _BATCH_SECONDS:
-            self._batch_posts = max(_BATCH_POSTS, self._batch_posts // 2)
-        elif seconds < _BATCH_SECONDS / 2:
-            self._batch_posts = min(_MAX_BATCH_POSTS, self._batch_posts * 2)
-        points = [
-            VectorPoint(place, datetime.fromtimestamp(date, UTC), lang, text_hash, vectors[text_hash])
-            for _, (place, date, lang, text_hash) in ready
-            if text_hash in vectors
-        ]
-        # Points are written before surplus parts are removed, so that no search misses a post in between. After a
-        # crash here the posts are still queued.
-        if points:
-            await self.vectors.upsert(points)
-        await self.vectors.remove([one.key for one in batch], but=[point.place for point in points])

@@ -17,6 +17,7 @@ from rag_core.calibration import Calibration
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import DenseIndex
+from rag_core.models.catalog import ModelSpec
 from rag_core.models.reranker import Reranker
 from rag_core.settings import RagSettings
 from rag_core.stage_runner import Run
@@ -53,6 +54,7 @@ class Engine:
     calibration: Calibration
     plan: PlanFunction
     dense: DenseIndex | None = None
+    next_embedder: ModelSpec | None = None  # its vectors are made beside those of `dense`, whose place it then takes
     reranker: Reranker | None = None
     writer: LanguageModel | None = None
     planner: LanguageModel | None = None  # may be the writer

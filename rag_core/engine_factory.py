@@ -17,6 +17,8 @@ from rag_core.index.lexical_index import Bm25Index, LexicalIndex
 from rag_core.models.active_models import (
     LanguageModels,
     apply_model_choices,
+    find_live_model,
+    find_next_embedder,
     open_dense_index,
     open_language_models,
     open_selected_reranker,
@@ -46,12 +48,12 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         lexical = await load_or_make_lexical_index(archive, settings.qdrant)
         stack.callback(lexical.close)
         wanted = apply_model_choices(settings, await load_choices(archive))
-        dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted))
-        if dense:
-            stack.push_async_callback(dense.close)
-        reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
-        rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules, dense, reranker)
+        rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules)
         stack.push_async_callback(_close_replaceable_models, rag)
+        live = await find_live_model(settings, archive)
+        rag.dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted, live))
+        rag.next_embedder = find_next_embedder(wanted, rag.dense) if rag.dense else None
+        rag.reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
         models, write_shortfalls = (
             await _open_or_note_shortfall("write", open_language_models(wanted)) if language else (None, ())
         )
@@ -100,6 +102,8 @@ async def _close_replaceable_models(rag: Engine) -> None:
     await LanguageModels(rag.writer, rag.planner).close()
     if rag.reranker:
         await rag.reranker.close()
+    if rag.dense:
+        await rag.dense.close()
 
 
 async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> tuple[T | None, tuple[Shortfall, ...]]:

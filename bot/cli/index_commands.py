@@ -14,6 +14,7 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
+from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
@@ -104,6 +105,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                 channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
                 await _rebuild(rag, channel.chat_id if channel else None)
                 await _print_result(rag.archive, channel)
+                await _change_embedder(rag)
                 await catch_up_vectors(rag)
     return 0
 
@@ -124,6 +126,21 @@ async def _rebuild(rag: Engine, chat_id: int | None) -> None:
             await _show_rebuild_progress(reindexing)
     finally:
         await reindexing.stop()
+
+
+async def _change_embedder(rag: Engine) -> None:
+    """Embed all posts with the model that was asked for, beside the vectors in use, and put them in their place."""
+    if rag.dense is None:
+        return
+    change = EmbedderChange(rag, DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder))
+    try:
+        if rag.next_embedder is None:
+            await change.run()
+        else:
+            with show_progress_bar(rag.next_embedder.name) as moved:
+                await change.run(moved)
+    finally:
+        await change.close()
 
 
 async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:

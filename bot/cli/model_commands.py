@@ -22,12 +22,14 @@ from rag_core.models.active_models import (
     UNDECIDED_VALUES,
     ModelSwitch,
     choose_model_for_next_start,
+    find_live_model,
     get_models_folder,
     is_gguf_path,
     list_models_in_use,
 )
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
+from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import is_model_present, measure_folder_size
 from rag_core.models.recommendation import load_measured_rates, recommend_writer
 from rag_core.settings import RagSettings
@@ -59,10 +61,18 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
     if args.what == "list":
-        used = list_models_in_use(settings.rag(), await _load_choices(settings))
-        listed = partial(format_model_list, models, used, settings.rag(), everything=args.all)
-        for line in await asyncio.to_thread(listed):
+        choices, live, offer = dict[str, str](), "", None
+        if (settings.data.dir / ARCHIVE_FILE).exists():  # listing must not create one
+            async with open_archive(settings.data.dir) as archive:
+                choices, live = await load_choices(archive), await find_live_model(settings.rag(), archive)
+                offer = await find_embedder_offer(settings.rag(), archive)
+        used = list_models_in_use(settings.rag(), choices, live)
+        for line in await asyncio.to_thread(
+            partial(format_model_list, models, used, settings.rag(), everything=args.all)
+        ):
             print(line)
+        if offer:
+            print(f"\n{offer}")
     elif args.what == "use":
         print(_describe_use(await _use_model(args, settings)))
     else:
@@ -99,6 +109,8 @@ async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitc
 def _describe_use(switch: ModelSwitch) -> str:
     if switch.now:
         return f"The bot uses {switch.name} as {switch.use} now."
+    if switch.beside:
+        return f"The bot embeds all posts with {switch.name}, then changes over; until then the old one answers."
     if switch.use == "embedder":
         return (
             f"{switch.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the "

@@ -16,8 +16,9 @@ from bot.data_folder_lock_and_usage import is_open_to_others, measure_disk_usage
 from bot.doctor import CheckContext, Finding
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
-from rag_core.models.active_models import get_models_folder, is_gguf_path, list_models_in_use
+from rag_core.models.active_models import find_live_model, get_models_folder, is_gguf_path, list_models_in_use
 from rag_core.models.catalog import MODELS
+from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
 from rag_core.storage import monitoring_stats
 from rag_core.storage.chat_and_admin_settings import load_choices
@@ -87,7 +88,8 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None:
         return
     rag_settings = case.settings.rag()
-    used = list_models_in_use(rag_settings, await load_choices(case.archive))
+    live = await find_live_model(rag_settings, case.archive)
+    used = list_models_in_use(rag_settings, await load_choices(case.archive), live)
     for name in dict.fromkeys(used.values()):
         try:
             need = await asyncio.to_thread(_check_model_files, name, get_models_folder(rag_settings))
@@ -105,6 +107,8 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
             )
         else:
             yield Finding(True, f"{name}: its files are what they were when they came")
+    if offer := await find_embedder_offer(rag_settings, case.archive):
+        yield Finding(None, str(offer))
 
 
 def _check_model_files(name: str, folder: Path) -> int | None:

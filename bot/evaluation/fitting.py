@@ -76,7 +76,7 @@ async def run_both_retrievers(data: IndexedDataset) -> list[RetrieverRankings]:
     answerable = [query for query in data.dataset.queries if query.relevant]
     for query in iterate_with_progress_bar(answerable, "legs"):
         lexical = await search_lexical(query.text, only, _TOP_HITS, data.rag)
-        dense, _ = await search_dense(query.text, only, _TOP_HITS, data.rag)
+        dense, _ = await search_dense(query.text, only, _TOP_HITS, data.rag.dense)
         names = {place: data.id_of(place.key) for place, _ in [*lexical, *dense]}
         rows.append(RetrieverRankings(query.lang, query.relevant, lexical, dense, names))
     return rows

@@ -22,6 +22,7 @@ from bot.views.keyboards import build_keyboard, edit_message, make_callback_toke
 from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import (
     UNDECIDED_VALUES,
+    find_live_model,
     get_model_setting,
     get_models_folder,
     list_models_in_use,
@@ -29,6 +30,7 @@ from rag_core.models.active_models import (
 )
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
+from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import is_model_present
 from rag_core.storage import Archive
 from rag_core.storage.chat_and_admin_settings import load_choices
@@ -79,7 +81,7 @@ async def _press_model(
     try:
         done = await asyncio.shield(switch_model(context.rag, name, use))
         result = words(
-            "models-now" if done.now else "models-next",
+            "models-now" if done.now else "models-beside" if done.beside else "models-next",
             use=words(_USE_LABELS[use]),
             name=_format_model_name(name, words),
         )
@@ -135,9 +137,15 @@ async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
 
 async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup]:
     offered = await _list_offered_models(context)
-    used = list_models_in_use(context.rag.settings, await load_choices(context.archive))
+    live = await find_live_model(context.rag.settings, context.archive)
+    used = list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
+    if offer := await find_embedder_offer(context.rag.settings, context.archive):
+        kind = "models-embedding" if offer.asked else "models-better"
+        costs = {"rate": round(offer.rate), "minutes": offer.minutes, "memory": offer.megabytes}
+        about = words(kind, name=offer.name, live=offer.live, done=offer.done, total=offer.total, **costs)
+        text = f"{text}\n\n{about}"
     rows: list[list[tuple[str, CallbackData]]] = []
     for name, use in offered:
         tick = "✓ " if used.get(use, _NO_MODEL) == name else ""

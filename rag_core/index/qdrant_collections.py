@@ -26,9 +26,10 @@ PayloadIndexes = Mapping[str, models.PayloadSchemaType | models.IntegerIndexPara
 
 
 def find_or_create_collection(
-    calls: QdrantConnection, name: str, key: str, about: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[models.CollectionInfo | None, Any]:
-    """Find a collection, or create it: its description, and what its metadata has under `key`.
+    calls: QdrantConnection, names: Sequence[str], key: str, about: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[str, models.CollectionInfo | None, Any]:
+    """Find the first collection that exists, or create that of the first name: its name, its description, and what its
+    metadata has under `key`.
 
     That is, for a new one, `about` and a random `identity`. The description is None if the server does not show the
     new collection yet.
@@ -44,15 +45,16 @@ def find_or_create_collection(
             if exc.status_code != 409:
                 raise
 
-    there = calls(lambda client: client.collection_exists(name))
+    found = next((each for each in names if calls(lambda client, each=each: client.collection_exists(each))), None)  # type: ignore[misc]
+    name, there = found or names[0], found is not None
     if not there:
         made |= {"identity": secrets.token_hex(8), **about}
         calls(create)
         there = calls(lambda client: client.collection_exists(name))
     if not there:
-        return None, made
+        return name, None, made
     info = calls(lambda client: client.get_collection(name))
-    return info, (info.config.metadata or {}).get(key)
+    return name, info, (info.config.metadata or {}).get(key)
 
 
 def create_missing_indexes(calls: QdrantConnection, name: str, indexes: PayloadIndexes) -> None:

@@ -187,7 +187,7 @@ class SparseCollection:
         words = models.SparseVectorParams(index=models.SparseIndexParams(on_disk=settings.on_disk))
         options = {"vectors_config": {}, "sparse_vectors_config": {_VECTOR_NAME: words}, **make_shard_options(settings)}
         try:
-            info, ours = find_or_create_collection(calls, name, _METADATA_KEY, {}, options)
+            _, info, ours = find_or_create_collection(calls, (name,), _METADATA_KEY, {}, options)
             if not isinstance(ours, dict) or "identity" not in ours:
                 raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where))
             if info and not calls.local:

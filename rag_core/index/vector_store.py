@@ -188,6 +188,11 @@ class VectorStore:
         """Write everything to disk: after it a power cut loses nothing."""
         await self._do(lambda backend: backend.flush())
 
+    async def drop(self) -> None:
+        """Delete the store with all that is in it, and close."""
+        await self._do(lambda backend: backend.drop())
+        await self.close()
+
     async def close(self) -> None:
         """Flush and close. Closing twice is no error."""
         if not self._closed:

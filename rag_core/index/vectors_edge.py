@@ -173,6 +173,12 @@ class StoreFolder:
             self.shard(about).mkdir(mode=0o700)
         return about
 
+    def remove(self) -> None:
+        """Remove the folder: first what says that there is a store, so that half of one is never opened."""
+        with self._usable():
+            (self.folder / "about.json").unlink(missing_ok=True)
+            shutil.rmtree(self.folder)
+
     def finish(self, about: StoreInfo) -> None:
         """Finish the creation of a store by writing about.json."""
         self.seal(about, closed=False)
@@ -393,8 +399,16 @@ class EdgeVectorStore:
         except StoreDamaged as exc:
             raise VectorsUnavailable(_DAMAGED_IN_USE, code="vectors-damaged", folder=folder, said=exc) from exc
 
+    def drop(self) -> None:
+        """Delete the folder of the store; only `close` may follow."""
+        self._engine.stop(EDGE_CALL_TIMEOUT_S)
+        self._folder.remove()
+
     def close(self) -> None:
         """Flush, stop the worker and release the folder."""
+        if not self._folder.folder.exists():  # dropped
+            self._folder.release()
+            return
         try:
             if self._engine.stop(EDGE_CALL_TIMEOUT_S) == 0:
                 self._folder.seal(self.about, closed=True)

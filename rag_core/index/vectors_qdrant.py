@@ -7,6 +7,7 @@ the collection and they are created in one request.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,22 @@ _PAYLOAD_INDEXES: PayloadIndexes = {
 }
 
 
+def read_collection_model(settings: QdrantSettings) -> str:
+    """Read for which model the collection of the settings was made; "" where it is not there or not Citegram's.
+
+    Raises VectorsUnavailable, QdrantGone.
+    """
+    calls = connect_qdrant(settings)
+    try:
+        if not calls(lambda client: client.collection_exists(settings.collection)):
+            return ""
+        info = calls(lambda client: client.get_collection(settings.collection))
+        ours = (info.config.metadata or {}).get(_METADATA_KEY)
+        return str(ours.get("model", "")) if isinstance(ours, dict) else ""
+    finally:
+        calls.close()
+
+
 def _read_dense_vector(vector: Any) -> VectorArray:
     return np.asarray(vector["dense"], np.float32)
 
@@ -57,8 +74,8 @@ def _read_dense_vector(vector: Any) -> VectorArray:
 class QdrantVectorStore:
     """Open collection. Blocking calls; every one raises VectorsUnavailable if the server cannot answer."""
 
-    def __init__(self, calls: QdrantConnection, settings: QdrantSettings, about: StoreInfo) -> None:
-        self._calls, self._name, self.about = calls, settings.collection, about
+    def __init__(self, calls: QdrantConnection, settings: QdrantSettings, name: str, about: StoreInfo) -> None:
+        self._calls, self._name, self.about = calls, name, about
         # Local mode is always exact, and warns if exact search is requested.
         self._params = None if calls.local else make_search_params(settings)
 
@@ -68,12 +85,16 @@ class QdrantVectorStore:
     ) -> QdrantVectorStore:
         """Open the collection for `about`, a model and its dimension, or create it if there is none.
 
-        The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
+        Where the collection of the settings holds vectors of another model, it is one beside it, named after the
+        model. The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
         """
-        calls, name = calls or connect_qdrant(settings), settings.collection
+        calls, beside = calls or connect_qdrant(settings), f"{settings.collection}-{about[0]}"
         try:
             new, options = {"model": about[0], "dimension": about[1]}, make_collection_options(settings, about[1])
-            info, ours = find_or_create_collection(calls, name, _METADATA_KEY, new, options)
+            finding = partial(find_or_create_collection, calls, key=_METADATA_KEY, about=new, options=options)
+            name, info, ours = finding((settings.collection, beside))
+            if isinstance(ours, dict) and ours.get("model", about[0]) != about[0]:
+                name, info, ours = finding((beside,))
             try:
                 found = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
             except (TypeError, KeyError, ValueError):
@@ -85,7 +106,7 @@ class QdrantVectorStore:
                     _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
                 )
             create_missing_indexes(calls, name, _PAYLOAD_INDEXES)
-            return cls(calls, settings, found)
+            return cls(calls, settings, name, found)
         except BaseException:
             calls.close()
             raise
@@ -163,6 +184,10 @@ class QdrantVectorStore:
 
     def flush(self) -> None:
         """Do nothing: every write waits until the server has it."""
+
+    def drop(self) -> None:
+        """Delete the collection."""
+        self._calls(lambda client: client.delete_collection(self._name))
 
     def close(self) -> None:
         """Close the connections."""

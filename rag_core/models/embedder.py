@@ -34,7 +34,6 @@ from rag_core.text.language_detection import detect_language
 
 EmbeddingArray = NDArray[np.float32]
 
-_BATCH_TEXTS = 8  # texts embedded before a waiting question is embedded
 _CENTRE_LANGUAGES = ("ru", "en")  # of the file of mean vectors, as in `ModelSpec.centres`
 _QUERY, _PASSAGE = 0, 1
 _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в половине восьмого."
@@ -53,16 +52,17 @@ class Embedder:
         languages = await asyncio.to_thread(lambda: [detect_language(text[:1000]) for text in texts])
         for network in self._networks:
             rows = [i for i, lang in enumerate(languages) if self._choose_network(lang) is network]
-            for first in range(0, len(rows), _BATCH_TEXTS):
-                batch = rows[first : first + _BATCH_TEXTS]
-                given = [texts[i] for i in batch], [languages[i] for i in batch]
-                vectors[batch, network.block] = await self._thread.run(network.embed_passages, *given)
+            for i in rows:
+                one = [texts[i]], [languages[i]]
+                vectors[i, network.block] = await self._thread.run(network.embed_passages, *one, background=True)
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
-        """Embed a question: shape (dimension,). Waits for one batch of passages at most."""
+        """Embed a question: shape (dimension,). Waits for no passage."""
         lang = detect_language(text[:1000])
         network = self._choose_network(lang)
+        if not network.loaded:
+            await self._thread.run(network.load, background=True)
         vector = np.zeros(self.dimension, np.float32)
         vector[network.block] = await self._thread.run(network.embed_query, text, lang)
         return vector
@@ -102,7 +102,7 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
             networks.append(_EmbeddingNetwork(row, place, session, thread, slice(first, first + row.dimension)))
             first += row.dimension
         if not model.parts:
-            await thread.run(networks[0].embed_passages, [_SAMPLE_TEXT], ["en"])
+            await thread.run(networks[0].embed_passages, [_SAMPLE_TEXT], ["en"], background=True)
         return Embedder(model, networks, thread)
     except BaseException:
         await thread.close()
@@ -123,11 +123,12 @@ class _EmbeddingNetwork:
         self._offline: OfflineModel | None = None
 
     def embed_passages(self, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
-        """Embed posts to unit vectors, in the thread. Raises ModelUnavailable for zero or infinite vectors."""
+        """Embed posts to unit vectors, in the background. Raises ModelUnavailable for zero or infinite vectors."""
+        self.load()
         return self._center(self._embed_texts([self.row.passage_prefix + text for text in texts]), languages, _PASSAGE)
 
     def embed_query(self, text: str, lang: str) -> EmbeddingArray:
-        """Embed a question to a unit vector, in the thread. Raises as `embed_passages`."""
+        """Embed a question to a unit vector, in the thread; the network is loaded. Raises as `embed_passages`."""
         vector: EmbeddingArray = self._center(self._embed_texts([self.row.query_prefix + text]), [lang], _QUERY)[0]
         return vector
 
@@ -150,9 +151,17 @@ class _EmbeddingNetwork:
         columns = [_CENTRE_LANGUAGES.index(lang) for lang in languages]
         return self._normalize(vectors - self._centres[kind, columns])
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the network can be used at once."""
+        return self._embed is not None
+
+    def load(self) -> None:
+        """Load the network, in the background thread alone, so that it is loaded once."""
+        self._embed = self._embed or self._load_network()
+
     def _embed_texts(self, texts: list[str]) -> EmbeddingArray:
-        if self._embed is None:
-            self._embed = self._load_network()
+        assert self._embed
         trimmed = [trim_for_tokenizer(text, self.row.max_tokens) for text in texts]
         # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
         # CPU it costs nothing: no text is padded to the longest of its batch.

@@ -99,6 +99,25 @@ def read_kept_checksums(folder: Path) -> dict[str, str]:
     return {name: str(about["sha256"]) for name, about in (_read_manifest(folder) or {}).items() if "sha256" in about}
 
 
+def read_origin(folder: Path) -> dict[str, str]:
+    """Read what the manifest says of the model besides its files; empty without a readable one."""
+    with suppress(OSError, ValueError, AttributeError, TypeError, RecursionError):
+        about = json.loads(read_regular_file(folder / _MANIFEST_NAME))
+        return {str(name): str(value) for name, value in about.items() if name != "files"}
+    return {}
+
+
+def copy_checked_folder(folder: Path, target: Path) -> None:
+    """Copy the files of a manifest, and write one for them. Raises OSError, ValueError for a missing or damaged one."""
+    for name, known in read_kept_checksums(folder).items():
+        if Path(name).name != name:
+            raise ValueError(f"{name} is outside")
+        shutil.copyfile(folder / name, target / name)
+        if compute_sha256(target / name) != known:
+            raise ValueError(f"{name} is damaged")
+    write_manifest(target, **read_origin(folder))
+
+
 def _is_file_unchanged(file: Path, kept: dict[str, Any]) -> bool:
     try:
         size, time = file.stat().st_size, file.stat().st_mtime_ns

@@ -7,10 +7,12 @@ are run by onnxruntime itself: fastembed would add half a second to every start 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_native_id
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec, Pooling
+from rag_core.process_memory_release import release_free_memory
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
@@ -77,6 +80,7 @@ def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) ->
     # Threads that wait busily for the next operator cost a short question three times its own processor time.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     network = InferenceSession(str(folder / row.file), options, providers=session["providers"])
+    release_free_memory()  # a tenth of what loading took: of the vocabulary as JSON, of weights before their packing
     return OfflineModel(tokenizer, network)
 
 
@@ -132,19 +136,28 @@ T = TypeVar("T")
 _MAX_CHARS_PER_TOKEN = 16
 
 
+# Against one busy thread the background gets a quarter of a processor, of an idle machine everything.
+_BACKGROUND_NICENESS = 5
+
+
 class OnnxThread:
-    """Single-thread executor of one model: calls run one after another, beside the event loop and other models."""
+    """Executor of one model, beside the event loop and other models: a thread for questions, which runs calls one after
+    another, and one of lower priority for work in the background, which no question waits for.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._pools: tuple[ThreadPoolExecutor, ...] = (
+            ThreadPoolExecutor(1, thread_name_prefix=name),
+            ThreadPoolExecutor(1, thread_name_prefix=f"{name} background", initializer=_lower_thread_priority),
+        )
 
-    async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Call `work` in the thread. Raises ModelUnavailable for any failure there, and after `close`."""
-        if self._pool is None:
+    async def run(self, work: Callable[..., T], *given: Any, background: bool = False) -> T:
+        """Call `work` in a thread. Raises ModelUnavailable for any failure there, and after `close`."""
+        if not self._pools:
             raise ModelUnavailable(f"The model {self.name} is closed: Citegram is stopping.")
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
+            return await asyncio.get_running_loop().run_in_executor(self._pools[background], work, *given)
         except RagError:
             raise
         except Exception as exc:  # fastembed, tokenizers and onnxruntime raise various plain exceptions
@@ -155,10 +168,16 @@ class OnnxThread:
         return ModelUnavailable(f"The model {self.name} {what}: run citegram models pull {self.name} again.")
 
     async def close(self) -> None:
-        """End the thread after its current call; waiting calls are cancelled."""
-        if self._pool is not None:
-            pool, self._pool = self._pool, None
+        """End the threads after their current calls; waiting calls are cancelled."""
+        pools, self._pools = self._pools, ()
+        for pool in pools:
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+
+
+def _lower_thread_priority() -> None:
+    """Lower the priority of this thread and of those that it starts: onnxruntime's, where it loads a network."""
+    if sys.platform == "linux":  # elsewhere a thread has none of its own
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
 
 
 def trim_for_tokenizer(text: str, tokens: int) -> str:

@@ -211,7 +211,7 @@ async def search_leg(leg: str, context: ToolContext, query: QueryText, k: HitCou
     elif rag.dense is None and leg == DENSE:
         raise ToolFailed("There is no embedding model here: use bm25_search.")
     elif leg == DENSE:
-        ranked, _ = await search_dense(query, only, k, rag)
+        ranked, _ = await search_dense(query, only, k, rag.dense)
     else:
         both = RetrievalQuery(query, leg, k, only, question.lang)
         ranked = (await search_hybrid(both, rag, context.run)).ranked[:k]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout
+from rag_core.models.active_models import DenseIndex
 from rag_core.retrieval.query_and_result import BOTH, DENSE, LEXICAL, RankedPlaces, RetrievalQuery, RetrievalResult
 from rag_core.retrieval.stored_vectors import Vector, VectorReader
 from rag_core.stage_runner import Run
@@ -47,30 +48,33 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
     hits.
     """
     failed: RagError | None = None
-    with run_beside(_search_dense_if_wanted(query, rag, run)) as dense:
+    dense = rag.dense  # another one may take its place meanwhile
+    with run_beside(_search_dense_if_wanted(query, dense, run)) as searching:
         try:
             terms = search_lexical(query.words, query.only, query.k, rag, query.aliases)
             lexical = await run.require(Stage.LEXICAL, terms)
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
-        near, vector = await dense
-    if rag.dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
-        near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), rag, run)
+        near, vector = await searching
+    if dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
+        near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), dense, run)
     if failed:
         if not near:
             raise failed
         run.note_shortfall(Stage.LEXICAL, failed)
     found_by = {place: LEXICAL for place, _ in lexical}
     found_by |= {place: BOTH if place in found_by else DENSE for place, _ in near}
-    vectors = VectorReader(rag.dense.vectors) if rag.dense and vector is not None else None
+    vectors = VectorReader(dense.vectors, dense.embedder) if dense and vector is not None else None
     ranked = fuse_retrievers(lexical, near, query, rag)
     return RetrievalResult(ranked, found_by, vector, failed is None, dict(near), vectors)
 
 
-async def _search_dense_if_wanted(query: RetrievalQuery, rag: Engine, run: Run) -> tuple[RankedPlaces, Vector | None]:
+async def _search_dense_if_wanted(
+    query: RetrievalQuery, dense: DenseIndex | None, run: Run
+) -> tuple[RankedPlaces, Vector | None]:
     if query.legs == LEXICAL_ONLY:
         return [], None
-    return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, rag), ([], None))
+    return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, dense), ([], None))
 
 
 async def search_lexical(
@@ -84,17 +88,19 @@ async def search_lexical(
     return await asyncio.to_thread(rag.lexical.search, terms, only, n, variants)
 
 
-async def search_dense(query: str, only: SearchFilter, n: int, rag: Engine) -> tuple[RankedPlaces, Vector | None]:
+async def search_dense(
+    query: str, only: SearchFilter, n: int, dense: DenseIndex | None
+) -> tuple[RankedPlaces, Vector | None]:
     """Search the dense index, best first; also returns the query vector. Empty and None without an embedding model.
 
     Passages with a cosine of 0 or below are dropped: they have nothing in common with the question.
     """
-    if rag.dense is None:
+    if dense is None:
         return [], None
-    vector = await rag.dense.embedder.query(query)
+    vector = await dense.embedder.query(query)
     if not vector.any():
         return [], None  # the model knows no word of the query
-    hits = await rag.dense.vectors.search(vector, only, n)
+    hits = await dense.vectors.search(vector, only, n)
     return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
 
 

@@ -213,7 +213,7 @@ async def _run_expansions(
         found = await run.attempt(Stage.FOLLOW, again, list[RankedPlaces])
         rankings += [(ranking, EXPANSION_WEIGHT) for ranking in found]
     if plan.like and own.by_words:
-        similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag), ([], None))
+        similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag.dense), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings
 
@@ -224,9 +224,9 @@ async def _search_with_found_names(
     """Search the question again with names from its best hits."""
     again = f"{query.text} {names}"
     searching = search_lexical(again, query.only, query.k, rag, query.aliases)
-    if rag.dense is None or own.vectors is None:
+    if own.vectors is None:
         return [await searching]
-    with run_beside(rag.dense.embedder.query(again)) as vector:  # the model embeds outside of Python's lock
+    with run_beside(own.vectors.embedder.query(again)) as vector:  # the model embeds outside of Python's lock
         lexical = await searching
         # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
         places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.vector_store import VectorStore
+from rag_core.models.embedder import Embedder
 from rag_core.types import PassageRef
 
 Vector = NDArray[np.float32]
@@ -19,8 +20,9 @@ Vector = NDArray[np.float32]
 class VectorReader:
     """Reader of stored vectors for one question: each is read once, and some ahead of their use."""
 
-    def __init__(self, store: VectorStore) -> None:
-        self._store, self._known = store, dict[PassageRef, Vector]()
+    def __init__(self, store: VectorStore, embedder: Embedder) -> None:
+        """`embedder` is the model of the store: further queries of the question are embedded with it."""
+        self.embedder, self._store, self._known = embedder, store, dict[PassageRef, Vector]()
         self._ahead: asyncio.Task[None] | None = None
 
     def start_reading(self, places: Sequence[PassageRef]) -> None:

@@ -137,7 +137,9 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None
     await connection.execute(
         "UPDATE rebuilds SET state = 'cancelled', finished_at = ? WHERE state = 'running'", (moment,)
     )
-    await connection.execute("DELETE FROM dense")  # the vector index belongs to another state of the archive
+    # The vector index belongs to another state of the archive; which model made it is kept.
+    await connection.execute("UPDATE dense SET identity = '', watermark = 0")
+    await connection.execute("DELETE FROM next_vectors")
     await connection.execute("DELETE FROM to_embed")
 
 

@@ -54,12 +54,12 @@ class QueuedPost:
     seq: int
 
 
-async def queue_changed_posts(archive: Archive, identity: str) -> int:
+async def queue_changed_posts(archive: Archive, identity: str, model: str) -> int:
     """Queue the changes since the last call; returns how many. A store with another identity starts from 0."""
     queued = 0
     while True:
         async with archive.writing() as connection:
-            mark = await _get_queue_watermark(connection, identity)
+            mark = await _get_queue_watermark(connection, identity, model)
             ((until, number),) = await connection.execute_fetchall(
                 "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)",
                 (mark, _QUEUE_BATCH_CHANGES),
@@ -71,14 +71,24 @@ async def queue_changed_posts(archive: Archive, identity: str) -> int:
             queued += number
 
 
-async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str) -> int:
+async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str, model: str) -> int:
     """Sequence number up to which changes are queued for this store; a new store clears the queue."""
+    await connection.execute("UPDATE dense SET model = ? WHERE identity = ? AND model = ''", (model, identity))
     rows = await connection.execute_fetchall("SELECT watermark FROM dense WHERE identity = ?", (identity,))
     for (mark,) in rows:
         return int(mark)
-    await connection.execute("DELETE FROM to_embed")
-    await connection.execute("INSERT OR REPLACE INTO dense (id, identity, watermark) VALUES (0, ?, 0)", (identity,))
+    await _install_vectors(connection, identity, model, 0)
     return 0
+
+
+async def _install_vectors(connection: aiosqlite.Connection, identity: str, model: str, watermark: int) -> None:
+    await connection.execute("DELETE FROM to_embed")
+    await connection.execute(
+        "INSERT INTO dense (id, identity, watermark, model) VALUES (0, ?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET "
+        "identity = ?1, watermark = ?2, model = ?3, "
+        "replaced = CASE WHEN model IN ('', ?3) THEN replaced ELSE model END",
+        (identity, watermark, model),
+    )
 
 
 async def queue_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
@@ -118,6 +128,56 @@ async def count_queued_posts(archive: Archive, channels: Collection[int], limit:
     """
     sql = "SELECT count(*) FROM (SELECT 1 FROM to_embed WHERE chat_id IN (SELECT value FROM json_each(?)) LIMIT ?)"
     return int(await archive.value(sql, (json.dumps([*channels]), limit)))
+
+
+@dataclass(frozen=True, slots=True)
+class VectorState:
+    """Vectors of a model: the identity of their store, and the sequence number up to which changes are in it or queued.
+
+    `replaced` is the model of an earlier store that is still there; model and identity may be empty.
+    """
+
+    model: str
+    identity: str
+    watermark: int
+    replaced: str = ""
+
+
+async def load_vector_state(archive: Archive) -> VectorState | None:
+    """Load the state of the live vectors; None before the first post was embedded."""
+    rows = await archive.rows("SELECT model, identity, watermark, replaced FROM dense")
+    return VectorState(*rows[0]) if rows else None
+
+
+async def load_next_vectors(archive: Archive) -> VectorState | None:
+    """Load the state of vectors that are embedded beside the live ones; None where there are none."""
+    rows = await archive.rows("SELECT model, identity, watermark FROM next_vectors")
+    return VectorState(*rows[0]) if rows else None
+
+
+async def save_next_vectors(archive: Archive, state: VectorState) -> None:
+    """Save the state of vectors that are embedded beside the live ones."""
+    await archive.execute(
+        "INSERT OR REPLACE INTO next_vectors (id, model, identity, watermark) VALUES (0, ?, ?, ?)",
+        (state.model, state.identity, state.watermark),
+    )
+
+
+async def install_next_vectors(archive: Archive, state: VectorState) -> None:
+    """Make the next vectors the live ones; changes after their watermark are queued by `queue_changed_posts`."""
+    async with archive.writing() as connection:
+        await _install_vectors(connection, state.identity, state.model, state.watermark)
+        await connection.execute("DELETE FROM next_vectors")
+
+
+async def forget_next_vectors(archive: Archive) -> None:
+    """Forget the vectors that were embedded beside the live ones."""
+    await archive.execute("DELETE FROM next_vectors", ())
+
+
+async def forget_replaced_vectors(archive: Archive) -> None:
+    """Forget the replaced vectors: their store is gone."""
+    await archive.execute("UPDATE dense SET replaced = ''", ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -453,6 +453,19 @@ _QUEUED_AT_COLUMN = (
     "UPDATE questions SET queued_at = asked_at",
 )
 
+# Which model made the vectors, and the one that they replaced, while its store is still there. `next_vectors`: vectors
+# of another model that are embedded beside the live ones, up to a sequence number.
+_VECTOR_MODEL_TABLES = (
+    "ALTER TABLE dense ADD COLUMN model TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE dense ADD COLUMN replaced TEXT NOT NULL DEFAULT ''",
+    """CREATE TABLE next_vectors (
+        id INTEGER PRIMARY KEY CHECK (id = 0),
+        model TEXT NOT NULL,
+        identity TEXT NOT NULL,
+        watermark INTEGER NOT NULL
+    )""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (*_POST_TABLES, *_UPDATE_TABLES),
     _IDENTITY_TABLE,
@@ -480,4 +493,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _TOPIC_TABLES,
     _MEMBERSHIP_TABLE,
     _QUEUED_AT_COLUMN,
+    _VECTOR_MODEL_TABLES,
 )

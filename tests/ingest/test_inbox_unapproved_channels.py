@@ -137,12 +137,12 @@ async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
     await channels.set_channel_state(archive, NEW, "paused")
     await indexer.catch_up()
     assert {*lexical.chats} == {READ, NEW}
-    assert await index_state.queue_changed_posts(archive, "store") == 2
+    assert await index_state.queue_changed_posts(archive, "store", "model") == 2
     await channels.set_channel_state(archive, NEW, "pending")
     await indexer.catch_up()
     assert len(lexical) == 1
     assert (
-        await index_state.queue_changed_posts(archive, "store") == 1
+        await index_state.queue_changed_posts(archive, "store", "model") == 1
     )  # the dense leg looks at it again, and finds nothing to embed
     assert [change.post for change in (await read_posts_again(archive, [PostKey(NEW, 1)])).changes] == [None]
 

@@ -146,10 +146,10 @@ async def test_posts_without_words_are_settled_without_vectors(shelf: Any, make_
 async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf: Any, make_post: Any) -> None:
     await shelf.keep(make_post(1, "The ferry leaves at seven.", chat=CHAT))
     store = shelf.rag.dense.vectors.identity
-    await index_state.queue_changed_posts(shelf.rag.archive, store)
+    await index_state.queue_changed_posts(shelf.rag.archive, store, "model")
     batch = await index_state.list_queued_posts(shelf.rag.archive, 10)
     await shelf.keep(make_post(1, "The ferry leaves at eight.", chat=CHAT, edited=make_post(1, "", days=1).date))
-    await index_state.queue_changed_posts(shelf.rag.archive, store)
+    await index_state.queue_changed_posts(shelf.rag.archive, store, "model")
     await index_state.dequeue_posts(shelf.rag.archive, batch)
     assert await index_state.count_unembedded_changes(shelf.rag.archive, store) == 1
     assert (await visible_posts.fetch_posts(shelf.rag.archive, [PostKey(CHAT, 1)]))[PostKey(CHAT, 1)].version == 2

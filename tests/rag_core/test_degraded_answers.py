@@ -106,7 +106,7 @@ class Meaning:
 
 
 def with_meaning(library: Any, meaning: Any) -> None:
-    library.rag = replace(library.rag, dense=DenseIndex(find_models("offline")[0], meaning, meaning))
+    library.rag = replace(library.rag, dense=DenseIndex(find_models("tiny")[0], meaning, meaning))
 
 
 def the_post(library: Any) -> PassageRef:

@@ -149,7 +149,7 @@ class Compass:
 
 async def test_all_is_forgotten_when_the_vectors_have_changed(library: Any, tmp_path: Path) -> None:
     store = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
-    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
     library.rag = replace(library.rag, dense=dense)
     place, question = (
         PassageRef(PostKey(library.harbour, 3), 0, 0, 58),
@@ -251,7 +251,7 @@ class Store:
 
 async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
     store, question = Store(), "What does the museum of the lighthouse show people?"
-    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
     library.rag = replace(library.rag, dense=dense)
     for known in (False, True):
         assert [s.stage for s in (await library.ask(question)).shortfalls] == ["dense"]

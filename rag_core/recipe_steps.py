@@ -96,7 +96,7 @@ async def extract_from_hits(
     if around := rag.settings.retrieval.neighbours:
         hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, around, plan, question.viewer, rag), tuple(hits))
     evidence = await gather_or_compose_evidence(question, hits, rag, run)
-    if rag.dense:
+    if rag.dense and rag.dense.model.centres:  # else its token vectors tell nothing
         evidence = await run.attempt(Stage.COMPARE, compare_sources(question, plan, evidence, rag.dense), evidence)
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop

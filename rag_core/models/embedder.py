@@ -68,10 +68,8 @@ class Embedder:
         return vector
 
     async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
-        """Compare a question with the tokens of posts; empty for a model whose token vectors tell nothing."""
+        """Compare a question with the tokens of posts; for an offline model with centres only."""
         network = self._networks[0]
-        if not network.row.centres:
-            return []
         asked = await self._thread.run(network.embed_tokens, question, _QUERY)
         return [
             PassageSimilarity(asked, await self._thread.run(network.embed_tokens, text, _PASSAGE)) for text in texts

@@ -108,6 +108,7 @@ COMMANDS = {
             "eval followups mine",
             "eval dates dates.jsonl",
             "eval plans mine/queries.jsonl --model model.gguf",
+            "eval judge mine --limit 40",
             "eval verify mine",
             "eval calibrate mine",
             "eval coverage mine",

@@ -16,7 +16,7 @@ from rag_core.context.conflicts import add_conflicting_post
 from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
-from rag_core.errors import ModelTooSlow, RagError
+from rag_core.errors import RagError, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.stage_feasibility import writes_in_time
 from rag_core.models.active_models import DenseIndex
@@ -170,7 +170,7 @@ def _is_better(second: Draft, first: Draft) -> bool:
 async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engine, run: Run) -> Plan:
     """Add a hypothetical post (HyDE) to the plan, where the posts do not answer and a model writes."""
     model = rag.writer
-    if model is None or rag.dense is None or draft.sentences or has_model_failed(run):
+    if model is None or rag.dense is None or draft.sentences or is_model_late(run):
         return plan
     if not writes_in_time(model.rates, rag.settings.budgets):
         return plan
@@ -181,9 +181,9 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
 _MODEL_STAGES = frozenset({Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.JUDGE, Stage.WRITE})
 
 
-def has_model_failed(run: Run) -> bool:
-    """Whether a model failed or was late in this run: it is not asked again, so that one budget is lost at most."""
-    return any(span.stage in _MODEL_STAGES and span.error not in {None, ModelTooSlow.__name__} for span in run.spans)
+def is_model_late(run: Run) -> bool:
+    """Whether a model was late in this run: it is not asked again, so that one budget is lost at most."""
+    return any(span.stage in _MODEL_STAGES and span.error == StageTimeout.__name__ for span in run.spans)
 
 
 async def complete_answer(
@@ -195,7 +195,7 @@ async def complete_answer(
     by the extract alone.
     """
     draft, evidence = await finish_draft(question, plan, extract, evidence, rag, run)
-    if rag.writer is None or not draft.sentences or plan.kind is Kind.WHEN or has_model_failed(run):
+    if rag.writer is None or not draft.sentences or plan.kind is Kind.WHEN or is_model_late(run):
         return draft, evidence
     if run.on_extract:
         await run.on_extract(draft)
@@ -204,7 +204,7 @@ async def complete_answer(
     ]  # a conflict stays below its sentence
     draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
     writes = writes_in_time(rag.writer.rates, rag.settings.budgets)
-    if not draft.sentences or has_model_failed(run) or not writes:
+    if not draft.sentences or is_model_late(run) or not writes:
         return draft, evidence
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written is draft:

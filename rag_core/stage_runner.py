@@ -164,10 +164,14 @@ class Run:
     async def open_session(self, model: LanguageModel, reader: int) -> AsyncIterator[TimedSession]:
         """Acquire a session with the model. Waiting for it counts for the recipe, not for the current stages.
 
-        They end with the time that the recipe leaves to models at the latest, early enough for their fallbacks.
+        They end with the time that the recipe leaves to models, early enough for their fallbacks, and after half of it:
+        what comes after a model is done as without one.
         """
-        end, stages = self.clock.when() if self.clock else None, _STAGE_TIMEOUTS.get(())
-        resume = _pause_timeouts(stages, None if end is None else end - self.after_models)
+        end, stages = None, _STAGE_TIMEOUTS.get(())
+        if not math.isinf(self.left):
+            left = min(self.left - self.after_models, (self.left - self.after) / 2)
+            end = asyncio.get_running_loop().time() + left
+        resume = _pause_timeouts(stages, end)
         try:
             async with model.turn(reader, self.on_place) as session:
                 resume()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rag_core.engine import Engine
-from rag_core.llm.protocol import LanguageModel, Prompt
+from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.stage_runner import Run, TimedSession
 from rag_core.stages import Stage
 from rag_core.text.query_terms import TermWeight
@@ -30,13 +30,14 @@ _MAX_PASSAGE_LENGTH = 700  # characters: about as many
 _MAX_CLAIM_TOKENS = 200
 
 
-async def judge_relevance(question: Question, passages: Sequence[Passage], seat: TimedSession) -> list[float]:
+async def judge_relevance(question: Question, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
     """Judge relevance with an LLM: log P(yes) - log P(no) for each passage, in their order.
 
     Raises GenerationFailed, and ModelTooSlow where not all would be judged within the stage: a part is of no use.
     """
     prompts = [build_judge_prompt(question.text, p.text, p.date, _MAX_PASSAGE_LENGTH) for p in passages]
-    await seat.require_time(prompts)
+    if isinstance(seat, TimedSession):
+        await seat.require_time(prompts)
     return [await ask_yes_no_odds(prompt, seat) for prompt in prompts]
 
 

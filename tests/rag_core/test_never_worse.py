@@ -21,15 +21,14 @@ from bot.cli.demo import import_sample_channels
 from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.llm.local import open_local_model
-from rag_core.recipe_steps import has_model_failed
+from rag_core.recipe_steps import is_model_late
 from rag_core.settings import LlmSettings
 from rag_core.stage_runner import Run
 from rag_core.types import Certainty
 
 pytestmark = pytest.mark.slow
 
-BUDGET_S = 0.2
-BUDGETS = dict.fromkeys(("plan", "rewrite", "judge"), BUDGET_S) | {"write": 2.0}
+BUDGETS = {"plan": 1.0, "rewrite": 0.2, "judge": 0.2, "write": 4.0}  # the rules need a moment of two of them
 MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
 
 
@@ -117,7 +116,7 @@ async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples: Engine,
         _, run = await ask(question, samples, FaultyLlm("hung"), "direct")
         lost = [span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error]
         asked += bool(lost)
-        assert has_model_failed(run) == bool(lost)
+        assert is_model_late(run) == bool(lost)
         judged = [span for span in run.spans if span.stage == "judge"]
         assert not judged or "write" not in [span.stage for span in run.spans]
     assert asked

@@ -371,6 +371,7 @@ def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
         "addresses",
         "certainty",
         "confidence",
+        "judged",
         "recipe",
         "model",
         "without",

@@ -104,7 +104,7 @@ async def test_a_slow_model_seldom_passes_a_timeout(data: Path, tmp_path: Path) 
     found = await measure(data, Recording(tmp_path / "replies.jsonl", replaying=False), model)
     assert all(0 <= metrics["all"]["tool_timeout_rate"] < 0.01 for metrics in found.values()), found
     assert "tool_timeout_rate" in format_recipes(found, RECIPE_FIGURES)
-    assert found["agent"]["all"]["calls"] > 1
+    assert found["react"]["all"]["calls"] > 1
 
 
 async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Overheard:
             self.count, self.odds = self._seat.count, self._seat.odds
             yield self
 
-    async def stream(self, prompt: Prompt, decoding: Any, *, grammar: str) -> AsyncIterator[str | Generation]:
+    async def stream(self, prompt: Prompt, decoding: Any, *, grammar: str, **_: Any) -> AsyncIterator[str | Generation]:
         async for piece in self._seat.stream(prompt, decoding, grammar=grammar):
             if isinstance(piece, Generation):
                 self.heard.append((prompt, grammar, piece))

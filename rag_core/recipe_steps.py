@@ -18,7 +18,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import RagError, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
-from rag_core.llm.stage_feasibility import writes_in_time
+from rag_core.llm.stage_feasibility import judges_only, writes_in_time
 from rag_core.models.active_models import DenseIndex
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
@@ -140,7 +140,7 @@ async def search_by_model_plan(
     A model that fails or is late leaves what the rules found.
     """
     rules = plan, draft, evidence
-    if rag.planner is None or draft.certainty is Certainty.SURE or not plan.queries:
+    if rag.planner is None or draft.certainty is Certainty.SURE or not plan.queries or judges_only(rag.planner.name):
         return rules
     if run.on_extract and draft.sentences:
         await run.on_extract(draft)
@@ -172,7 +172,7 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.writer
     if model is None or rag.dense is None or draft.sentences or is_model_late(run):
         return plan
-    if not writes_in_time(model.rates, rag.settings.budgets):
+    if not writes_in_time(model, rag.settings.budgets):
         return plan
     like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
     return replace(plan, like=like) if like else plan
@@ -203,7 +203,7 @@ async def complete_answer(
         : None if draft.sentences == extract.sentences else 1
     ]  # a conflict stays below its sentence
     draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
-    writes = writes_in_time(rag.writer.rates, rag.settings.budgets)
+    writes = writes_in_time(rag.writer, rag.settings.budgets)
     if not draft.sentences or is_model_late(run) or not writes:
         return draft, evidence
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)

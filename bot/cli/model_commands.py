@@ -16,7 +16,7 @@ from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.llm.local import measure_free_memory
 from rag_core.llm.protocol import TokenRates
-from rag_core.llm.stage_feasibility import estimate_stages
+from rag_core.llm.stage_feasibility import estimate_stages, judges_only
 from rag_core.models.active_models import (
     MODEL_USES,
     UNDECIDED_VALUES,
@@ -173,6 +173,8 @@ def _describe_stages(writer: str | None, models: Path, settings: RagSettings) ->
     rates = _find_rates(writer, models)
     if rates is None:
         return ["What it does here is known after its first load, which measures its speed."]
+    if judges_only(writer):
+        return [f"It reads {rates.prefill:.0f} tokens/s and judges; it is too small to plan and to write."]
     stages = estimate_stages(rates, settings.budgets)
     does = [verb for stage, verb in zip(stages, _STAGE_VERBS.values(), strict=True) if stage.fits]
     lines = [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from rag_core.llm.protocol import TokenRates
+from rag_core.llm.protocol import LanguageModel, TokenRates
+from rag_core.models.catalog import WRITERS
 from rag_core.settings import Budgets
 
+_SIGNS = re.compile(r"[^a-z0-9]+")
 # Tokens of a usual prompt and of its reply.
 _JUDGE_TOKENS, _WRITE_TOKENS = (90, 1), (900, 150)
 _PLAN_TOKENS, _SHORT_PLAN_TOKENS = (700, 90), (200, 60)
@@ -37,6 +40,14 @@ def estimate_stages(rates: TokenRates, budgets: Budgets) -> tuple[StageEstimate,
     )
 
 
-def writes_in_time(rates: TokenRates | None, budgets: Budgets) -> bool:
-    """Whether a model writes an answer before its reader has left; True for unknown rates, as of a server."""
-    return rates is None or estimate_stages(rates, budgets)[-1].fits
+def judges_only(name: str) -> bool:
+    """Whether a model is known, by its name or that in its file, to be too small to plan and to write."""
+    plain = _SIGNS.sub("", name.casefold())
+    return any(row.judges_only and _SIGNS.sub("", row.name) in plain for row in WRITERS)
+
+
+def writes_in_time(model: LanguageModel, budgets: Budgets) -> bool:
+    """Whether a model can write, and ends before its reader has left; as of a server where rates are unknown."""
+    if judges_only(model.name):
+        return False
+    return model.rates is None or estimate_stages(model.rates, budgets)[-1].fits

@@ -127,6 +127,7 @@ class ModelSpec:
     # Of everyday questions, by language: mean cosine of the post that answers, and scale to that of minilm-navec.
     mean_cosines: Mapping[str, float] = field(default_factory=dict, hash=False)
     cosine_scale: float = 1.0
+    judges_only: bool = False  # below four billion parameters: what it plans and writes is of no use (EVALUATION.md)
     memory: int = 0  # bytes that a writer needs with 4,096 tokens of context
     architecture: str = ""  # of a writer, as the GGUF names it: the pinned llama.cpp loads it
     published: str = ""  # figure for Russian, of others
@@ -293,27 +294,28 @@ WRITERS: tuple[ModelSpec, ...] = (
     ModelSpec(
         "qwen3.5-0.8b", ModelTier.SMALL, ModelRole.WRITER, "Apache-2.0", _RU_EN,
         _make_gguf_source("unsloth/Qwen3.5-0.8B-GGUF", "Qwen3.5-0.8B-Q4_K_M.gguf", 600_000_000),
-        max_tokens=4096, memory=1_200_000_000, architecture="qwen35",
+        judges_only=True, max_tokens=4096, memory=1_200_000_000, architecture="qwen35",
     ),
     # The one language model that needs no hub, byte for byte Qwen's file. A coder model: it judges well, writes badly.
     ModelSpec(
         "qwen2.5-coder-1.5b", ModelTier.OFFLINE_WRITER, ModelRole.WRITER, "Apache-2.0", _RU_EN,
         _make_gguf_source("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
                           _CODER_BYTES, "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"),
-        packages=_CODER_PARTS, max_tokens=4096, memory=1_940_000_000, architecture="qwen2", checked=True,
+        packages=_CODER_PARTS, judges_only=True, max_tokens=4096, memory=1_940_000_000, architecture="qwen2",
+        checked=True,
     ),
     # The same size and class without the code: a judge, not a writer (its class: .41 right).
     ModelSpec(
         "qwen2.5-1.5b-instruct", ModelTier.COMPACT, ModelRole.WRITER, "Apache-2.0", _RU_EN,
         _make_gguf_source("Qwen/Qwen2.5-1.5B-Instruct-GGUF", "qwen2.5-1.5b-instruct-q4_k_m.gguf", 1_117_320_736),
-        max_tokens=4096, memory=1_940_000_000, architecture="qwen2",
+        judges_only=True, max_tokens=4096, memory=1_940_000_000, architecture="qwen2",
         published="class .41", published_by="arXiv 2606.30062",
     ),
     # Between judge and writer: MMLU-Pro 55 without thinking (card), Russian answers unknown.
     ModelSpec(
         "qwen3.5-2b", ModelTier.COMPACT, ModelRole.WRITER, "Apache-2.0", _RU_EN,
         _make_gguf_source("unsloth/Qwen3.5-2B-GGUF", "Qwen3.5-2B-Q4_K_M.gguf", 1_280_835_840),
-        max_tokens=4096, memory=2_200_000_000, architecture="qwen35",
+        judges_only=True, max_tokens=4096, memory=2_200_000_000, architecture="qwen35",
     ),
     # The successor of the next row by a general index (27 against 18); Russian answers unknown, so it comes before it.
     ModelSpec(

@@ -134,6 +134,7 @@ async def _judge_candidates(
                     tokens = sum(await session.count([prompt.system, prompt.ask])) + _TEMPLATE_TOKENS
                     seconds = model.rates.estimate_seconds(tokens)
                     if not run.has_time(Stage.JUDGE, seconds + time.monotonic() - began):
+                        run.note(skipped=round(seconds, 1))
                         break
                 odd, calls = await ask_yes_no_odds(prompt, session), calls + 1
                 rag.caches.judgements.store(key, (), odd)

@@ -9,7 +9,6 @@ from rag_core.writing.prompt_loading import load_prompt
 
 # Template and its languages, stage, and tokens that are read after the prefix and written at least.
 _PREFIXES = (
-    ("judge", ("all",), Stage.JUDGE, 150, 0),
     ("support", ("ru", "en"), Stage.VERIFY, 150, 0),
     ("write", ("ru", "en"), Stage.WRITE, 300, 48),
     ("plan", ("all",), Stage.PLAN, 120, 128),

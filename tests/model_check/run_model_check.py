@@ -37,9 +37,9 @@ from rag_core.writing.write import write_draft
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "citegram" / "models"
-QUESTIONS = ROOT / "tests" / "data" / "validation3"
+QUESTIONS = ROOT / "tests" / "data" / "validation5"
 ASKED = ("How much is the membership?", "Сколько стоит ржаной?", "When does the library open?")
-PLANS, JUDGEMENTS, LEAST_AUC, MOST_SECONDS_TO_STOP = 5, 20, 0.6, 3.0
+PLANS, JUDGEMENTS, LEAST_AUC, MOST_SECONDS_TO_STOP = 5, 40, 0.6, 3.0
 LONG = Prompt("You tell long stories.", "Tell the story of a lighthouse, its keeper and a storm. " * 20)
 
 
@@ -47,7 +47,8 @@ async def evaluate(what: str, folder: Path, gguf: Path, limit: int) -> dict[str,
     """Run `citegram eval` as an owner would; its figures over all rows."""
     with tempfile.TemporaryDirectory() as home:
         out = Path(home) / "figures.json"
-        environment = {**os.environ, "DATA__DIR": home, "MODELS__EMBEDDER": "none", "MODELS__RERANKER": "none"}
+        settings = {"DATA__DIR": home, "MODELS__EMBEDDER": "none", "MODELS__RERANKER": "none", "BUDGETS__PLAN": "120"}
+        environment = {**os.environ, **settings, "LLM__THREADS": str(os.cpu_count() or 1)}
         command = ["eval", what, str(folder), "--model", str(gguf), "--limit", str(limit), "--seed", "1"]
         process = await asyncio.create_subprocess_exec(
             Path(sys.executable).with_name("citegram"), *command, "--json", str(out),

@@ -121,11 +121,11 @@ def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
         speed: {prompt.system for prompt in list_prompt_prefixes(Budgets(), TokenRates(speed, speed / 4))}
         for speed in (0.5, 30.0, 4000.0)
     }
-    plan, judge = load_prompt("plan", "all").system, load_prompt("judge", "ru").system
+    plan, support = load_prompt("plan", "all").system, load_prompt("support", "ru").system
     assert listed[0.5] == set()
-    assert judge in listed[30.0]
+    assert support in listed[30.0]
     assert plan not in listed[30.0]
-    assert {plan, judge} <= listed[4000.0]
+    assert {plan, support} <= listed[4000.0]
 
 
 async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path) -> None:

@@ -17,7 +17,7 @@ from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
-from rag_core.settings import LlmSettings
+from rag_core.settings import Budgets, LlmSettings
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
@@ -367,6 +367,9 @@ async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
 async def test_a_slow_model_is_not_asked_to_put_the_facts_in_other_words(quick: Any) -> None:
     model = RoleLlm(GOOD)
     model.rates = TokenRates(prefill=29, decode=7.4)  # a model of 1.5 B on one core, measured
+    settings = quick.rag.settings
+    patient = settings.model_copy(update={"budgets": Budgets(map=300, question=600)})
+    quick.rag = replace(quick.rag, settings=patient)
     reply = await answered(quick, "mapreduce", model)
     assert "write" not in model.calls and model.calls.count("map") >= 1
     assert shown(reply) == "The ferry to Owl Island leaves at 7:30 every morning."

@@ -233,14 +233,14 @@ def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
     library.rag = replace(library.rag, settings=quick, dense=dense)
 
 
-@pytest.mark.parametrize("trouble", [{"pause": 5.0}, {"down": True}])
+@pytest.mark.parametrize(("trouble", "lack"), [({"pause": 5.0}, "dense-late"), ({"down": True}, "dense")])
 async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
-    library: Any, trouble: dict[str, Any]
+    library: Any, trouble: dict[str, Any], lack: str
 ) -> None:
     with_meaning(library, Meaning(**trouble), search=0.1)
     answer = await library.ask("What does the lighthouse museum show?")
     assert answer.posts() == (PostKey(library.harbour, 3),)
-    assert [shortfall.stage for shortfall in answer.shortfalls] == ["dense"]
+    assert [shortfall.stage for shortfall in answer.shortfalls] == [lack]
 
 
 class Broken(Bm25Index):

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.text.sentences import TextSpan
-
 
 class TokenVectors(NamedTuple):
     """Vectors of the tokens of a text: shape (tokens, dimension), and their offsets in it: shape (tokens, 2)."""
@@ -38,7 +36,7 @@ class PassageSimilarity:
         self._cosines = _normalize(question.vectors) @ _normalize(passage.vectors).T
         self.post, self.cosine = self._measure(slice(None))
 
-    def measure_piece(self, span: TextSpan) -> tuple[float, float]:
+    def measure_piece(self, span: tuple[int, int]) -> tuple[float, float]:
         """MaxSim and cosine of the piece at these offsets; both 0 where it has no token, as behind a cut."""
         first, end = np.searchsorted(self._passage.spans[:, 1], span, side="right")
         return self._measure(slice(int(first), int(end)))

@@ -170,7 +170,10 @@ async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(t
         dropped = "pinned_answers watches watch_hits watching digests history post_looks topics memberships".split()
         for table in dropped:
             old.execute(f"DROP TABLE {table}")
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 11}")
+        old.execute("ALTER TABLE dense DROP COLUMN model")
+        old.execute("ALTER TABLE dense DROP COLUMN replaced")
+        old.execute("DROP TABLE next_vectors")
+        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 12}")
         old.commit()
     archive = await Archive.open(tmp_path)
     try:

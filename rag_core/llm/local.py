@@ -14,7 +14,7 @@ import signal
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -346,6 +346,7 @@ WORKER_SILENCE_TIMEOUT_S = 300.0
 # From the second exit in a row the next start waits, each time twice as long; a wait above the last limit is an error.
 _FIRST_RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S, _MAX_RESTART_WAIT_S = 0.25, 30.0, 2.0
 _BATCH, _GPU_BATCH = 128, 512  # a stop loses at most one batch; a processor reads larger ones no faster
+_MEASURING_PAUSES_S = (5.0, 60.0, 600.0, 3600.0)  # from each measurement to the next
 _WARM_PAUSE_S = 1.0  # until the machine is looked at again
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 
@@ -369,7 +370,8 @@ class LocalModel:
     def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float, start: WarmStart) -> None:
         self.path, self._settings, self._name, self._patience, self._start = path, settings, name, patience, start
         self._turns, self.machine = FairScheduler(), Machine()
-        self.speed: LocalSpeed | None = None  # as measured at the first load
+        self.speed: LocalSpeed | None = None  # as measured at the first load, and while idle
+        self._remember: Callable[[LocalSpeed], None] = lambda _: None
         self.rates: TokenRates | None = None  # corrected by what was generated since
         self._warming: asyncio.Task[None] | None = None
         self._child: LlmWorkerProcess | None = None
@@ -464,7 +466,7 @@ class LocalModel:
                 self._loading = None
         self.context, self._said_name = self._child.context, self._child.name
         if self._warming is None or self._warming.done():
-            self._warming = asyncio.create_task(self._warm_prefixes(self._child))
+            self._warming = asyncio.create_task(self._work_while_idle(self._child))
             self._warming.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._child
 
@@ -486,28 +488,52 @@ class LocalModel:
         if self.speed is None:
             self.speed = load_speed(folder, made_by) if folder else None
             if self.speed is None and (measured := await _measure_speed(child)) is not None:
-                self.speed = measured
-                if folder:
-                    save_speed(folder, measured, made_by)
-            self.rates = TokenRates(self.speed.prefill, self.speed.decode) if self.speed else None
+                self._keep_speed(measured, folder, made_by)
+            if self.speed:
+                self.rates = TokenRates(self.speed.prefill, self.speed.decode)
+        self._remember = partial(self._keep_speed, folder=folder, made_by=made_by)
         return child
 
     def _learn(self, figures: GenerationStats) -> None:
         if self.rates and self.speed:
             self.rates = correct_rates(self.rates, self.speed, figures)
 
-    async def _warm_prefixes(self, child: LlmWorkerProcess) -> None:
-        """Evaluate the constant prefixes of the prompts in use while nobody waits."""
+    def _keep_speed(self, speed: LocalSpeed, folder: Path | None, made_by: Mapping[str, Any]) -> None:
+        """Keep the speed; of two measurements the faster rates: other programs slow a machine down, nothing else."""
+        if before := self.speed:
+            fastest = max(speed.prefill, before.prefill), max(speed.decode, before.decode)
+            speed = replace(speed, prefill=fastest[0], decode=fastest[1])
+        if speed == before:
+            return
+        self.speed, self.rates = speed, TokenRates(speed.prefill, speed.decode)
+        if folder:
+            save_speed(folder, speed, made_by)
+
+    async def _work_while_idle(self, child: LlmWorkerProcess) -> None:
+        """While nobody waits, evaluate the constant prefixes of the prompts in use, then measure the speed again.
+
+        A start is a busy moment: by what was measured then, stages would stay off for good.
+        """
 
         async def warm(prompt: Prompt) -> None:
             async with aclosing(child.ask("warm", asdict(prompt))) as replies:
                 async for _ in replies:
                     pass
 
-        for prompt in self._start.prefixes(self.rates) if self.rates else ():
+        async def measure() -> None:
+            if speed := await _measure_speed(child):
+                self._remember(speed)
+
+        async def wait_for_idle(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             with suppress(LlmWorkerRefused):
-                while self._turns.waiting or not await self.machine.use_while_idle(partial(warm, prompt)):  # noqa: ASYNC110 - nothing says that a model is idle
+                while self._turns.waiting or not await self.machine.use_while_idle(work):  # noqa: ASYNC110 - nothing says that a model is idle
                     await asyncio.sleep(_WARM_PAUSE_S)
+
+        for prompt in self._start.prefixes(self.rates) if self.rates else ():
+            await wait_for_idle(partial(warm, prompt))
+        for pause in _MEASURING_PAUSES_S if self.speed else ():
+            await asyncio.sleep(pause)
+            await wait_for_idle(measure)
 
     def _count_exit(self) -> None:
         self._exits += 1

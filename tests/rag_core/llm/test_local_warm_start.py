@@ -50,6 +50,11 @@ async def generate(model: LocalModel, prompt: Prompt = QUESTION) -> Generation:
         return await collect_generation(session.stream(prompt, GREEDY))
 
 
+@pytest.fixture(autouse=True)
+def measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_MEASURING_PAUSES_S", ())
+
+
 async def warmed(model: LocalModel) -> None:
     assert model._warming is not None
     await asyncio.wait_for(asyncio.shield(model._warming), 30)
@@ -248,3 +253,21 @@ async def test_what_would_be_read_is_counted_beforehand(path: Path) -> None:
         done = await collect_generation(session.stream(QUESTION, GREEDY))
         assert (done.figures.evaluated, twice) == (whole, 1)
         assert await session.count_unread([QUESTION]) == [1]
+
+
+async def test_a_speed_that_was_measured_at_a_busy_moment_is_measured_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_MEASURING_PAUSES_S", (0.0,))
+    async with started(path) as model:
+        await warmed(model)
+        seen = model.speed
+    assert seen is not None
+    kept = json.loads((path.parent / "rates.json").read_text())
+    (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 0.5, "decode": 1e9}))
+    async with started(path) as model:
+        assert model.rates == TokenRates(0.5, 1e9)
+        await warmed(model)
+        assert model.rates is not None
+        assert model.rates.prefill > 0.5
+        assert model.rates.decode == 1e9  # the faster of both

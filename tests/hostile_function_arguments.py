@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 from aiogram import Bot
 from aiogram.types import Chat, Message, TelegramObject, User
 from aiogram.utils.formatting import Text
@@ -31,6 +32,7 @@ from bot.i18n import Translator, get_translator
 from ingest.dedup import ComparedText as DuplicateWords
 from ingest.dedup import parse_compared_text as duplicate_words
 from ingest.exports.export_checks import ImportNote
+from rag_core.models.token_similarity import PassageSimilarity, TokenVectors
 from rag_core.planning.plan_schema_and_parsing import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
@@ -71,6 +73,14 @@ def _post_words(text: str) -> Passage:
     return Passage(PostKey(-1001, 7), 0, "Harbour News", text, 0, len(text), NOW)
 
 
+def _compare_tokens(text: str) -> PassageSimilarity:
+    """A question of four tokens, and a passage of one for every four characters."""
+    first = 4 * np.arange(len(text) // 4 + 1)
+    spans = np.stack([first, first + 4], axis=1)
+    vectors = np.ones((len(spans), 4), np.float32)
+    return PassageSimilarity(TokenVectors(vectors[:4], spans[:4]), TokenVectors(vectors, spans))
+
+
 _MAKERS: dict[Any, Callable[[str], Any]] = {
     ImportNote: lambda text: ImportNote("{title}", title=text),
     str: lambda text: text,
@@ -101,6 +111,7 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     QueryTerms: lambda text: QueryTerms.of(text, lambda term: 1.0),
     TextMatcher: lambda text: TextMatcher.of(text, [text]),
     Passage: _post_words,
+    PassageSimilarity: _compare_tokens,
     Source: lambda text: Source(1, _post_words(text), 0.5),
     Question: lambda text: Question(text, "en", NOW, Viewer(500, frozenset({-1001})), 500),
     Claim: lambda text: Claim(text, "en", 0, len(text)),

@@ -103,6 +103,7 @@ NOT_MADE = {
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.index.lexical_index.Bm25Index": "an open index",
+    "rag_core.llm.protocol.LanguageModel": "a language model",
     "rag_core.models.e5_conversion.E5File": "the weights of a model, compared with their checksum before they are read",
     "rag_core.index.qdrant_connection.QdrantConnection": "a server",
     "rag_core.index.sparse_qdrant.SparseCollection": "a server",

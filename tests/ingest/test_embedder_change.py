@@ -333,7 +333,9 @@ async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened: Op
                 while not await index_state.load_next_vectors(bench.rag.archive):  # noqa: ASYNC110 - it is a row
                     await asyncio.sleep(0.01)
                 await channel_removal.remove_channel(bench.rag.archive, OTHER)
-                while bench.rag.next_embedder or OTHER in await channels.load_channels(bench.rag.archive):  # noqa: ASYNC110
+                while bench.dense.embedder.name != NEW or bench.rag.next_embedder:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                while OTHER in await channels.load_channels(bench.rag.archive):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
         finally:
             running.cancel()

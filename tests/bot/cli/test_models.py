@@ -80,9 +80,9 @@ async def test_the_list_fits_into_80_columns_with_everything_in_use(
 
 async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(settings: Settings) -> None:
     models = settings.data.dir / "models"
-    place = models / "qwen2.5-coder-1.5b"
+    place = models / "qwen3-4b-instruct"
     place.mkdir(parents=True)
-    used = {"embedder": "minilm-navec", "writer": "qwen2.5-coder-1.5b"}
+    used = {"embedder": "minilm-navec", "writer": "qwen3-4b-instruct"}
 
     def listed() -> str:
         return "\n".join(model_commands.format_model_list(models, used, settings.rag()))
@@ -99,6 +99,11 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
     (place / "rates.json").write_text('{"prefill": 900, "decode": 60}')
     assert "it judges answers, plans searches, writes answers." in listed()
     assert "Off:" not in listed()
+    small = models / "qwen2.5-coder-1.5b"
+    small.mkdir()
+    (small / "rates.json").write_text('{"prefill": 900, "decode": 60}')
+    used["writer"] = small.name
+    assert "reads 900 tokens/s and judges; it is too small to plan and to write" in listed()
     used["writer"] = "LLM__URL"
     assert "The server judges, plans and writes" in listed()
 

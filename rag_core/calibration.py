@@ -246,6 +246,10 @@ class Calibration:
             return Certainty.NONE
         return Certainty.SURE if likely >= self.similarity_sure else Certainty.PROBABLE
 
+    def without_bars(self) -> Calibration:
+        """Copy that refuses nothing."""
+        return replace(self, bar=0.0, sure=0.0, similarity_bar=0.0, similarity_sure=0.0)
+
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:
         """Load the calibration: the setting if given, else the stored values, else the built-in ones."""
@@ -253,7 +257,15 @@ class Calibration:
         stored = replace(cls._stored(settings), fusion_kind=kind)
         if settings.answer.coverage is not None:
             bar = settings.answer.coverage
-            return replace(stored, bar=bar, sure=max(bar, stored.sure), data="the setting ANSWER__COVERAGE", date="")
+            return replace(
+                stored,
+                bar=bar,
+                sure=max(bar, stored.sure),
+                similarity_bar=bar,
+                similarity_sure=max(bar, stored.similarity_sure),
+                data="the setting ANSWER__COVERAGE",
+                date="",
+            )
         return stored
 
     @classmethod
@@ -266,7 +278,12 @@ class Calibration:
             }
             claims = ClaimThreshold(**stored["claims"]) if "claims" in stored else ClaimThreshold()
             bars = float(stored["bar"]), float(stored.get("sure", stored["bar"]))
-            return cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own}, claims)
+            kept = cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own}, claims)
+            return replace(
+                kept,
+                similarity_bar=float(stored.get("similarity_bar", kept.similarity_bar)),
+                similarity_sure=float(stored.get("similarity_sure", kept.similarity_sure)),
+            )
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -38,18 +38,22 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
         data.rag = replace(data.rag, calibration=calibration)
         answers = await ask_all(data)
     fitted = fitting.fit_calibration(answers, args.target, dataset.name)
+    bar, sure = fitted.calibration.bar, fitted.calibration.sure
     calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
+    if data.rag.dense and data.rag.dense.model.centres:  # confidences by similarity were fitted, not by coverage
+        before = Calibration()
+        calibrated = replace(calibrated, bar=before.bar, sure=before.sure, similarity_bar=bar, similarity_sure=sure)
     file = calibrated.save(settings.rag())
-    print(f"bar {fitted.calibration.bar:.3f}, sure from {fitted.calibration.sure:.3f}, written to {file}")
+    print(f"bar {bar:.3f}, sure from {sure:.3f}, written to {file}")
     for name, (share, low, high) in (
         ("abstained", fitted.abstained),
         ("refused", fitted.refused),
         ("sure_wrong", fitted.wrong),
     ):
         print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")
-    metrics = {"bar": calibrated.bar, "sure": calibrated.sure, "abstained": fitted.abstained[0],
+    metrics = {"bar": bar, "sure": sure, "abstained": fitted.abstained[0],
                "refused": fitted.refused[0]}  # fmt: skip
-    settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": calibrated.bar}, variant, {})
+    settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": bar}, variant, {})
     write_json_report(args.json_out, "calibrate", dataset.name, settings_used, {"all": metrics}, len(answers))
 
 
@@ -71,7 +75,7 @@ def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> None:
 
 async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
     """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
-    calibration = replace(data.rag.calibration, bar=0.0, sure=0.0)
+    calibration = data.rag.calibration.without_bars()
     if data.rag.dense is None:
         return calibration
     fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))

@@ -208,7 +208,10 @@ async def collect_coverage(data: IndexedDataset, *, documents: bool = False) -> 
     seen: list[CoverageFeatures] = []
     sure, probable = (
         IndexedDataset(replace(data.rag, calibration=calibration), data.dataset, data.viewer)
-        for calibration in (_RecordingCalibration(0.0, bar, fusions=fusions, seen=seen) for bar in (0.0, 2.0))
+        for calibration in (
+            _RecordingCalibration(0.0, bar, fusions=fusions, seen=seen, similarity_bar=0.0, similarity_sure=bar)
+            for bar in (0.0, 2.0)
+        )
     )
     rows = []
     for query in iterate_with_progress_bar(data.dataset.queries, "ask"):

@@ -40,7 +40,7 @@ async def judge_first_sentence(
 ) -> JudgedSentence | None:
     """Judge the first sentence found for a question; None where nothing is found. Raises GenerationFailed."""
     question = build_question(query, data)
-    rag = replace(data.rag, writer=model, planner=None, calibration=Calibration(bar=0.0, similarity_bar=0.0))
+    rag = replace(data.rag, writer=model, planner=None, calibration=Calibration().without_bars())
     run = Run(rag.settings.budgets, "judge")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run, by_model=False))
     draft, _ = await search_and_extract(question, plan, rag, run)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,12 @@ def test_a_post_of_another_language_needs_more_to_be_shown() -> None:
     assert grades == [Certainty.PROBABLE, Certainty.NONE]
     grades = [Calibration().grade(0.64, brief=True, foreign=foreign) for foreign in (False, True)]
     assert grades == [Certainty.SURE, Certainty.NONE]
+
+
+def test_the_bars_of_similarity_are_kept_too_and_follow_the_setting(tmp_path: Path) -> None:
+    replace(Calibration(), similarity_bar=0.4, similarity_sure=0.6).save(settings(tmp_path))
+    kept = Calibration.load(settings(tmp_path))
+    assert (kept.similarity_bar, kept.similarity_sure) == (0.4, 0.6)
+    chosen = Calibration.load(settings(tmp_path, coverage=0.9))
+    assert (chosen.grade_by_similarity(0.89), chosen.grade_by_similarity(0.91)) == (Certainty.NONE, Certainty.SURE)
+    assert kept.without_bars().grade_by_similarity(0.0) is Certainty.SURE

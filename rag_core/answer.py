@@ -23,7 +23,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, 
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
-from rag_core.recipes.time_estimates import RECIPE_FALLBACK_SECONDS, RECIPE_FALLBACK_SHARE
+from rag_core.recipes.time_estimates import reserve_for_fallback
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage import channels
@@ -147,7 +147,7 @@ async def run_recipe(
     if name == DIRECT_RECIPE:
         return await _run_within(whole, name, question, rag, run, careful=careful)
     # `direct` searches in two seconds, and quotes the posts where there is no time left to write
-    reserve, before = min(RECIPE_FALLBACK_SECONDS, RECIPE_FALLBACK_SHARE * whole), list(run.shortfalls)
+    reserve, before = reserve_for_fallback(whole), list(run.shortfalls)
     try:
         with _record_outcome(name, rag, run):
             return await _run_within(whole - reserve, name, question, rag, run, careful=careful)

@@ -15,6 +15,7 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.llm.local import measure_free_memory
+from rag_core.llm.measured_rates import load_rates
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.stage_feasibility import estimate_stages, judges_only
 from rag_core.models.active_models import (
@@ -31,7 +32,7 @@ from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, fin
 from rag_core.models.download import pull_model
 from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import is_model_present, measure_folder_size
-from rag_core.models.recommendation import load_measured_rates, recommend_writer
+from rag_core.models.recommendation import recommend_writer
 from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.chat_and_admin_settings import load_choices
@@ -158,7 +159,7 @@ def _format_bytes(count: int) -> str:
 
 
 def _find_rates(name: str | None, models: Path) -> TokenRates | None:
-    return load_measured_rates(Path(name).parent if is_gguf_path(name) else models / name) if name else None
+    return load_rates(Path(name).parent if is_gguf_path(name) else models / name) if name else None
 
 
 _STAGE_VERBS = {"judge": "judges answers", "plan": "plans searches", "write": "writes answers"}

@@ -32,14 +32,28 @@ class LocalSpeed:
     bytes: int
 
 
+def load_rates(folder: Path) -> TokenRates | None:
+    """Load the rates that a model's load left in its folder, whatever they hold for; None where there are none."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        return _read_rates(json.loads(read_regular_file(folder / _RATES_FILE)))
+    return None
+
+
+def _read_rates(kept: Mapping[str, Any]) -> TokenRates:
+    """Rates of the file's contents. Raises KeyError, TypeError, ValueError."""
+    rates = TokenRates(float(kept["prefill"]), float(kept["decode"]))
+    if not all(math.isfinite(rate) and rate > 0 for rate in (rates.prefill, rates.decode)):
+        raise ValueError("a rate is no number above 0")
+    return rates
+
+
 def load_speed(folder: Path, made_by: Mapping[str, Any]) -> LocalSpeed | None:
     """Load the speed that was measured with the same file, machine and settings; None where there is none."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         kept = json.loads(read_regular_file(folder / _RATES_FILE))
-        speed = LocalSpeed(**{field: kept[field] for field in LocalSpeed.__slots__})
-        rates = (float(speed.prefill), float(speed.decode))
-        if kept["made_by"] == made_by and all(math.isfinite(rate) and rate > 0 for rate in rates):
-            return speed
+        _read_rates(kept)
+        if kept["made_by"] == made_by:
+            return LocalSpeed(**{field: kept[field] for field in LocalSpeed.__slots__})
     return None
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from rag_core.llm.protocol import LanguageModel, TokenRates
-from rag_core.models.catalog import WRITERS
+from rag_core.models.catalog import WRITERS, names_model
 from rag_core.settings import Budgets
 
-_SIGNS = re.compile(r"[^a-z0-9]+")
 # Tokens of a usual prompt and of its reply.
 _JUDGE_TOKENS, _WRITE_TOKENS = (90, 1), (900, 150)
 _PLAN_TOKENS, _SHORT_PLAN_TOKENS = (700, 90), (200, 60)
@@ -32,18 +30,22 @@ class StageEstimate:
 
 def estimate_stages(rates: TokenRates, budgets: Budgets) -> tuple[StageEstimate, ...]:
     """Estimate judging, planning and writing, in this order; a plan is the short one where only that ends in time."""
-    plan, short = rates.estimate_seconds(*_PLAN_TOKENS), rates.estimate_seconds(*_SHORT_PLAN_TOKENS)
+    plan = rates.estimate_seconds(*(_SHORT_PLAN_TOKENS if plans_in_keywords(rates, budgets) else _PLAN_TOKENS))
     return (
         StageEstimate("judge", rates.estimate_seconds(*_JUDGE_TOKENS), budgets.judge),
-        StageEstimate("plan", plan if plan <= budgets.plan else short, budgets.plan),
+        StageEstimate("plan", plan, budgets.plan),
         StageEstimate("write", rates.estimate_seconds(*_WRITE_TOKENS), min(budgets.write, _MAX_WRITE_S)),
     )
 
 
+def plans_in_keywords(rates: TokenRates | None, budgets: Budgets) -> bool:
+    """Whether only the short plan can end in time; False for unknown rates."""
+    return rates is not None and rates.estimate_seconds(*_PLAN_TOKENS) > budgets.plan
+
+
 def judges_only(name: str) -> bool:
     """Whether a model is known, by its name or that in its file, to be too small to plan and to write."""
-    plain = _SIGNS.sub("", name.casefold())
-    return any(row.judges_only and _SIGNS.sub("", row.name) in plain for row in WRITERS)
+    return any(row.judges_only and names_model(name, row.name) for row in WRITERS)
 
 
 def writes_in_time(model: LanguageModel, budgets: Budgets) -> bool:

@@ -14,6 +14,7 @@ are pulled by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -432,6 +433,14 @@ MODELS: tuple[ModelSpec, ...] = (
     ),
     *WRITERS,
 )  # fmt: skip
+
+
+_SIGNS = re.compile(r"[^a-z0-9]+")
+
+
+def names_model(name: str, row_name: str) -> bool:
+    """Whether a name, of a row, a file or in a GGUF, is that of a row: letters and digits are compared alone."""
+    return _SIGNS.sub("", row_name.casefold()) in _SIGNS.sub("", name.casefold())
 
 
 def find_models(what: str) -> tuple[ModelSpec, ...]:

@@ -132,9 +132,7 @@ class _EmbeddingNetwork:
 
     def embed_tokens(self, text: str, kind: int) -> TokenVectors:
         """Embed the tokens of a text, centred by its language, in the thread; an offline model with centres only."""
-        if self._embed is None:
-            self._embed = self._load_network()
-        assert self._offline is not None
+        assert self._offline is not None  # loaded as the model was opened
         assert self._centres is not None
         prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
         output, offsets = self._offline.run_with_offsets(trim_for_tokenizer(prefix + text, self.row.max_tokens))

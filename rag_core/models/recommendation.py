@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
-from contextlib import suppress
-from pathlib import Path
-
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.stage_feasibility import estimate_stages
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.settings import Budgets
-from rag_core.untrusted_files import read_regular_file
 
-_RATES_FILE = "rates.json"
 # Of Qwen2.5-Coder-1.5B on one core; more cores read as many times faster, and write as far as the memory's rate goes.
 _CORE_RATES, _MEASURED_BYTES, _MAX_WRITING_CORES = TokenRates(prefill=29, decode=7.4), 1_117_320_768, 3
-
-
-def load_measured_rates(folder: Path) -> TokenRates | None:
-    """Load the rates that a model's first load left in its folder; None where there are none."""
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        kept = json.loads(read_regular_file(folder / _RATES_FILE))
-        rates = TokenRates(float(kept["prefill"]), float(kept["decode"]))
-        if all(math.isfinite(rate) and rate > 0 for rate in (rates.prefill, rates.decode)):
-            return rates
-    return None
 
 
 def recommend_writer(

@@ -130,16 +130,6 @@ def is_worth_planning(by_rules: Plan) -> bool:
     return by_rules.kind not in _SETTLED_INTENTS and len(set(tokenize(by_rules.asked))) >= MIN_QUESTION_TERMS
 
 
-# Tokens of a plan that is not short: its prompt without what is cached, and its reply, measured with a 1.5 B model.
-_PLAN_PROMPT_TOKENS, _PLAN_REPLY_TOKENS = 718, 105
-
-
-def plans_in_keywords(planner: LanguageModel, seconds: float) -> bool:
-    """Whether only the short plan can end within so many seconds, by the measured rates of the model."""
-    rates = planner.rates
-    return rates is not None and rates.estimate_seconds(_PLAN_PROMPT_TOKENS, _PLAN_REPLY_TOKENS) > seconds
-
-
 async def plan_by_model(
     question: Question, by_rules: Plan, around: KnownEntities, planner: LanguageModel, run: Run, *, short: bool = False
 ) -> Plan:

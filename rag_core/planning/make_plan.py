@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rag_core.caches import make_plan_key
 from rag_core.engine import Engine
+from rag_core.llm.stage_feasibility import plans_in_keywords
 from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.rule_planner import format_plan
 from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliases
@@ -33,17 +34,13 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
         spent = small and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
         planner = rag.planner if by_model and not spent else None
         if planner:
-            from rag_core.planning.llm_planner import (  # late: only models need it
-                is_worth_planning,
-                plan_by_model,
-                plans_in_keywords,
-            )
+            from rag_core.planning.llm_planner import is_worth_planning, plan_by_model  # late: only models need it
 
             planner = planner if is_worth_planning(plan) else None
         busy = planner is not None and planner.waiting
         if planner and not busy:
             entities = await load_known_entities(question, known, rag)
-            short = small or plans_in_keywords(planner, rag.settings.budgets.plan)
+            short = small or plans_in_keywords(planner.rates, rag.settings.budgets)
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and not busy:

@@ -7,7 +7,7 @@ from rag_core.settings import RagSettings
 from rag_core.stages import Stage
 
 REVIEW = "careful"  # no recipe: the review of the draft of any recipe
-RECIPE_FALLBACK_SECONDS, RECIPE_FALLBACK_SHARE = 15.0, 1 / 3  # kept back for `direct`, at most this share of the whole
+_FALLBACK_SECONDS, _FALLBACK_SHARE = 15.0, 1 / 3
 # Tokens that a model of 1.5 B reads and writes in a call, counted on the sample channels; a common prefix is read once.
 _JUDGED_POST = 130
 _WRITE_PROMPT, _WRITE_REPLY = 330, 60  # without the posts
@@ -15,6 +15,11 @@ _PREDICTED_POST = 200
 _STEP_PREFIX, _STEP_PROMPT, _STEP_REPLY = 1000, 250, 70
 _PARTS_PROMPT, _PARTS_REPLY = 600, 100
 _REVIEW_PROMPT, _REVIEW_REPLY = 330, 40
+
+
+def reserve_for_fallback(whole: float) -> float:
+    """Seconds of a question that are kept back for `direct`, which answers where another recipe fails."""
+    return min(_FALLBACK_SECONDS, _FALLBACK_SHARE * whole)
 
 
 def list_model_calls(recipe: str, settings: RagSettings) -> list[tuple[Stage, int, int]]:
@@ -44,7 +49,7 @@ def fits_budgets(recipe: str, rates: TokenRates | None, settings: RagSettings) -
     calls = list_model_calls(recipe, settings)
     seconds = [rates.estimate_seconds(prompt, reply) for _, prompt, reply in calls]
     whole = settings.question_s
-    left = whole - min(RECIPE_FALLBACK_SECONDS, RECIPE_FALLBACK_SHARE * whole)
+    left = whole - reserve_for_fallback(whole)
     budgets: list[float] = [getattr(settings.budgets, stage.budget) for stage, *_ in calls]
     return sum(seconds) <= left and all(took <= most for took, most in zip(seconds, budgets, strict=True))
 

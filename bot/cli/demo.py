@@ -228,7 +228,9 @@ async def _ask_once(url: str, settings: Settings, question: str) -> None:
         said = await _fetch_json(page.post("/sandbox/say", json={"user": READER_ID, "text": question}))
         if not said["ok"]:
             raise RagError(f"Telegram would not send this question ({said['description']}): ask another one.")
-        with translate_errors(RagError, TimeoutError, say="The bot did not answer ({}): try again with -v to see why."):
+        with translate_errors(
+            RagError, TimeoutError, say=f"The bot did not answer in {patience:.0f} s: try again with -v to see why."
+        ):
             async with asyncio.timeout(patience):
                 replies: list[Json] = []
                 while not replies:

@@ -127,7 +127,8 @@ def _convert_first_error(exc: ValidationError) -> BotApiError:
 
 
 _MAX_REQUEST_BYTES = 60 * 2**20  # Telegram takes documents of 50 MB
-_UPDATE_ID_EPOCH = 1_500_000_000  # before any clock here; keeps update ids small
+_UPDATE_ID_EPOCH = 1_500_000_000  # before any clock here
+_UPDATE_IDS_PER_SECOND = 1000  # more than a run takes, so that the next run begins above it
 
 
 class Sandbox:
@@ -143,7 +144,7 @@ class Sandbox:
         bot_id = int(self.token.partition(":")[0])
         bot = SandboxUser(bot_id, "Citegram", "citegram_bot", lang=None, is_bot=True)
         # Update ids grow with time: a bot that remembers them must not drop those of the next run.
-        queue = UpdateQueue(clock, next_id=max(1, int(clock()) - _UPDATE_ID_EPOCH))
+        queue = UpdateQueue(clock, next_id=max(1, int((clock() - _UPDATE_ID_EPOCH) * _UPDATE_IDS_PER_SECOND)))
         self.world = SandboxState(bot, clock, queue, bell=queue.bell)  # `until` wakes when updates are taken, too
         self.observed = DemoObserver(self.world)
         self._runner: web.AppRunner | None = None

@@ -19,6 +19,7 @@ from driver import Cli
 
 from bot.cli.progress_bar import show_progress_bar
 from bot.data_folder_lock_and_usage import take_lock
+from bot.sandbox.server import Sandbox
 
 ROOT = Path(__file__).parents[3]
 QUESTION = "What is the earliest mention of Ilse Brandt?"
@@ -83,6 +84,12 @@ async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path: Path) -> N
     assert (tmp_path / "log").read_text().split() == ["begin", "end"] * 2  # one set-up has two steps
     assert sorted("waiting for it" in one for one in said) == [False, True]
     assert all("Installed." in one for one in said)
+
+
+def test_a_run_begins_above_the_update_ids_of_the_one_before() -> None:
+    before = Sandbox(clock=lambda: 1.8e9).world.queue
+    before.push_raw({"message": {}})
+    assert Sandbox(clock=lambda: 1.8e9 + 0.3).world.queue.next_id >= before.next_id
 
 
 async def test_the_page_takes_the_next_free_port() -> None:

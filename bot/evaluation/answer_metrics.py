@@ -115,6 +115,11 @@ class JudgedAnswer:
     fell_back: bool = False
     memory_mb: float = 0.0
 
+    @property
+    def is_truthful(self) -> bool:
+        """Whether something right is shown, or nothing where the posts do not answer."""
+        return self.shown_right if self.answerable else self.refused
+
 
 def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
     """Judge an answer; `ids` are the dataset's ids of the cited posts, in order of citation."""
@@ -158,7 +163,9 @@ def compute_percentile(values: Sequence[float], percent: int, places: int = 2) -
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate.
 
-    sure_share and sure_right are shares of the answerable questions, sure_wrong of all that were answered as sure,
+    truthfulness is the mean of 1 for what is right (shown, or refused where the posts do not say it), -1 for what is
+    only wrong, and 0 for a refusal of what they say (CRAG, Yang et al. 2024, https://arxiv.org/abs/2406.04744), and
+    truthfulness_error half of its interval of 95 %. sure_share and sure_right are shares of the answerable questions, sure_wrong of all that were answered as sure,
     probable_right of all that were answered as probable, stale_first of those for which a stale answer is known.
     """
     tools = sum(r.cost.tools for r in rows)
@@ -167,7 +174,10 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     answered = [r for r in answerable if not r.refused]
     sure = [r for r in rows if r.certainty is Certainty.SURE and not r.refused]
     probable = [r for r in rows if r.certainty is Certainty.PROBABLE]
+    scores = [1.0 if r.is_truthful else -float(not r.refused) for r in rows]
     return {
+        "truthfulness": compute_mean(scores),
+        "truthfulness_error": round(1.96 * float(np.std(scores)) / math.sqrt(len(rows)), 4) if rows else None,
         "first_right": compute_mean([r.first_right for r in answerable]),
         "shown_right": compute_mean([r.shown_right for r in answerable]),
         "wrong": compute_mean([not r.refused and not r.shown_right for r in answerable]),
@@ -203,7 +213,8 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
 
 
 _METRICS_BY_KIND = (
-    "first_right", "shown_right", "wrong", "abstained", "sure_right", "sure_wrong", "stale_first", "refused",
+    "truthfulness", "first_right", "shown_right", "wrong", "abstained", "sure_right", "sure_wrong", "stale_first",
+    "refused",
 )  # fmt: skip
 
 

@@ -22,11 +22,12 @@ RECIPE_FIGURES = (
 PLAN_FIGURES = ("valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds")
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants
 _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
-# For each command the three figures that say most, and what they say.
+# For each command the figures that say most, and what they say.
 _SUMMARIES = {
     "answers": (
-        ("shown_right", "wrong", "abstained"),
-        "Of 100 questions that the posts answer, {0} are shown the right answer, {1} only a wrong one, {2} none.",
+        ("truthfulness", "truthfulness_error", "shown_right", "wrong", "abstained"),
+        "Truthfulness {0} ± {1} of 100. Of 100 questions that the posts answer, {2} are shown the right answer, {3} only "
+        "a wrong one, {4} none.",
     ),
     "retrieval": (
         ("recall@1", "recall@5", "recall@20"),

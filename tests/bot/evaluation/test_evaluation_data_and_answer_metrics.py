@@ -247,7 +247,7 @@ def test_the_figures_of_answers() -> None:
     assert found.pop("memory_mb") == 70.0
     assert found == {
         # two right, one only wrong, one refused; of the unanswerable one rightly refused and one answered
-        "truthfulness": 0.1667, "truthfulness_error": 0.7145,
+        "truthfulness": 0.1667, "truthfulness_error": 0.7182,
         "seconds": 0.035, "under_10_s": 1.0, "under_30_s": 1.0, "supported": None, "fell_back": 0.0,
         "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
         "sure_share": 0.75, "sure_right": 0.5, "sure_wrong": 0.3333, "probable_right": 0.0,

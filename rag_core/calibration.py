@@ -166,6 +166,11 @@ def estimate_by_similarity(score: float, margin: float, cosine: float) -> float:
     return 1 / (1 + math.exp(9.2 - 0.105 * score - 0.146 * margin - 7.0 * cosine))
 
 
+def estimate_by_words(score: float, margin: float) -> float:
+    """Probability that a piece which was only ranked by words answers the question, 0..1; as above."""
+    return 1 / (1 + math.exp(3.5 - 0.4 * score - 0.3 * margin))
+
+
 # By model and language.
 _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}}
 # For longer questions, by model and language. The cosine of the Russian half of the offline model is weak: there it
@@ -203,8 +208,8 @@ class Calibration:
     are those of `estimate_by_similarity`.
     """
 
-    bar: float = 0.5
-    sure: float = 0.55
+    bar: float = 0.35
+    sure: float = 0.58
     data: str = "XQuAD (RU, EN) alone and among Russian news posts, RuBQ; questions typed by people over channels"
     date: str = "2026-11-22"
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
@@ -230,21 +235,11 @@ class Calibration:
         mean = model.mean_cosines.get(lang) if model else None
         return 0.0 if model is None or mean is None else (cosine - mean) * model.cosine_scale
 
-    def grade(self, covered: float, *, brief: bool = False, lenient: bool = False, foreign: bool = False) -> Certainty:
-        """Degree of certainty at a probability of a right answer; `brief` and `lenient` as in `CoverageFeatures`.
-
-        `foreign`: the post is of another language than the question.
-        """
-        strict, eased = (_FOREIGN_SHARE, _LENIENT_FOREIGN_SHARE) if foreign else (1.0, _BRIEF_SHARE)
-        if covered < self.bar * (eased if lenient else strict):
+    def grade(self, likely: float) -> Certainty:
+        """Degree of certainty at a probability of a right answer."""
+        if likely < self.bar:
             return Certainty.NONE
-        return Certainty.SURE if covered >= self.sure * (_BRIEF_SURE_SHARE if brief else 1.0) else Certainty.PROBABLE
-
-    def grade_by_similarity(self, likely: float) -> Certainty:
-        """Degree of certainty at a probability by `estimate_by_similarity`."""
-        if likely < self.similarity_bar:
-            return Certainty.NONE
-        return Certainty.SURE if likely >= self.similarity_sure else Certainty.PROBABLE
+        return Certainty.SURE if likely >= self.sure else Certainty.PROBABLE
 
     def without_bars(self) -> Calibration:
         """Copy that refuses nothing."""

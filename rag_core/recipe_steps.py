@@ -112,21 +112,19 @@ async def extract_from_hits(
     return draft, evidence
 
 
-_SUCCESSOR_FIRST, _SUCCESSOR_DOUBT = 0.25, 0.15  # probability that a later post supersedes the best piece
+_SUCCESSOR_FIRST = 0.25  # probability that a later post supersedes the best piece
 
 
 def _add_successor(
     successor: Successor | None, ranked: RankedPieces, evidence: Evidence
 ) -> tuple[RankedPieces, Evidence]:
-    """Put a likely successor first, a less likely one second; its post becomes a source."""
-    if successor is None or successor.likely < _SUCCESSOR_DOUBT:
+    """Put a likely successor first; its post becomes a source."""
+    if successor is None or successor.likely < _SUCCESSOR_FIRST:
         return ranked, evidence
     source = successor.piece.source
     if source not in evidence.sources:
         evidence = replace(evidence, sources=(*evidence.sources, source))
-    if successor.likely >= _SUCCESSOR_FIRST:
-        return ranked.put_successor_first(successor.piece), evidence
-    return replace(ranked, rival=successor.piece), evidence
+    return ranked.put_successor_first(successor.piece), evidence
 
 
 _MIN_IMPROVEMENT = 0.1  # by which the coverage of the model's plan must exceed that of the rules

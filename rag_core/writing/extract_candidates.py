@@ -1,8 +1,7 @@
 """Candidate pieces of the evidence for extractive answers, with their features and scores.
 
 A candidate is a sentence, or up to three neighbouring ones while they stay short: an answer often needs the sentence
-before it ("It opened in May"). Candidates are ranked by a weighted sum of a few plain features. The weights were
-fitted by logistic regression over pairs (right above wrong) on the XQuAD development questions, and rounded.
+before it ("It opened in May"). Candidates are ranked by a weighted sum of a few features.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from operator import mul
 from typing import NamedTuple
 
@@ -31,67 +30,42 @@ _MAX_JOINED_SENTENCES = 3  # sentences
 class PieceFeatures(NamedTuple):
     """Features of a candidate piece.
 
-    rank: retrieval score of its post over that of the best, 0..1; best: 1 for the best posts
-    terms, kin, near, post: weight share of the question's terms in the piece, matched by similar stems only, in the
-        neighbouring sentences and the header only, and elsewhere in the post only
+    rank: retrieval score of its post over that of the best, 0..1
+    terms: weight share of the question's terms in the piece and in the title of its channel, similar stems in part
     held, hinted: 1 where the piece holds the answer type, 0.5 where the question has none; `hinted` for types that
         almost any sentence may hold
-    pairs: share of the question's pairs of neighbouring terms; density: share of the piece's terms that are asked for
-    length: characters over MAX_SENTENCE_LENGTH; open_length: the same where any sentence may hold the answer type
+    length: characters over MAX_SENTENCE_LENGTH
     question: 1 where the piece asks something itself
     superseded: share of the later ones among the posts of its channel that hold the answer type near the same terms
-    maxsim, cosine, post_maxsim, post_cosine: similarity of the question to the piece and to its post, where the
-        embedding model compares tokens (`PassageSimilarity`); else 0
+    maxsim, cosine, post_maxsim: similarity of the question to the piece and to its post (`PassageSimilarity`); 0 where
+        the embedding model does not compare tokens
     """
 
     rank: float
-    best: float
     terms: float
-    kin: float
-    near: float
-    post: float
     held: float
     hinted: float
-    pairs: float
-    density: float
     length: float
-    open_length: float
     question: float
     superseded: float
     maxsim: float = 0.0
     cosine: float = 0.0
     post_maxsim: float = 0.0
-    post_cosine: float = 0.0
 
     @property
     def score(self) -> float:
-        """Weighted sum, by few features where the piece was compared with the question."""
-        total: float = sum(map(mul, _SIMILARITY_WEIGHTS if self.post_cosine else _WEIGHTS, self))
+        """Weighted sum, by which pieces are ordered."""
+        total: float = sum(map(mul, _WEIGHTS if self.post_maxsim else _WEIGHTS_BY_WORDS, self))
         return total
 
 
+# Listwise logistic regression (ListNet, Cao et al. 2007) over the pieces of questions of channels that were read: with
+# the comparison of tokens, and without it.
 _WEIGHTS = PieceFeatures(
-    rank=4.0,
-    best=0.3,
-    terms=6.4,
-    kin=6.0,
-    near=1.2,
-    post=-0.4,
-    held=2.3,
-    hinted=0.5,
-    pairs=1.0,
-    density=2.2,
-    length=-0.4,
-    open_length=1.4,
-    question=-1.0,
-    superseded=-1.2,
-)
-
-# Listwise logistic regression (ListNet) over the pieces of questions of channels that were read.
-_SIMILARITY_WEIGHTS = PieceFeatures(*[0.0] * 14)._replace(
-    rank=3.4, held=1.7, hinted=0.6, length=1.5, question=-2.6, superseded=-1.9, maxsim=27.7, cosine=18.9,
+    rank=3.4, terms=0.0, held=1.7, hinted=0.6, length=1.5, question=-2.6, superseded=-1.9, maxsim=27.7, cosine=18.9,
     post_maxsim=-15.0,
 )  # fmt: skip
+_WEIGHTS_BY_WORDS = PieceFeatures(rank=3.9, terms=3.4, held=1.8, hinted=0.6, length=1.3, question=-2.4, superseded=-1.2)
 
 _SAME_AMOUNT = 0.1  # weight share of terms
 VAGUE_TYPES = frozenset(
@@ -109,15 +83,13 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 class ExtractCandidate:
     """Candidate piece of a source for an extractive answer.
 
-    `start` and `end` are offsets in the passage's text. `useful` is false if the piece holds no query term, no
-    related word and no expression of the expected answer type, `holds` without the latter.
+    `start` and `end` are offsets in the passage's text. `holds`: it holds the answer type.
     """
 
     source: Source
     start: int
     end: int
     score: float
-    useful: bool
     holds: bool
     features: PieceFeatures
 
@@ -125,16 +97,6 @@ class ExtractCandidate:
     def text(self) -> str:
         """Words of the piece."""
         return self.source.passage.text[self.start : self.end]
-
-    @property
-    def own(self) -> float:
-        """Weight share of the question's terms in the piece, 0..1."""
-        return self.features.terms + self.features.kin
-
-    @property
-    def topic(self) -> float:
-        """Weight share of the question's terms in the piece, beside it and in its post, 0..1."""
-        return self.own + self.features.near + self.features.post
 
     def overlaps(self, other: ExtractCandidate) -> bool:
         """Check whether the pieces overlap in one post, or one piece repeats the words of the other."""
@@ -194,12 +156,10 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
 
 @dataclass(frozen=True, slots=True)
 class _ScoredSource:
-    """Source with the features that all its pieces share; `words` are the stems of its text and header."""
+    """Source with the features that all its pieces share."""
 
     source: Source
-    words: frozenset[str]
     rank: float
-    best: float
     superseded: float
 
 
@@ -214,7 +174,7 @@ def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]
         for s, there in zip(evidence.sources, words, strict=True)
     ]
     scored = []
-    for source, there, amount in zip(evidence.sources, words, said, strict=True):
+    for source, amount in zip(evidence.sources, said, strict=True):
         siblings = [
             other.passage.date
             for other, much in zip(evidence.sources, said, strict=True)
@@ -224,9 +184,7 @@ def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]
         ]
         later = sum(date > source.passage.date for date in siblings)
         rank = source.score / top if top > 0 else 1.0
-        scored.append(
-            _ScoredSource(source, there, rank, float(source.score >= top), later / len(siblings) if siblings else 0.0)
-        )
+        scored.append(_ScoredSource(source, rank, later / len(siblings) if siblings else 0.0))
     return scored
 
 
@@ -246,17 +204,16 @@ class _TermIndex:
             for similarity, other in kin.get(term, ()):
                 self._similar.setdefault(other, []).append((term, similarity))
 
-    def measure(self, words: frozenset[str]) -> tuple[float, float]:
-        """Weight shares of the terms that words match, as `QueryTerms.met` and `QueryTerms.kin`."""
-        met = self._find_best(words, self._exact)
-        similar, kin = self._find_best(words, self._similar), 0.0
+    def measure(self, words: frozenset[str]) -> float:
+        """Weight share of the terms that words match, by themselves or by similar stems, 0..1."""
+        met, similar = self._find_best(words, self._exact), self._find_best(words, self._similar)
         for term, credit in similar.items():
             if term not in words:
-                kin += self._share[term] * max(0.0, credit - met.get(term, 0.0))
-        covered = 0.0
+                met[term] = max(credit, met.get(term, 0.0))
+        total = 0.0
         for term, credit in met.items():
-            covered += self._share[term] * credit
-        return covered, kin
+            total += self._share[term] * credit
+        return total
 
     def _find_best(self, words: frozenset[str], index: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, float]:
         best: dict[str, float] = {}
@@ -276,12 +233,9 @@ def _score_candidates(
     found = _list_sentences(source, evidence)
     terms_of = dict(tokenize_sentences(text))
     stems = [frozenset(terms_of[span]) for span in found]
-    title, _, beside = source.passage.header.partition(" · ")
-    scope, around = frozenset(tokenize(title)), frozenset(tokenize(beside))
-    pairs = set(pairwise(asked.order))
+    scope = frozenset(tokenize(source.passage.header.partition(" · ")[0]))
     kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
     index = _TermIndex(asked, kin_of)
-    everywhere, _ = index.measure(scored.words)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
     useful = [not related.isdisjoint(there) for there in stems]
     vague_type, any_type = asked.want in VAGUE_TYPES, asked.want is AnswerType.ANYTHING
@@ -295,39 +249,27 @@ def _score_candidates(
             continue  # a greeting before the answer is none of it
         piece = text[start:end]
         if (start, end) == (found[i][0], found[j][1]):
-            order = [term for span in found[i : j + 1] for term in terms_of[span]]
+            here = frozenset().union(*stems[i : j + 1])
         else:  # a part of a long sentence
-            order = tokenize(piece)
-        here = frozenset(order)
-        # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
-        near = frozenset().union(around, *stems[max(0, i - 1) : i], *stems[j + 1 : j + 2]) - here - scope
-        (met, kin), (nearby, _) = index.measure(here | scope), index.measure(near)
+            here = frozenset(tokenize(piece))
         has = contains_answer_type(asked.want, piece, asked.text)
         held = 0.5 if any_type else float(has)
         vague = vague_type and not any_type
+        maxsim, cosine = similarity.measure_piece((start, end)) if similarity else (0.0, 0.0)
         features = PieceFeatures(
             rank=scored.rank,
-            best=scored.best,
-            terms=met,
-            kin=kin,
-            near=nearby,
-            post=everywhere - met - nearby,
+            # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
+            terms=index.measure(here | scope),
             held=0.5 if vague else held,
             hinted=held if vague else 0.5,
-            pairs=len(pairs & set(pairwise(order))) / max(1, len(pairs)),
-            density=len(here & asked.share.keys()) / max(5, len(here)),
             length=(end - start) / MAX_SENTENCE_LENGTH,
-            open_length=(end - start) / MAX_SENTENCE_LENGTH if vague_type else 0.0,
             question=float(piece.rstrip().endswith("?")),
             superseded=scored.superseded,
+            maxsim=maxsim,
+            cosine=cosine,
+            post_maxsim=similarity.post if similarity else 0.0,
         )
-        if similarity:
-            maxsim, cosine = similarity.measure_piece((start, end))
-            features = features._replace(
-                maxsim=maxsim, cosine=cosine, post_maxsim=similarity.post, post_cosine=similarity.cosine
-            )
-        worth = met + kin > 0 or (has and not any_type)
-        result.append(ExtractCandidate(source, start, end, features.score, worth, has, features))
+        result.append(ExtractCandidate(source, start, end, features.score, has, features))
     return result
 
 

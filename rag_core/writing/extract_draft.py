@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rag_core.calibration import estimate_by_similarity
-from rag_core.context.coverage import measure_coverage
 from rag_core.dates.parse import parse_period
 from rag_core.engine import Engine
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
-from rag_core.text.status_questions import asks_for_status
 from rag_core.types import Certainty, Draft, Evidence, Kind, Plan, Question, Sentence
 from rag_core.writing.extract import RankedPieces, is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
 from rag_core.writing.extract_candidates import ExtractCandidate
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_post_date
 
-# Further sentences must score nearly as well as the first: of the posts cited within this margin 9 in 10
-# are right (XQuAD); without it 4 in 5.
-_EXTRACT_MARGIN = 3.5
-_ABOUT_TOPIC = 0.45  # weight share of the topic that a post about it has
 _MAX_SERIES_LINES = 5  # values of a series that are shown
 
 
@@ -37,64 +30,36 @@ def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engin
         aliases = tuple((term, name) for term, name in aliases if term.isascii() != name.isascii())
     asked = QueryTerms.of(text, weight, aliases)
     if plan.kind is Kind.WHEN:
-        return rank_pieces(asked, evidence, MAX_FRAMED_QUOTE_LENGTH, None, question.asked_at)
-    period = parse_period(question.text, question.asked_at)
-    return rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, period, question.asked_at)
+        return rank_pieces(asked, evidence, MAX_FRAMED_QUOTE_LENGTH)
+    return rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, parse_period(question.text, question.asked_at))
 
 
 def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the best pieces of the evidence where it surely covers the question, the closest ones where it may.
+    """Quote the best piece of the evidence where it surely answers the question, the best ones where it may.
 
     An empty draft where it does not.
     """
-    statistics = rag.lexical.statistics(question.viewer.channels)
-    asked, best, dated = ranked.asked, ranked.best, plan.kind is Kind.WHEN
-    most = 1 if dated else rag.settings.answer.sentences
-    cosine = best.source.likeness if best else 0.0
-    # without a result of the dense retriever, words alone decide
-    model = rag.dense.model if rag.dense and cosine else None
-    likeness = rag.calibration.likeness(cosine, model, question.lang)
-    contested = ranked.contested and not ranked.succeeded
-    foreign = ranked.in_other_language
-    coverage = measure_coverage(asked, best, statistics, contested=contested, likeness=likeness, foreign=foreign)
-    covered = rag.calibration.likely(coverage, cosine, model, question.lang)
-    certainty = rag.calibration.grade(covered, brief=coverage.brief, lenient=coverage.lenient, foreign=foreign)
-    if best and best.features.post_cosine:
-        covered = estimate_by_similarity(best.score, ranked.margin, best.features.cosine)
-        certainty = rag.calibration.grade_by_similarity(covered)
-    status = (
-        plan.kind in {Kind.FACT, Kind.NEWS, Kind.DEFINITION} and not ranked.series and asks_for_status(question.text)
-    )
-    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS or status)
+    likely, dated = ranked.likely, plan.kind is Kind.WHEN
+    certainty = rag.calibration.grade(likely)
+    if ranked.pieces and lacks_required_value(ranked.asked.want, ranked.pieces[0].text, ranked.asked.text):
+        certainty = Certainty.NONE
     if certainty is Certainty.NONE:
-        return Draft((), covered, certainty=certainty)
-    focused = certainty is Certainty.SURE and not coverage.brief
-    if ranked.may_not_answer or (coverage.brief and ranked.disputable) or coverage.partial:
+        return Draft((), likely, certainty=certainty)
+    if ranked.in_other_language:
         certainty = Certainty.PROBABLE
     if ranked.series:
         newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
-        return Draft(tuple(reversed(_drop_last_to_fit(newest))), covered, certainty=certainty)
-    latest, told = ranked.select_latest(most, evidence) if status else ([], False)
-    if latest:
-        certainty = certainty if told else Certainty.PROBABLE
-        return Draft(_quote_latest(latest, question, certainty), covered, certainty=certainty)
+        return Draft(tuple(reversed(_drop_last_to_fit(newest))), likely, certainty=certainty)
     sure = certainty is Certainty.SURE
-    pieces = ranked.select(most, _EXTRACT_MARGIN) if sure or focused else ranked.select_closest(most, evidence)
+    most = 1 if dated or sure else rag.settings.answer.sentences
+    pieces = ranked.select(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
-    if dated:
+    if dated or (sure and is_outdated_plan(pieces[0], question.asked_at)):  # else the view adds the days of the posts
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
-    elif sure:  # what is not sure is shown with the dates of the posts
-        sentences = [
-            _prepend_post_date(one, question.lang)
-            if len(one.text) <= MAX_FRAMED_QUOTE_LENGTH and is_outdated_plan(piece, question.asked_at)
-            else one
-            for one, piece in zip(sentences, pieces, strict=True)
-        ]
-        sentences = _drop_last_to_fit(sentences)
-    if not dated and not ranked.contested and (earlier := quote_earlier_piece(ranked, question.lang)):
+    if not dated and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)
     candidates = () if dated or rag.writer is None else _list_candidates(pieces, ranked)
-    return Draft(tuple(sentences), covered, certainty=certainty, candidates=candidates)
+    return Draft(tuple(sentences), likely, certainty=certainty, candidates=candidates)
 
 
 _MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
@@ -109,30 +74,6 @@ def _list_candidates(shown: Sequence[ExtractCandidate], ranked: RankedPieces) ->
     return tuple(map(quote_piece, chosen))
 
 
-def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
-    """Show nothing where no term of the question was met, or a price is asked for and none is there.
-
-    Where posts about something are asked for, or how it stands, one that names half of it is one.
-    """
-    asked, best = ranked.asked, ranked.best
-    if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
-        return Certainty.NONE
-    if certainty is Certainty.NONE and posts_asked and best.topic >= _ABOUT_TOPIC and not ranked.in_other_language:
-        return Certainty.PROBABLE
-    return certainty
-
-
-def _quote_latest(pieces: Sequence[ExtractCandidate], question: Question, certainty: Certainty) -> tuple[Sentence, ...]:
-    """Quote how something stands, with the days of the posts; where it is not sure, the view adds them."""
-    lines = [
-        _quote_dated_line(piece, question)
-        if certainty is Certainty.SURE and len(piece.text) <= MAX_FRAMED_QUOTE_LENGTH
-        else quote_piece(piece)
-        for piece in pieces
-    ]
-    return tuple(_drop_last_to_fit(lines))
-
-
 def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Drop the last sentences of an answer that is too long; the first stays."""
     kept = list(sentences)
@@ -142,17 +83,12 @@ def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
 
 
 def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the closest piece of each of the best posts, as probable: no post says the whole."""
+    """Quote the best piece of each of the best posts, as probable: no post says the whole."""
     statistics = rag.lexical.statistics(question.viewer.channels)
-    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
-    ranked = rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, None, question.asked_at)
-    foreign = ranked.in_other_language
-    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, foreign=foreign)
-    covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
-    if ranked.best is None or ranked.best.topic <= 0:
-        return Draft((), covered, certainty=Certainty.NONE)
-    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence, chained=True)
-    return Draft(tuple(map(quote_piece, pieces)), covered, certainty=Certainty.PROBABLE)
+    ranked = rank_pieces(QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases), evidence)
+    pieces = ranked.select(rag.settings.answer.sentences, evidence)
+    certainty = Certainty.PROBABLE if pieces else Certainty.NONE
+    return Draft(tuple(map(quote_piece, pieces)), ranked.likely, certainty=certainty)
 
 
 def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:

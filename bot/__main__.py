@@ -111,7 +111,6 @@ COMMANDS = {
             "eval judge mine --limit 40",
             "eval verify mine",
             "eval calibrate mine",
-            "eval coverage mine",
             "eval ranking mine",
         ),
     ),

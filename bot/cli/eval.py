@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bot.cli.eval_calibration import run_calibrate, run_coverage, run_ranking
+from bot.cli.eval_calibration import run_calibrate, run_ranking
 from bot.cli.eval_make import run_make
 from bot.cli.eval_runner import Measurement, open_recording, run_measurement
 from bot.cli.progress_bar import iterate_with_progress_bar
@@ -362,10 +362,6 @@ KINDS = {
     "calibrate": EvalKind(
         "fit the bar for answers, and how the legs are joined", _QUESTION_SET,
         "distractors limit seed legs rerank target verify unsupported json", run_calibrate,
-    ),
-    "coverage": EvalKind(
-        "fit what decides between sure, probable and no answer", _CHANNEL_SETS, "documents legs rerank", run_coverage,
-        changes={"documents": {"help": f"{_DOCUMENTS_HELP}, not the choice of the bars"}},
     ),
     "ranking": EvalKind(
         "fit the order of what is found", _CHANNEL_SETS, "documents legs rerank", run_ranking,

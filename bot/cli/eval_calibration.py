@@ -1,7 +1,7 @@
-"""`citegram eval calibrate|coverage|ranking`: fit to question sets.
+"""`citegram eval calibrate|ranking`: fit to question sets.
 
-`calibrate` fits the answer threshold and the fusion of the retrievers; `coverage` the coverage of brief questions and
-`ranking` the order of hits, one channel held out at a time.
+`calibrate` fits the answer threshold and the fusion of the retrievers, `ranking` the order of hits, one channel held
+out at a time.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
     fitted = fitting.fit_calibration(answers, args.target, dataset.name)
     bar, sure = fitted.calibration.bar, fitted.calibration.sure
     calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
-    if data.rag.dense and data.rag.dense.model.centres:  # confidences by similarity were fitted, not by coverage
-        before = Calibration()
-        calibrated = replace(calibrated, bar=before.bar, sure=before.sure, similarity_bar=bar, similarity_sure=sure)
     file = calibrated.save(settings.rag())
     print(f"bar {bar:.3f}, sure from {sure:.3f}, written to {file}")
     for name, (share, low, high) in (
@@ -116,17 +113,3 @@ async def run_ranking(args: argparse.Namespace, settings: Settings) -> None:
         ("fitted, held-out channel", fitted.held_out),
     ):
         print(f"{name:24}" + " ".join(f"{recall:6.3f}" for recall in recalls))
-
-
-async def run_coverage(args: argparse.Namespace, settings: Settings) -> None:
-    """Fit the coverage of brief questions."""
-    sets = await _collect_rows(args, settings, args.rerank, fitting.collect_coverage)
-    answerable = [row.as_sure.answerable for row in sets[0]]
-    if min(sum(answerable), len(answerable) - sum(answerable)) < _MIN_ROWS:
-        raise ImportRefused(f"A fit needs {_MIN_ROWS} brief questions with an answer, and as many without: add more.")
-    fitted = fitting.fit_coverage(*sets)
-    print(f"shift {fitted.shift}, weights {fitted.weights}")
-    print(f"probable from {fitted.bar}, sure from {fitted.sure}")
-    print(f"on held-out channels: AUC {fitted.auc}, shown right {fitted.shown}, refused {fitted.refused}")
-    for degree, (count, share) in fitted.shares.items():
-        print(f"{degree.value or 'none':9} {count:4} questions, right {share}")

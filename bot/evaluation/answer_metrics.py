@@ -165,8 +165,9 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
 
     truthfulness is the mean of 1 for what is right (shown, or refused where the posts do not say it), -1 for what is
     only wrong, and 0 for a refusal of what they say (CRAG, Yang et al. 2024, https://arxiv.org/abs/2406.04744), and
-    truthfulness_error half of its interval of 95 %. sure_share and sure_right are shares of the answerable questions, sure_wrong of all that were answered as sure,
-    probable_right of all that were answered as probable, stale_first of those for which a stale answer is known.
+    truthfulness_error half of its interval of 95 %. sure_share and sure_right are shares of the answerable questions,
+    sure_wrong of all that were answered as sure, probable_right of all that were answered as probable, stale_first of
+    those for which a stale answer is known.
     """
     tools = sum(r.cost.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)

@@ -26,8 +26,8 @@ _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --
 _SUMMARIES = {
     "answers": (
         ("truthfulness", "truthfulness_error", "shown_right", "wrong", "abstained"),
-        "Truthfulness {0} ± {1} of 100. Of 100 questions that the posts answer, {2} are shown the right answer, {3} only "
-        "a wrong one, {4} none.",
+        "Truthfulness {0} ± {1} of 100. Of 100 questions that the posts answer, {2} are shown the right answer, {3} "
+        "only a wrong one, {4} none.",
     ),
     "retrieval": (
         ("recall@1", "recall@5", "recall@20"),
@@ -60,7 +60,7 @@ _SUMMARIES = {
 def format_report(
     command: str, found: Mapping[str, MetricsByLanguage], *, everything: bool, main: str | None = None
 ) -> str:
-    """Format what a command measured, for each variant: three figures, or `everything`, and a sentence.
+    """Format what a command measured, for each variant: the main figures, or `everything`, and a sentence.
 
     The sentence is about the variant `main` (default: the first), in all languages.
     """

@@ -1,11 +1,9 @@
-"""Fits from evaluation data: fusion of both retrievers, thresholds of answers and claims, coverage, order of hits.
+"""Fits from evaluation data: fusion of both retrievers, thresholds of answers and claims, order of hits.
 
 The fusion is chosen for the embedding model in use: all candidates are compared on the same two rankings of each
 question.
 
-Coverage of brief questions: logistic regression with signs, and the bars. Every question is answered twice, as a sure
-and as a probable answer, so that any pair of bars can be judged afterwards. Order of hits: listwise logistic regression
-(ListNet). Both hold out one channel at a time.
+Order of hits: listwise logistic regression (ListNet), one channel held out at a time.
 
 The threshold for claims keeps a promise: of unsupported claims at most the given share passes.
 """
@@ -13,7 +11,7 @@ The threshold for claims keeps a promise: of unsupported claims at most the give
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -21,13 +19,12 @@ from numpy.typing import NDArray
 
 from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.answer_metrics import JudgedAnswer, compute_mean
-from bot.evaluation.ask_and_judge import answer_query, build_question
+from bot.evaluation.ask_and_judge import build_question
 from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset
-from bot.evaluation.logistic_regression import FOLD_COUNT, Flags, LogisticFit, Matrix, assign_folds, fit_logistic
-from rag_core.calibration import BRIEF_SIGNS, Calibration, ClaimThreshold, CoverageFeatures
+from bot.evaluation.logistic_regression import FOLD_COUNT, Matrix, assign_folds
+from rag_core.calibration import Calibration, ClaimThreshold
 from rag_core.errors import ImportRefused
-from rag_core.models.catalog import ModelSpec
 from rag_core.planning.make_plan import make_plan
 from rag_core.retrieval.fusion_and_mmr import Fusion
 from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
@@ -37,7 +34,7 @@ from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.types import Certainty, PassageRef, SearchFilter
+from rag_core.types import PassageRef, SearchFilter
 from rag_core.verification.rules import assess_text
 from rag_core.verification.verdict_types import Label
 
@@ -171,117 +168,6 @@ def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
     return (round(share, 4), round(middle - half, 4), round(middle + half, 4))
-
-
-_DOCUMENT_COUNT = 0.4  # how much a question about documents counts in the fit: few people ask like that
-_MAX_SURE_WRONG = 0.1
-# Of the unanswerable; above the goal (0.6) by two standard errors of some fifty: unseen channels are harder.
-_MIN_REFUSED = 0.7
-_BARS = np.arange(0.2, 0.96, 0.01)
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageRow:
-    """A brief question: its features, the channel of the best post, and its answer in both degrees."""
-
-    features: tuple[float, ...]
-    channel: str
-    as_sure: JudgedAnswer
-    as_probable: JudgedAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordingCalibration(Calibration):
-    """Calibration that shows everything, and records the coverage of the questions in `seen`."""
-
-    seen: list[CoverageFeatures] = field(default_factory=list)
-
-    def likely(self, coverage: CoverageFeatures, cosine: float, model: ModelSpec | None, lang: str) -> float:
-        """Record the coverage; its probability is as usual."""
-        self.seen.append(coverage)
-        return Calibration.likely(self, coverage, cosine, model, lang)
-
-
-async def collect_coverage(data: IndexedDataset, *, documents: bool = False) -> list[CoverageRow]:
-    """Answer every question as sure and as probable; questions that are not brief are left out."""
-    fusions = data.rag.calibration.fusions
-    seen: list[CoverageFeatures] = []
-    sure, probable = (
-        IndexedDataset(replace(data.rag, calibration=calibration), data.dataset, data.viewer)
-        for calibration in (
-            _RecordingCalibration(0.0, bar, fusions=fusions, seen=seen, similarity_bar=0.0, similarity_sure=bar)
-            for bar in (0.0, 2.0)
-        )
-    )
-    rows = []
-    for query in iterate_with_progress_bar(data.dataset.queries, "ask"):
-        seen.clear()
-        as_sure, as_probable = await answer_query(query, sure), await answer_query(query, probable)
-        if seen and seen[-1].brief:
-            channel = min(query.relevant, default=query.group).rpartition("-")[0] or query.group
-            rows.append(CoverageRow(seen[-1].brief_features, f"{data.dataset.name}/{channel}", as_sure, as_probable))
-    return rows
-
-
-@dataclass(frozen=True, slots=True)
-class FittedCoverage:
-    """Fitted weights and bars of brief questions, and what they did to questions of channels that were held out.
-
-    `shares`: for each degree of certainty, the number of questions and the share of them that is shown something right.
-    """
-
-    shift: float
-    weights: dict[str, float]
-    bar: float
-    sure: float
-    auc: float
-    shown: float
-    refused: float
-    shares: dict[Certainty, tuple[int, float]]
-
-
-def fit_brief_weights(features: Matrix, yes: Flags, counts: Matrix) -> LogisticFit:
-    """Fit the weights of brief questions, none against its sign."""
-    return fit_logistic(features, yes, counts, ridge_penalty=8.0, signs=np.array(list(BRIEF_SIGNS.values())))
-
-
-def fit_coverage(rows: Sequence[CoverageRow], documents: Sequence[CoverageRow] = ()) -> FittedCoverage:
-    """Fit the weights on all rows, and choose the bars by the held-out scores of `rows`."""
-    every = [*rows, *documents]
-    features, yes = np.array([row.features for row in every]), np.array([row.as_sure.shown_right for row in every])
-    counts = np.array([1.0] * len(rows) + [_DOCUMENT_COUNT] * len(documents))
-    fold, held_out = assign_folds([row.channel for row in every]), np.zeros(len(every))
-    for n in range(FOLD_COUNT):
-        train = fold != n
-        held_out[~train] = fit_brief_weights(features[train], yes[train], counts[train]).z(features[~train])
-    likely = 1 / (1 + np.exp(-held_out[: len(rows)]))
-    may_be_sure = np.array([row.as_sure.certainty is Certainty.SURE for row in rows])
-    answerable = np.array([row.as_sure.answerable for row in rows])
-    right = yes[: len(rows)]
-    sure = next((b for b in _BARS if _mean(~right[may_be_sure & (likely >= b)]) <= _MAX_SURE_WRONG), 1.0)
-    bar = next((b for b in _BARS if _mean(likely[~answerable] < b) >= _MIN_REFUSED), 1.0)
-    degrees = {
-        Certainty.SURE: may_be_sure & (likely >= sure),
-        Certainty.PROBABLE: (likely >= bar) & ~(may_be_sure & (likely >= sure)),
-        Certainty.NONE: likely < bar,
-    }
-    as_probable = np.array([row.as_probable.shown_right for row in rows])
-    shown = np.where(degrees[Certainty.SURE], right, as_probable)
-    fit = fit_brief_weights(features, yes, counts)
-    return FittedCoverage(
-        shift=round(fit.shift, 2),
-        weights=dict(zip(BRIEF_SIGNS, fit.values.round(2).tolist(), strict=True)),
-        bar=round(float(bar), 2),
-        sure=round(float(sure), 2),
-        auc=_mean(likely[right][:, None] > likely[~right][None, :]),
-        shown=_mean((shown & (likely >= bar))[answerable]),
-        refused=_mean(likely[~answerable] < bar),
-        shares={degree: (int(which.sum()), _mean(shown[which])) for degree, which in degrees.items()},
-    )
-
-
-def _mean(flags: Flags) -> float:
-    return round(float(flags.mean()), 3) if flags.size else 0.0
 
 
 _ORDER_RIDGE = 0.002

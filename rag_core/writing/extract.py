@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from rag_core.calibration import estimate_by_similarity, estimate_by_words
+from rag_core.calibration import estimate_answering
 from rag_core.dates.parse import Period, find_dates
 from rag_core.text.answer_type import AnswerType, asks_for_changes, extract_values
 from rag_core.text.language_detection import detect_language
@@ -31,7 +31,7 @@ _CHANGING_TYPES = frozenset(
 _PERIOD_BONUS = 1.5
 _FAR_BEHIND = 4.0  # of the first score: then more of the first post says more than the next post
 _TOO_FAR_BEHIND = 5.0  # of the first score: a piece of another post adds nothing then
-_NO_RIVAL_MARGIN = 5.0  # of a piece without a piece of another post
+_LONELY_LEAD = 5.0  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value of the same thing has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 4.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
@@ -101,11 +101,13 @@ class RankedPieces:
         best = self.earlier or next(iter(self.pieces), None)
         if best is None:
             return 0.0
-        margin = min((best.score - one.score for one in self.pieces if one.source.number != best.source.number),
-                     default=_NO_RIVAL_MARGIN)  # fmt: skip
-        if best.features.post_maxsim:
-            return estimate_by_similarity(best.score, margin, best.features.cosine)
-        return estimate_by_words(best.score, margin) if best.features.terms else 0.0
+        compared = best.features.post_maxsim > 0
+        if not compared and not best.features.terms:
+            return 0.0  # nothing but its type speaks for it
+        best_of_post = {one.source.number: one.score for one in reversed(self.pieces)}
+        others = [score for number, score in best_of_post.items() if number != best.source.number]
+        lead = best.score - sum(others) / len(others) if others else _LONELY_LEAD
+        return estimate_answering(best.score, lead, compared=compared)
 
     @property
     def in_other_language(self) -> bool:

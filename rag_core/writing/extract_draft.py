@@ -45,7 +45,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         certainty = Certainty.NONE
     if certainty is Certainty.NONE:
         return Draft((), likely, certainty=certainty)
-    if ranked.in_other_language:
+    if ranked.in_other_language or ranked.earlier or not ranked.pieces[0].holds:
         certainty = Certainty.PROBABLE
     if ranked.series:
         newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]

@@ -167,7 +167,8 @@ def test_a_seed_draws_the_same_questions_again(evaluate: Any, tmp_path: Path) ->
 
 
 ANSWERS = {
-    "truthfulness", "truthfulness_error", "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
+    "truthfulness", "truthfulness_error",
+    "first_right", "shown_right", "wrong", "abstained", "refused", "first_citation_right", "citation_precision",
     "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "answer_length",
     "tool_timeout_rate", "cache_hit_rate", "memory_mb", "by_model", "first_sentence_ms_p50", "tokens_per_s",
     "sure_share", "sure_right", "sure_wrong", "probable_right", "stale_first", "unanswerable_sure",

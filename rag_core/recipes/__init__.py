@@ -20,7 +20,7 @@ from rag_core.recipe_steps import (
     search_by_model_plan,
 )
 from rag_core.stage_runner import Run
-from rag_core.types import Certainty, Draft, Evidence, Question
+from rag_core.types import Draft, Evidence, Question
 
 __all__ = ["RECIPES", "Recipe", "run_direct"]
 
@@ -34,7 +34,7 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
         return exact, Evidence()
     draft, evidence = await search_and_extract(question, plan, rag, run)
     plan, draft, evidence = await search_by_model_plan(question, plan, draft, evidence, rag, run)
-    if draft.certainty is not Certainty.SURE and plan.queries:
+    if not draft.sentences and plan.queries:
         wider = widen_plan(plan) if rag.settings.retrieval.rounds > 1 else plan
         wider = await add_hyde_query(question, wider, draft, rag, run)
         if wider is not plan:

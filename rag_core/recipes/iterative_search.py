@@ -41,12 +41,9 @@ from rag_core.text.tokens import tokenize
 from rag_core.types import Draft, Evidence, Hit, Passage, PassageRef, Plan, Question, SearchFilter
 from rag_core.writing.extract_draft import extract_closest
 
-# Coverage from which the first round is enough. Below it a second round helps, also where the bar is passed.
-_SUFFICIENT_COVERAGE = 0.8
-# A second round finds posts less similar to the question: it needs more coverage than a first round to be used.
-_SECOND_ROUND_COVERAGE = 0.8
+# A second round finds posts less similar to the question: it needs a greater probability than a first round.
+_SECOND_ROUND_LIKELY = 0.5
 _READ_AROUND = 3  # first hits of a second round whose neighbours are read
-_MIN_IMPROVEMENT = 0.1  # by which the coverage of a second round must exceed that of a first one with an answer
 
 
 async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
@@ -254,11 +251,10 @@ class _SearchRound:
 
 
 async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """Answer by one search, and by a second, wider one where the first covers the question poorly."""
+    """Answer by one search, and by a second, wider one where nothing in the first is read as an answer."""
     draft, evidence = await search_and_extract(question, plan, rag, run)
     first = best = _SearchRound(*await search_by_model_plan(question, plan, draft, evidence, rag, run))
-    again = first.draft.covered < _SUFFICIENT_COVERAGE and bool(plan.queries)
-    if again:
+    if plan.queries and not first.draft.sentences:
         best = await _search_again(question, first, rag, run)
     return await complete_answer(question, best.plan, best.draft, best.evidence, rag, run)
 
@@ -268,10 +264,7 @@ async def _search_again(question: Question, first: _SearchRound, rag: Engine, ru
     plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
     # the second round may fail: the result of the first is kept
     second = await run.attempt(Stage.AGAIN, _run_second_round(question, plan, rag, run), first)
-    if second.draft.covered < _SECOND_ROUND_COVERAGE:
-        return first
-    improvement = second.draft.covered - first.draft.covered
-    return second if improvement > (_MIN_IMPROVEMENT if first.draft.sentences else 0.0) else first
+    return second if second.draft.covered >= _SECOND_ROUND_LIKELY else first
 
 
 async def _run_second_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:

@@ -5,6 +5,7 @@ What is found by `superseding_posts.py` to supersede the best piece is shown fir
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -29,9 +30,9 @@ _CHANGING_TYPES = frozenset(
     }
 )  # fmt: skip
 _PERIOD_BONUS = 1.5
-_FAR_BEHIND = 4.0  # of the first score: then more of the first post says more than the next post
-_TOO_FAR_BEHIND = 5.0  # of the first score: a piece of another post adds nothing then
-_LONELY_LEAD = 5.0  # of a piece without a piece of another post
+_FAR_BEHIND = 4.0  # of the first score: another post adds nothing then, but more of the first one may
+_CLEAR_MARGIN = 1.0  # of score, between posts
+_LONELY_LEAD = 1.5  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value of the same thing has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 4.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
@@ -74,12 +75,14 @@ def announces_change(text: str) -> bool:
 class RankedPieces:
     """Pieces of the evidence, best first.
 
-    `earlier`: the piece that the first supersedes, which is not among `pieces`; `series`: the values of a thing, oldest
-    first, where the question asks how they changed; `timed`: the question names a time.
+    `likely`: probability that the best of them answers the question, 0..1; `earlier`: a piece that the first one
+    supersedes, which is not among `pieces`; `series`: the values of a thing, oldest first, where the question asks how
+    they changed; `timed`: the question names a time.
     """
 
     asked: QueryTerms
     pieces: tuple[ExtractCandidate, ...]
+    likely: float = 0.0
     earlier: ExtractCandidate | None = None
     series: tuple[ExtractCandidate, ...] = ()
     timed: bool = False
@@ -89,25 +92,18 @@ class RankedPieces:
         """Whether a later post may supersede the first piece: it gives what changes, and no time is named."""
         return bool(self.pieces) and not (self.series or self.timed) and self.asked.want in _CHANGING_TYPES
 
-    def put_successor_first(self, piece: ExtractCandidate) -> RankedPieces:
-        """Put a piece of a later post first that probably supersedes the first one."""
-        first = self.pieces[0]
-        others = (one for one in self.pieces[1:] if one.source.number not in (piece.source.number, first.source.number))
-        return replace(self, pieces=(replace(piece, score=first.score), *others), earlier=first)
+    def put_successor_first(self, piece: ExtractCandidate, earlier: ExtractCandidate | None = None) -> RankedPieces:
+        """Put a piece first that probably supersedes an earlier one: by default the first one."""
+        first, earlier = self.pieces[0], earlier or self.pieces[0]
+        posts = piece.source.number, earlier.source.number
+        others = (one for one in self.pieces if one.source.number not in posts)
+        return replace(self, pieces=(replace(piece, score=first.score), *others), earlier=earlier)
 
     @property
-    def likely(self) -> float:
-        """Probability that the best piece answers the question, 0..1."""
-        best = self.earlier or next(iter(self.pieces), None)
-        if best is None:
-            return 0.0
-        compared = best.features.post_maxsim > 0
-        if not compared and not best.features.terms:
-            return 0.0  # nothing but its type speaks for it
-        best_of_post = {one.source.number: one.score for one in reversed(self.pieces)}
-        others = [score for number, score in best_of_post.items() if number != best.source.number]
-        lead = best.score - sum(others) / len(others) if others else _LONELY_LEAD
-        return estimate_answering(best.score, lead, compared=compared)
+    def is_contested(self) -> bool:
+        """Whether the first piece supersedes another, or a piece of another post answers nearly as well."""
+        others = (one.score for one in self.pieces if one.source.number != self.pieces[0].source.number)
+        return self.earlier is not None or max(others, default=-math.inf) > self.pieces[0].score - _CLEAR_MARGIN
 
     @property
     def in_other_language(self) -> bool:
@@ -117,20 +113,20 @@ class RankedPieces:
     def select(self, most: int, evidence: Evidence) -> list[ExtractCandidate]:
         """Select at most `most` pieces without overlaps, together at most MAX_ANSWER_LENGTH characters long.
 
-        Of each post the best piece; short ones are extended by what follows in the post. Where the next post is far
-        behind, a second piece of the first comes before it.
+        Of each post the best piece; short ones are extended by what follows in the post. Where all other posts are far
+        behind, further pieces of the first.
         """
         if not self.pieces or most == 1:
             return list(self.pieces[:1])
         first, *others = self.pieces
         best_of_post = {one.source.number: one for one in reversed(others) if one.source.number != first.source.number}
-        last = first.score - _TOO_FAR_BEHIND
+        last = first.score - _FAR_BEHIND
         near = sorted((one for one in best_of_post.values() if one.score >= last), key=lambda one: -one.score)
         if not self.in_other_language:  # a post of the other language shares a number or a name by chance
             lang = detect_language(first.text)
             near = [one for one in near if detect_language(one.text) == lang]
-        if not near or near[0].score < first.score - _FAR_BEHIND:
-            near[:0] = [one for one in others if one.source.number == first.source.number][:most]
+        if not near:
+            near = [one for one in others if one.source.number == first.source.number][:most]
         first, *near = (extend_forward(one, evidence, MAX_ANSWER_LENGTH // most) for one in (first, *near))
         return _fit_pieces(first, near, most)
 
@@ -161,13 +157,26 @@ def rank_pieces(
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
-    found = RankedPieces(asked, tuple(ranked), timed=timed)
+    found = RankedPieces(asked, tuple(ranked), _estimate_likely(ranked), timed=timed)
     if not ranked or asked.want not in _CHANGING_TYPES:
         return found
     series = _find_series(ranked)
-    if asks_for_changes(asked.text) and len(series) > 1:
+    if len(series) == 1 or timed:
+        return found
+    if asks_for_changes(asked.text):
         return replace(found, series=tuple(series))
-    return found if timed or series[-1] is ranked[0] else found.put_successor_first(series[-1])
+    return found.put_successor_first(*series[:-3:-1])
+
+
+def _estimate_likely(ranked: Sequence[ExtractCandidate]) -> float:
+    best = next(iter(ranked), None)
+    terms = None if best is None or best.features.post_maxsim else best.features.terms
+    if best is None or terms == 0:
+        return 0.0  # nothing but its type speaks for it
+    best_of_post = {one.source.number: one.score for one in reversed(ranked)}
+    others = [score for number, score in best_of_post.items() if number != best.source.number]
+    lead = best.score - sum(others) / len(others) if others else _LONELY_LEAD
+    return estimate_answering(best.score, lead, terms)
 
 
 def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:

@@ -65,7 +65,9 @@ _WEIGHTS = PieceFeatures(
     rank=3.4, terms=0.0, held=1.7, hinted=0.6, length=1.5, question=-2.6, superseded=-1.9, maxsim=27.7, cosine=18.9,
     post_maxsim=-15.0,
 )  # fmt: skip
-_WEIGHTS_BY_WORDS = PieceFeatures(rank=3.9, terms=3.4, held=1.8, hinted=0.6, length=1.3, question=-2.4, superseded=-1.2)
+_WEIGHTS_BY_WORDS = PieceFeatures(
+    rank=3.8, terms=3.8, held=2.0, hinted=0.7, length=-0.4, question=-2.6, superseded=-1.2
+)
 
 _SAME_AMOUNT = 0.1  # weight share of terms
 VAGUE_TYPES = frozenset(

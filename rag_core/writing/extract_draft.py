@@ -40,12 +40,11 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     An empty draft where it does not.
     """
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
-    certainty = rag.calibration.grade(likely)
-    if ranked.pieces and lacks_required_value(ranked.asked.want, ranked.pieces[0].text, ranked.asked.text):
-        certainty = Certainty.NONE
-    if certainty is Certainty.NONE:
-        return Draft((), likely, certainty=certainty)
-    if ranked.in_other_language or ranked.earlier or not ranked.pieces[0].holds:
+    certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
+    refused = best is None or lacks_required_value(ranked.asked.want, best.text, ranked.asked.text)
+    if best is None or refused or certainty is Certainty.NONE:
+        return Draft((), likely, certainty=Certainty.NONE)
+    if ranked.is_contested or ranked.in_other_language or not best.holds:
         certainty = Certainty.PROBABLE
     if ranked.series:
         newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
@@ -54,7 +53,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     most = 1 if dated or sure else rag.settings.answer.sentences
     pieces = ranked.select(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
-    if dated or (sure and is_outdated_plan(pieces[0], question.asked_at)):  # else the view adds the days of the posts
+    if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts
         sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
     if not dated and (earlier := quote_earlier_piece(ranked, question.lang)):
         sentences = _insert_second(sentences, earlier, most)

@@ -36,17 +36,10 @@ def test_a_damaged_file_is_said_and_passed_over(tmp_path: Path, caplog: pytest.L
     assert "calibration.json" in caplog.text
 
 
-def test_a_post_of_another_language_needs_more_to_be_shown() -> None:
-    grades = [Calibration().grade(0.4, brief=True, lenient=True, foreign=foreign) for foreign in (False, True)]
-    assert grades == [Certainty.PROBABLE, Certainty.NONE]
-    grades = [Calibration().grade(0.64, brief=True, foreign=foreign) for foreign in (False, True)]
-    assert grades == [Certainty.SURE, Certainty.NONE]
-
-
-def test_the_bars_of_similarity_are_kept_too_and_follow_the_setting(tmp_path: Path) -> None:
-    replace(Calibration(), similarity_bar=0.4, similarity_sure=0.6).save(settings(tmp_path))
+def test_the_bars_are_kept_and_follow_the_setting(tmp_path: Path) -> None:
+    replace(Calibration(), bar=0.4, sure=0.6).save(settings(tmp_path))
     kept = Calibration.load(settings(tmp_path))
-    assert (kept.similarity_bar, kept.similarity_sure) == (0.4, 0.6)
+    assert [kept.grade(likely) for likely in (0.39, 0.41, 0.61)] == [*Certainty][::-1]
     chosen = Calibration.load(settings(tmp_path, coverage=0.9))
-    assert (chosen.grade_by_similarity(0.89), chosen.grade_by_similarity(0.91)) == (Certainty.NONE, Certainty.SURE)
-    assert kept.without_bars().grade_by_similarity(0.0) is Certainty.SURE
+    assert (chosen.grade(0.89), chosen.grade(0.91)) == (Certainty.NONE, Certainty.SURE)
+    assert kept.without_bars().grade(0.0) is Certainty.SURE

@@ -104,7 +104,7 @@ def test_two_ways_are_measured_on_the_same_questions(evaluate: Any, data: Path) 
 
 def test_times_stand_beside_each_other_with_their_ratio(evaluate: Any, data: Path) -> None:
     said = evaluate("answers", data, "--compare", "plan-on, plan-off,rounds-2", "--all", "--json", "out.json")
-    *tables, _ = [block.splitlines() for block in said.out.strip().split("\n\n")]
+    tables = [block.splitlines() for block in said.out.strip().split("\n\n")][:3]
     assert [table[0].split() for table in tables] == [
         [lang, "plan-on", "plan-off", "rounds-2", "/", "plan-on", "/", "plan-on"] for lang in ("all", "en", "ru")
     ]
@@ -186,7 +186,7 @@ def test_figures_are_printed_and_written_in_the_form_of_the_design(
     said = evaluate(what, data, "--json", "out.json")
     assert said.code == 0
     *table, _, last, _ = said.out.splitlines()
-    assert len(table) == 4
+    assert len(table) == {"answers": 6, "retrieval": 4}[what]
     assert {line.split()[0] for line in table[1:]} < names
     assert last.endswith(".")
     *table, _, _ = evaluate(what, data, "--all").out.partition("\n\nq")[0].splitlines()

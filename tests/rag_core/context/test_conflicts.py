@@ -26,7 +26,7 @@ async def test_both_are_given_with_their_days_the_further_one_word_for_word(disa
     assert sum("twelve euros" in text for text in texts) == 1
     assert sum("fifteen euros" in text for text in texts) == 1
     assert "fifteen euros" in texts[0]
-    assert texts[1].startswith("An earlier post, from April 10, 2025, says otherwise ")
+    assert texts[1].startswith("Earlier, on April 10, 2025: ")
     assert {citation.post.message_id for s in found.sentences for citation in s.citations} == {5, 7}
     (citation,) = found.sentences[1].citations
     assert texts[1].endswith(f": {citation.quote}")

@@ -112,10 +112,13 @@ def _list_candidates(shown: Sequence[ExtractCandidate], ranked: RankedPieces) ->
 def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
     """Show nothing where no term of the question was met, or a price is asked for and none is there.
 
+    A piece of the other language has none of its terms: its similarity decides, where it was compared.
     Where posts about something are asked for, or how it stands, one that names half of it is one.
     """
     asked, best = ranked.asked, ranked.best
-    if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
+    if best is None or lacks_required_value(asked.want, best.text, asked.text):
+        return Certainty.NONE
+    if best.topic <= 0 and not (best.features.post_cosine and ranked.in_other_language):
         return Certainty.NONE
     if certainty is Certainty.NONE and posts_asked and best.topic >= _ABOUT_TOPIC and not ranked.in_other_language:
         return Certainty.PROBABLE

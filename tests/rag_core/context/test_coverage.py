@@ -91,16 +91,6 @@ async def test_a_name_is_not_met_by_a_common_word_of_the_same_stem(library: Any,
     assert (await measured(library, "Где стоит Марта?")).names == 1
 
 
-async def test_translations_meet_a_question_about_a_post_of_the_other_language(library: Any, make_post: Any) -> None:
-    await library.keep(make_post(903, "Тыквенный суп варим по средам в столовой возле вокзала.", chat=library.kiln))
-    asked = "which weekday does the canteen cook pumpkin soup"
-    met, plain = await measured(library, asked, foreign=True), await measured(library, asked)
-    assert met.brief
-    assert not plain.brief
-    assert met.count > 0.4 > plain.count
-    assert met.likely > 0.5 > plain.likely
-
-
 async def test_of_many_terms_some_are_met_by_translations_by_chance(library: Any, make_post: Any) -> None:
     await library.keep(make_post(904, "Школа и вокзал стоят у реки.", chat=library.kiln))
     asked = "which old school teachers near the river station sang folk songs during winter holidays"

@@ -16,10 +16,11 @@ from rag_core.planning.request_words import is_asking_word
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
+from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.names_given_in_posts import find_aliases
 from rag_core.text.spelling_correction import correct_spelling
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import stem, tokenize
 from rag_core.types import Channel, Plan, Question, SearchFilter
 
 _NAMING_POSTS, _MAX_ALIASES = 15, 12  # posts in which names are looked for, and names that are used
@@ -43,9 +44,13 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
 def _plan_with_corrected_spelling(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
+    asking, vocabulary = extract_asking_stems(question.text), rag.lexical.list_vocabulary
+
+    def asks(word: str) -> bool:
+        return is_asking_word(word) or stem(word) in asking
+
     is_english_word = rag.dense.embedder.has_word if rag.dense else None
-    vocabulary = rag.lexical.list_vocabulary
-    text, read_as = correct_spelling(question.text, vocabulary, frequency, is_asking_word, is_english_word)
+    text, read_as = correct_spelling(question.text, vocabulary, frequency, asks, is_english_word)
     return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 

@@ -40,7 +40,7 @@ def correct_spelling(
     """Correct the words of a question that neither the posts nor a dictionary know: the text, and (typed, read as).
 
     `list_vocabulary` gives terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
-    `is_asking_word`: whether a word is one of those that ask for posts, such as "запостили"; posts seldom have them.
+    `is_asking_word`: whether a word asks, such as "запостили" or "почом"; posts seldom have them.
     `is_english_word` of a lower-case word; without it English words are left alone.
     """
     read: dict[str, str] = {}

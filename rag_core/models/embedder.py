@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ from rag_core.models.onnx_models import (
 )
 from rag_core.models.token_similarity import PassageSimilarity, TokenVectors
 from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import stem
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 EmbeddingArray = NDArray[np.float32]
 
@@ -74,6 +78,13 @@ class Embedder:
         return [
             PassageSimilarity(asked, await self._thread.run(network.embed_tokens, text, _PASSAGE)) for text in texts
         ]
+
+    def has_word(self, word: str) -> bool:
+        """Whether the vocabulary holds an English word or its stem whole; true before the model is loaded.
+
+        Of a word that it seldom met it has only pieces.
+        """
+        return self._choose_network("en").has_word(word)
 
     async def close(self) -> None:
         """Release the model and its thread."""
@@ -119,6 +130,7 @@ class _EmbeddingNetwork:
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
         self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
         self._offline: OfflineModel | None = None
+        self._tokenizer: Tokenizer | None = None
 
     def embed_passages(self, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
         """Embed posts to unit vectors, in the background. Raises ModelUnavailable for zero or infinite vectors."""
@@ -139,6 +151,13 @@ class _EmbeddingNetwork:
         own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
         centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
         return TokenVectors((output[own] - centre).astype(np.float32), offsets[own] - len(prefix))
+
+    def has_word(self, word: str) -> bool:
+        """Whether the vocabulary holds a word or its stem as one piece; true before the network is loaded."""
+        return self._tokenizer is None or any(
+            sum(bool(piece.strip("▁")) for piece in self._tokenizer.encode(one, add_special_tokens=False).tokens) == 1
+            for one in (word, stem(word))
+        )
 
     def _center(self, vectors: EmbeddingArray, languages: Sequence[str], kind: int) -> EmbeddingArray:
         """Subtract the mean vector of each text's language and kind, so that languages no longer lie apart."""
@@ -176,8 +195,10 @@ class _EmbeddingNetwork:
     def _load_network(self) -> Callable[[list[str]], Iterable[NDArray[Any]]]:
         if not isinstance(self.row.source, PackageSource):
             model = load_text_embedding(self._folder, self.row, self._session)
+            self._tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
             return lambda texts: model.embed(texts, batch_size=1)
         self._offline = run = load_offline_model(self._folder, self.row, self._session)
+        self._tokenizer = run.tokenizer
         if self.row.pooling is Pooling.NONE:
             return lambda texts: (run([text])[0] for text in texts)
         return lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)

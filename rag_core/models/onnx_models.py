@@ -47,17 +47,17 @@ class OfflineModel:
     """Tokenizer and network of an offline model, run by onnxruntime itself."""
 
     def __init__(self, tokenizer: Tokenizer, network: InferenceSession) -> None:
-        self._tokenizer, self._network = tokenizer, network
+        self.tokenizer, self._network = tokenizer, network
         columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
         self._columns = {node.name: columns[node.name] for node in network.get_inputs()}
 
     def __call__(self, batch: Sequence[str | tuple[str, str]]) -> NDArray[np.floating[Any]]:
         """Output for a batch of texts, or of pairs."""
-        return self._run(self._tokenizer.encode_batch(batch))
+        return self._run(self.tokenizer.encode_batch(batch))
 
     def run_with_offsets(self, text: str) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64]]:
         """Output for the tokens of one text, and the offsets of each in it: shape (tokens, 2)."""
-        encoded = self._tokenizer.encode(text)
+        encoded = self.tokenizer.encode(text)
         return self._run([encoded])[0], np.array(encoded.offsets, np.int64)
 
     def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.floating[Any]]:

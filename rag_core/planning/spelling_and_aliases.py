@@ -16,11 +16,11 @@ from rag_core.planning.request_words import is_asking_word
 from rag_core.retrieval.hybrid import search_lexical
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
+from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.names_given_in_posts import find_aliases
-from rag_core.text.query_expansion import TRANSLATION_WEIGHT, expand_words
 from rag_core.text.spelling_correction import correct_spelling
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import stem, tokenize
 from rag_core.types import Channel, Plan, Question, SearchFilter
 
 _NAMING_POSTS, _MAX_ALIASES = 15, 12  # posts in which names are looked for, and names that are used
@@ -44,7 +44,13 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
 def _plan_with_corrected_spelling(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
     """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, is_asking_word)
+    asking, vocabulary = extract_asking_stems(question.text), rag.lexical.list_vocabulary
+
+    def asks(word: str) -> bool:
+        return is_asking_word(word) or stem(word) in asking
+
+    is_english_word = rag.dense.embedder.has_word if rag.dense else None
+    text, read_as = correct_spelling(question.text, vocabulary, frequency, asks, is_english_word)
     return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
 
@@ -65,10 +71,6 @@ async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
     places = await search_lexical(plan.queries[0], only, _NAMING_POSTS, rag)
     passages = await fetch_passages(rag.archive, [place for place, _ in places])
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    # also names that posts give to a translation: "pool" to «бассейн „Щука“»
-    meant = {other: term for term, variants in expand_words(plan.queries[0]).items() if term in asked
-             for other, weight in variants.items() if weight >= TRANSLATION_WEIGHT and not frequency(term)}  # fmt: skip
-    named = await asyncio.to_thread(find_aliases, asked | meant.keys(), [one.text for one in passages.values()])
-    found = [(meant.get(term, term), other) for term, other in named]
+    named = await asyncio.to_thread(find_aliases, asked, [one.text for one in passages.values()])
     spelt = list_names_in_other_script(plan.queries[0], frequency)
-    return replace(plan, aliases=tuple(dict.fromkeys((*own, *found, *spelt)))[:_MAX_ALIASES])
+    return replace(plan, aliases=tuple(dict.fromkeys((*own, *named, *spelt)))[:_MAX_ALIASES])

@@ -11,7 +11,6 @@ from rag_core.engine import Engine
 from rag_core.storage.channels import load_channels
 from rag_core.storage.visible_posts import list_first_texts
 from rag_core.text.names import transliterate_word
-from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words
 from rag_core.text.query_terms import strip_combining_form
 from rag_core.text.stem_similarity import find_similar_stems
 from rag_core.text.tokens import stem, tokenize
@@ -31,8 +30,8 @@ _MIN_LIKENESS = 0.6  # of stems of one family: "шахматистов" and "ш�
 async def find_described_channel(words: str, viewer: Viewer, rag: Engine) -> int | None:
     """Find the channel that words describe, of those that the viewer may read; None if none or several.
 
-    Each of the words that posts know, a synonym, a translation or a word of its family stands in the channel's title
-    or in a first post that introduces the channel.
+    Each of the words that posts know, or a word of its family, stands in the channel's title or in a first post that
+    introduces the channel.
     """
     terms = list(dict.fromkeys(tokenize(words)))
     if not 0 < len(terms) <= _MAX_DESCRIBING_TERMS or len(viewer.channels) > _MAX_DESCRIBED_CHANNELS:
@@ -43,21 +42,18 @@ async def find_described_channel(words: str, viewer: Viewer, rag: Engine) -> int
         for chat, texts in first.items()
         if chat in known and (names := (known[chat].title, known[chat].username or ""))
     }
-    return await asyncio.to_thread(_choose_described, terms, words, introductions, rag)
+    return await asyncio.to_thread(_choose_described, terms, introductions, rag)
 
 
-def _choose_described(
-    terms: Sequence[str], words: str, introductions: Mapping[int, frozenset[str]], rag: Engine
-) -> int | None:
+def _choose_described(terms: Sequence[str], introductions: Mapping[int, frozenset[str]], rag: Engine) -> int | None:
     frequency = rag.lexical.statistics(frozenset(introductions)).frequency
     # of the words of introductions alone: others, also of channels that the viewer may not read, change nothing
-    variants, family = expand_words(words), find_similar_stems(terms, sorted(set().union(*introductions.values())))
+    family = find_similar_stems(terms, sorted(set().union(*introductions.values())))
     scores, possible = defaultdict[int, float](float), set(introductions)
     for term in terms:
         forms = {term, strip_combining_form(term) or term}
         forms |= {other for likeness, other in family[term] if likeness >= _MIN_LIKENESS}
         ways = forms | {stem(spelt) for spelt in transliterate_word(term)}
-        ways |= {other for other, weight in variants.get(term, {}).items() if weight >= SYNONYM_WEIGHT}
         introduced = {chat for chat, said in introductions.items() if not ways.isdisjoint(said)}
         if introduced or any(map(frequency, forms)):
             possible &= introduced  # a word that is nowhere describes nothing

@@ -1,8 +1,8 @@
-"""Spelling correction: a word that no post knows is read as a near word that posts, or our tables, know.
+"""Spelling correction: a word that no post knows is read as a near word that posts know.
 
 Edit distance counts an exchange of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the
-other keyboard layout ("ghbdtn") is read in the right one. Words of the Russian dictionary are left alone, and surnames
-that posts have in another form.
+other keyboard layout ("ghbdtn") is read in the right one. Left alone are words of the Russian dictionary, English words
+of the vocabulary of the embedding model (all without a model), and surnames that posts have in another form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 
 from rag_core.text.morphology import is_dictionary_word
 from rag_core.text.names import list_surname_stems, transliterate_word
-from rag_core.text.query_expansion import is_table_word, list_table_stems
 from rag_core.text.tokens import STOP_WORDS, stem
 
 _MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
@@ -21,7 +20,7 @@ _SHORT_WORD = 5  # letters
 _MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
 _LONG_WORD, _LONG_STEM, _EDITS_OF_LONG_WORD = 8, 6, 2  # letters and edits; in a shorter word one edit
 _MAX_CUT = 4  # letters by which a word may be cut off: "postgres" for "PostgreSQL"
-_TABLE_FREQUENCY = 3  # posts that a word of our tables counts for beside those of the posts
+_STOP_WORD_FREQUENCY = 3  # posts that a stop word counts for beside the terms of the posts
 _MIN_TERM = 3  # letters of a term that is read
 _MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
 _MAX_TEXT = 500  # characters of a question that are corrected: a longer one is no typing on the go
@@ -36,16 +35,18 @@ def correct_spelling(
     list_vocabulary: Callable[[], Sequence[str]],
     frequency: Callable[[str], int],
     is_asking_word: Callable[[str], bool] = lambda word: False,
+    is_english_word: Callable[[str], bool] | None = None,
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Correct the words of a question that neither the posts nor the tables know: the text, and (typed, read as).
+    """Correct the words of a question that neither the posts nor a dictionary know: the text, and (typed, read as).
 
     `list_vocabulary` gives terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
-    `is_asking_word`: whether a word is one of those that ask for posts, such as "запостили"; posts seldom have them.
+    `is_asking_word`: whether a word asks, such as "запостили" or "почом"; posts seldom have them.
+    `is_english_word` of a lower-case word; without it English words are left alone.
     """
     read: dict[str, str] = {}
 
     is_word = partial(_is_word, frequency=frequency, is_asking_word=is_asking_word)
-    is_known = partial(_is_known, frequency=frequency, is_asking_word=is_asking_word)
+    is_known = partial(_is_known, is_word=is_word, frequency=frequency, is_english_word=is_english_word)
 
     def switch_layout(found: re.Match[str]) -> str:
         typed = found[0].lower()
@@ -80,20 +81,24 @@ def correct_spelling(
 
 def _is_word(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
     term = stem(word)
-    known = not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word)
-    return known or is_asking_word(word)
+    return not term or frequency(term) > 0 or is_dictionary_word(word) or is_asking_word(word)
 
 
-def _is_known(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
-    """Whether posts or tables know a word, in its own script or the other; of a surname any form: "Торосов"."""
-    if _is_word(word, frequency, is_asking_word):
+def _is_known(
+    word: str,
+    is_word: Callable[[str], bool],
+    frequency: Callable[[str], int],
+    is_english_word: Callable[[str], bool] | None,
+) -> bool:
+    """Whether a word is one, or posts have it in the other script, or a surname in any form: "Торосов"."""
+    if is_word(word) or (word.isascii() and (is_english_word is None or is_english_word(word))):
         return True
     terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
     return any(frequency(term) for term in terms if term)
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
-    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie.
+    """Find the term of the posts or the stop words with the fewest edits; a frequent one wins a tie.
 
     A term of the posts that begins with a long word counts as one edit.
     """
@@ -106,7 +111,7 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
     vocabulary = [term for term in vocabulary if low <= len(term) <= high]
     ranked = [(1, True, False, -frequency(term), term) for term in beginnings if frequency(term)]
     forms = (word, stem(word), f"{word[:-1]}i" if word.endswith("y") else word)
-    for choices, ours in ((vocabulary, False), (list_table_stems(), True), (_STOP_WORDS, True)):
+    for choices, ours in ((vocabulary, False), (_STOP_WORDS, True)):
         for typed in dict.fromkeys(forms):
             # a short stem of a long word ("comun" of "comunity") is near to anything
             most = _EDITS_OF_LONG_WORD if long and len(typed) >= _LONG_STEM else 1
@@ -116,7 +121,7 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
                 plausible = swapped or (
                     len(typed) > _MIN_LENGTH and (same_start or (edits <= 1 and len(word) > _SHORT_WORD))
                 )
-                count = _TABLE_FREQUENCY if ours else frequency(term)
+                count = _STOP_WORD_FREQUENCY if ours else frequency(term)
                 if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
                     ranked.append((edits, not swapped, not same_start, -count, term))
     return min(ranked)[-1] if ranked else None
@@ -139,11 +144,13 @@ _STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENG
 
 @lru_cache(maxsize=20_000)
 def is_misspelt(one: str, other: str) -> bool:
-    """Check whether one of two folded words is the other with one letter wrong; of two known words neither is."""
+    """Check whether one of two folded Russian words is the other with one letter wrong; of two known words neither is."""
+    if one.isascii() or other.isascii():
+        return False
     if max(len(one), len(other)) < _SHORT_WORD or abs(len(one) - len(other)) > 1 or one[0] != other[0]:
         return False
     from rapidfuzz.distance import OSA
 
     if OSA.distance(one, other, score_cutoff=1) > 1:
         return False
-    return not all(is_dictionary_word(word) or is_table_word(word) for word in (one, other))
+    return not (is_dictionary_word(one) and is_dictionary_word(other))

@@ -71,6 +71,9 @@ class GeneratedEmbedder:
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         return np.array([self._embed(text) for text in texts], np.float32)
 
+    def has_word(self, word: str) -> bool:
+        return True
+
     async def query(self, text: str) -> EmbeddingArray:
         return self._embed(text)
 

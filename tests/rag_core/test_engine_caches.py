@@ -143,6 +143,9 @@ async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(librar
 class Compass:
     """An embedding model that knows one direction."""
 
+    def has_word(self, word: str) -> bool:
+        return True
+
     async def query(self, text: str) -> Any:
         return np.array([1, 0], np.float32)
 

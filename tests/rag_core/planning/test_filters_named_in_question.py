@@ -144,6 +144,9 @@ async def test_a_forward_is_found_by_the_username_that_its_channel_has_now(news:
 class Compass:
     """An embedding model that knows one direction."""
 
+    def has_word(self, word: str) -> bool:
+        return True
+
     async def query(self, text: str) -> Any:
         return np.array([1, 0], np.float32)
 

@@ -212,6 +212,9 @@ class Meaning:
         self.found, self.pause, self.down = found, pause, down
         self.asked: list[SearchFilter] = []
 
+    def has_word(self, word: str) -> bool:
+        return True
+
     async def query(self, text: str) -> NDArray[np.float32]:
         await asyncio.sleep(self.pause)
         return np.ones(2, np.float32)

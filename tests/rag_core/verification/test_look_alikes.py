@@ -60,7 +60,7 @@ def judge(claim: str, *posts: tuple[str, str]) -> Label:
         ("Музей возглавила Анна Лис.", "Театр возглавила Анна Лис.", NOT_FOUND),
         ("Лицей возглавила Анна Лис.", "Лицей возглавил Олег Дуб.", CONTRADICTED),
         ("The new chairman signed a treaty with the port.", "The dog and the cat signed a peace treaty.", NOT_FOUND),
-        ("Kayk hire costs 14 pounds an hour.", "Kayak hire costs 14 pounds an hour.", SUPPORTED),
+        ("Прокат каякав стоит 900 рублей.", "Прокат каяков стоит 900 рублей.", SUPPORTED),
     ],
 )  # fmt: skip
 def test_a_post_about_another_thing_decides_nothing(claim: str, post: str, label: Label) -> None:

@@ -1,4 +1,4 @@
-"""Parts of a question: "when is the library open, and where do I hand in batteries?" has two, a comparison two things.
+"""Parts of a question: "when is the library open, and where do I hand in batteries?" has two.
 
 The parts of a chain ("the president of the club which …") are nested: one must be answered to ask the other.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import tokenize
 
@@ -27,11 +26,9 @@ _ASKS = re.compile(rf"(?<!\w){_ASKING}", re.IGNORECASE)
 
 
 def split_question(text: str) -> tuple[str, ...]:
-    """Split a question into its parts, a comparison into its things; the question itself where it has only one."""
+    """Split a question into its parts; the question itself where it has only one."""
     if len(text) > MAX_QUESTION_LENGTH or is_pasted(text):
         return (text,)
-    if comparison := parse_comparison(text):
-        return comparison.things
     pieces = tuple(piece.strip(" ?!,;") for piece in _BOUNDARY.split(text.replace("ё", "е")))
     several = 1 < len(pieces) <= MAX_PARTS and all(pieces) and tokenize(pieces[0]) and _ASKS.search(pieces[0])
     return pieces if several else (text,)

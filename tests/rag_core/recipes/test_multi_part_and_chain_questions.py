@@ -68,12 +68,6 @@ def test_the_parts_of_a_question_stand_alone(text: str, parts: list[str]) -> Non
     assert [part.text for part in complete_parts(text, NOW)] == parts
 
 
-def test_the_things_of_a_comparison_are_asked_for_one_by_one() -> None:
-    parts = complete_parts("What is cheaper, the ferry or the bus?", NOW)
-    assert [part.asked for part in parts] == ["the ferry", "the bus"]
-    assert [part.text for part in parts] == ["how much is the ferry?", "how much is the bus?"]
-
-
 CHAIN = "Who keeps the lighthouse of the island where the Gannet lands?"
 POSTS = [
     "The Gannet lands on Skerry at noon.",

@@ -14,7 +14,7 @@ from datetime import datetime
 from rag_core.conversation.followup_slot_filling import find_russian_noun
 from rag_core.dates.parse import parse_coming_period, parse_period
 from rag_core.planning.intents import asks_about_recent_events, counts_all_posts
-from rag_core.text.channel_questions import asks_of_this_channel, detect_contact_kind
+from rag_core.text.channel_questions import asks_of_this_channel
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
@@ -200,7 +200,7 @@ def is_followup(text: str, now: datetime) -> bool:
         return False
     rest = strip_lead_in(text)
     own, folded = extract_content_words(rest), fold_case(rest)
-    if detect_contact_kind(folded) or asks_of_this_channel(folded) or _asks_for_status_of_named(rest):
+    if asks_of_this_channel(folded) or _asks_for_status_of_named(rest):
         return False
     if find_pronoun(rest) is not None:
         return True

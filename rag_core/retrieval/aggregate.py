@@ -20,7 +20,7 @@ from itertools import product
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count
 from rag_core.planning.topics import asks_for_mentions, asks_whose_posts
-from rag_core.retrieval.channel_answers import find_channel_contacts, introduce_channels
+from rag_core.retrieval.channel_answers import introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.described_channel import find_described_channel
 from rag_core.retrieval.name_definitions import define_name
@@ -214,7 +214,6 @@ def _map_terms_to_words(text: str) -> dict[str, str]:
 
 _ANSWERS = {
     Kind.COMING: list_coming_events,
-    Kind.CONTACT: find_channel_contacts,
     Kind.DEFINITION: define_name,
     Kind.INTRODUCTION: introduce_channels,
     Kind.WHEN: date_posts,

@@ -8,10 +8,8 @@ import pytest
 
 from rag_core.text.channel_questions import (
     ChannelAspect,
-    ContactKind,
     asks_of_this_channel,
     detect_channel_question,
-    detect_contact_kind,
 )
 from rag_core.text.definition_questions import Definition, find_defined_name, is_written_as_name, read_definition
 
@@ -93,35 +91,3 @@ def test_a_channel_question_says_what_it_asks_and_of_which(asked: str, aspect: C
 @pytest.mark.parametrize("asked", ["кто пришел", "who writes", "what is on", "когда канал", "", "?" * 500])
 def test_other_questions_are_of_no_channel(asked: str) -> None:
     assert detect_channel_question(asked) is None
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ("как с вами связаться?", ContactKind.WRITE), ("куда вам новость скинуть?", ContactKind.WRITE),
-        ("how do i contact you", ContactKind.WRITE), ("is there an email i can write to you at?", ContactKind.WRITE),
-        ("какой у вас номер телефона", ContactKind.PHONE), ("who do i call", ContactKind.PHONE),
-        ("вы где находитесь?", ContactKind.PLACE), ("where are you?", ContactKind.PLACE),
-    ],
-)  # fmt: skip
-def test_what_is_asked_of_those_who_run_a_channel(asked: str, kind: ContactKind) -> None:
-    assert detect_contact_kind(asked) is kind
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "где можно оставить машину",
-        "where is the fish market?",
-        "who do i call about the ferry?",
-        "did anyone find the phone?",
-        "у вас есть номера?",
-        "how many people write for you?",
-        "как с ним связаться?",  # of whom the talk is
-        "what is their address?",
-        "where is the entrance?",
-        "где вы " + "были " * 40,
-    ],
-)
-def test_a_question_about_another_thing_or_person_is_for_no_contact(asked: str) -> None:
-    assert detect_contact_kind(asked) is None

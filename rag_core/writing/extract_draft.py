@@ -62,9 +62,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if best and best.features.post_cosine:
         covered = estimate_by_similarity(best.score, ranked.margin, best.features.cosine)
         certainty = rag.calibration.grade_by_similarity(covered)
-    status = (
-        plan.kind in {Kind.FACT, Kind.NEWS, Kind.DEFINITION} and not ranked.series and asks_for_status(question.text)
-    )
+    status = plan.kind in {Kind.FACT, Kind.NEWS} and not ranked.series and asks_for_status(question.text)
     certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS or status)
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)

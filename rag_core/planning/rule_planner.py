@@ -38,7 +38,6 @@ from rag_core.planning.topics import (
     strip_catch_all_words,
 )
 from rag_core.text.channel_questions import detect_channel_question
-from rag_core.text.status_questions import asks_for_status, strip_status_words
 from rag_core.text.tokens import tokenize
 from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 
@@ -84,10 +83,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    searched = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
-    queries = tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES]
+    queries = (query, *generate_query_variants(query))[:MAX_QUERIES]
     about_all = kind in _NAMELESS_INTENTS  # of all channels
-    own_words = _write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched)
+    own_words = _write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query)
     plan = Plan(queries, kind, topic if tokenize(topic) or about_all else asked, *extract_phrases(query), asked=own_words,
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip

@@ -15,7 +15,6 @@ from rag_core.engine import Engine
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH
-from rag_core.text.status_questions import asks_for_status
 from rag_core.types import Certainty, Draft, Evidence, Kind, Plan, Question, Sentence
 from rag_core.writing.extract import RankedPieces, is_outdated_plan, quote_earlier_piece, quote_piece, rank_pieces
 from rag_core.writing.extract_candidates import ExtractCandidate
@@ -62,8 +61,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if best and best.features.post_cosine:
         covered = estimate_by_similarity(best.score, ranked.margin, best.features.cosine)
         certainty = rag.calibration.grade_by_similarity(covered)
-    status = plan.kind in {Kind.FACT, Kind.NEWS} and not ranked.series and asks_for_status(question.text)
-    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS or status)
+    certainty = _limit_certainty(certainty, ranked, posts_asked=plan.kind is Kind.NEWS)
     if certainty is Certainty.NONE:
         return Draft((), covered, certainty=certainty)
     focused = certainty is Certainty.SURE and not coverage.brief
@@ -72,10 +70,6 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if ranked.series:
         newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
         return Draft(tuple(reversed(_drop_last_to_fit(newest))), covered, certainty=certainty)
-    latest, told = ranked.select_latest(most, evidence) if status else ([], False)
-    if latest:
-        certainty = certainty if told else Certainty.PROBABLE
-        return Draft(_quote_latest(latest, question, certainty), covered, certainty=certainty)
     sure = certainty is Certainty.SURE
     pieces = ranked.select(most, _EXTRACT_MARGIN) if sure or focused else ranked.select_closest(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
@@ -110,7 +104,7 @@ def _list_candidates(shown: Sequence[ExtractCandidate], ranked: RankedPieces) ->
 def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked: bool) -> Certainty:
     """Show nothing where no term of the question was met, or a price is asked for and none is there.
 
-    Where posts about something are asked for, or how it stands, one that names half of it is one.
+    Where posts about something are asked for, one that names half of it is one.
     """
     asked, best = ranked.asked, ranked.best
     if best is None or best.topic <= 0 or lacks_required_value(asked.want, best.text, asked.text):
@@ -118,17 +112,6 @@ def _limit_certainty(certainty: Certainty, ranked: RankedPieces, *, posts_asked:
     if certainty is Certainty.NONE and posts_asked and best.topic >= _ABOUT_TOPIC and not ranked.in_other_language:
         return Certainty.PROBABLE
     return certainty
-
-
-def _quote_latest(pieces: Sequence[ExtractCandidate], question: Question, certainty: Certainty) -> tuple[Sentence, ...]:
-    """Quote how something stands, with the days of the posts; where it is not sure, the view adds them."""
-    lines = [
-        _quote_dated_line(piece, question)
-        if certainty is Certainty.SURE and len(piece.text) <= MAX_FRAMED_QUOTE_LENGTH
-        else quote_piece(piece)
-        for piece in pieces
-    ]
-    return tuple(_drop_last_to_fit(lines))
 
 
 def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:

@@ -87,7 +87,7 @@ ALONE = (
     "How long does it take to sail to Owl Island?",
     "Is there a ferry on Sunday?", "А кто построил Исаакиевский собор?", "And who built the Golden Gate Bridge?",
     "Когда Пушкин написал свой роман и где он жил?", "Сочи", "ferry", "Что они писали про Tesla?", "", "?", "   ", "а",
-    "What's new?", "Что нового?", "Что случилось?", "Что там с мостом?", "А горячую воду дали?",
+    "What's new?", "Что нового?", "Что случилось?", "Что там с мостом?",
     "did they fix the gate?",
     "Когда следующий паром на остров?", "and " * 300,
 )  # fmt: skip

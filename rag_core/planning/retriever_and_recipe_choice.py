@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from rag_core.planning.question_parts import MAX_QUESTION_LENGTH, is_chain, split_question
+from rag_core.planning.question_parts import MAX_QUESTION_LENGTH, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, Kind, Plan
 
@@ -76,4 +76,4 @@ def _choose_recipe(text: str, plan: Plan) -> tuple[str, str]:
     ):
         if pattern.search(text):
             return "agent", why
-    return ("agent", "a chain") if is_chain(text) else ("direct", "short and specific")
+    return "direct", "short and specific"

@@ -122,20 +122,6 @@ def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
     return kept
 
 
-def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the closest piece of each of the best posts, as probable: no post says the whole."""
-    statistics = rag.lexical.statistics(question.viewer.channels)
-    asked = QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases)
-    ranked = rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, None, question.asked_at)
-    foreign = ranked.in_other_language
-    coverage = measure_coverage(asked, ranked.best, statistics, contested=ranked.contested, foreign=foreign)
-    covered = rag.calibration.likely(coverage, 0.0, None, question.lang)
-    if ranked.best is None or ranked.best.topic <= 0:
-        return Draft((), covered, certainty=Certainty.NONE)
-    pieces = ranked.select_closest(rag.settings.answer.sentences, evidence, chained=True)
-    return Draft(tuple(map(quote_piece, pieces)), covered, certainty=Certainty.PROBABLE)
-
-
 def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
     """Insert a sentence after the first, and drop the last ones that no longer fit."""
     first, *rest = sentences

@@ -206,7 +206,7 @@ def _find_channel_intent(
         return None
     name = " ".join(word for word in found.name.split() if tokenize(word))
     named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
-    return (Kind.INTRODUCTION, name, named) if named or not name or found.says_channel else None
+    return (Kind.INTRODUCTION, name, named) if named or not name else None
 
 
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.retrieval.described_channel import INTRODUCTION_PATTERN, find_described_channel
 from rag_core.storage import Archive
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.channel_questions import ChannelAspect, detect_channel_question
@@ -62,6 +61,11 @@ _SELF_DESCRIPTION = re.compile(
     r"(?:is|are) (?:dedicated|devoted) to)(?!\w)",
     re.IGNORECASE,
 )
+_INTRODUCTION = re.compile(
+    r"\b(?:канал\w*|чат\w*|сообществ\w+|привет\w*|здравствуй\w*|добро пожаловать|меня зовут|"
+    r"channel|chat|this is|welcome|hello|hi|we|мы)\b|\bhere,",
+    re.IGNORECASE,
+)
 _TAKES_OVER = re.compile(
     r"(?<!\w)(?:нов(?:ый|ая|ое)|теперь|избра\w+|выбра\w+|назнач\w+|new|now|elected|takes? over|took over|succeeds?|"
     r"appointed|hands? over)(?!\w)",
@@ -72,15 +76,11 @@ _TAKES_OVER = re.compile(
 async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """Say what the named channels, else all that the viewer may read, are about, or who runs them.
 
-    A draft without sentences: no post says it. None: there are too many channels, or none is named so: the question is
-    searched like any other.
+    A draft without sentences: no post says it. None: there are too many channels, the question is searched like any
+    other.
     """
     asked = detect_channel_question(fold_case(question.text))
-    chats = plan.channels
-    if asked and chats is None and plan.topic:
-        described = await find_described_channel(plan.topic, question.viewer, rag)
-        chats = frozenset() if described is None else frozenset({described})
-    readable = sorted((question.viewer.channels if chats is None else chats) & question.viewer.channels)
+    readable = sorted((plan.channels or question.viewer.channels) & question.viewer.channels)
     if asked is None or not 0 < len(readable) <= _MAX_CHANNELS:
         return None
     lines, described_itself = list[_Line](), False
@@ -109,7 +109,7 @@ async def is_introduced(text: str, viewer: Viewer, archive: Archive) -> bool:
 def _find_introduction(first: Sequence[Post]) -> tuple[list[_Line], bool]:
     """Find the opening of the first post that introduces its channel, and whether it says what the channel is."""
     own = [post for post in first if post.origin is None]
-    for pattern in (_SELF_DESCRIPTION, INTRODUCTION_PATTERN):
+    for pattern in (_SELF_DESCRIPTION, _INTRODUCTION):
         for post in own:
             span = find_opening(post.text, longest=_MAX_ABOUT_LENGTH)
             if span and pattern.search(post.text[slice(*span)]):

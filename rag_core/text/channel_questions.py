@@ -21,14 +21,10 @@ class ChannelAspect(StrEnum):
 
 
 class ChannelQuestion(NamedTuple):
-    """Question for an aspect of a channel; `name`: the words that are left, "" for this channel or all.
-
-    `says_channel`: it speaks of a channel by that word, so that the name may also describe it.
-    """
+    """Question for an aspect of a channel; `name`: the words that are left, "" for this channel or all."""
 
     aspect: ChannelAspect
     name: str
-    says_channel: bool
 
 
 _CHANNEL = r"(?:тг[- ]?)?канал\w*|паблик\w*|чат\w*|групп\w*|страниц\w*|channels?|page|group|chat|feed|account"
@@ -53,7 +49,6 @@ _ASKED = {
         rf"(?:what )?(?:kind|kinda|sort|type) of (?:stuff|things|posts|channel|content)|what kinda (?:{_CHANNEL})|what do (?:u|you|ya) (?:guys )?post|worth (?:following|joining|subscribing)|subject of)(?!\w)"
     ),
 }
-_OF_A_CHANNEL = rf"(?<!\w)(?:{_CHANNEL})(?!\w)"
 _OF_THIS = rf"(?<!\w)(?:{_HERE}|{_CHANNEL})(?!\w)"
 # Words beside them that name no channel.
 _FILLERS = (
@@ -80,7 +75,7 @@ def detect_channel_question(asked: str) -> ChannelQuestion | None:
     name = " ".join(re.sub(r"[^\w\s-]", " ", compile_pattern(_FILLERS).sub(" ", asked)).split())
     if not name and not compile_pattern(_OF_THIS).search(asked):
         return None
-    return ChannelQuestion(aspect, name, bool(compile_pattern(_OF_A_CHANNEL).search(asked)))
+    return ChannelQuestion(aspect, name)
 
 
 def asks_of_this_channel(asked: str) -> bool:

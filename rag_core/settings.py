@@ -139,7 +139,7 @@ class AnswerSettings(_SettingsSection):
 class AgentSettings(_SettingsSection):
     """Choice of recipes by `auto`; the choices of an admin in the chat take precedence."""
 
-    enabled: bool = Field(True, description="Answer complex questions (several parts, chains) by the recipe agent.")
+    enabled: bool = Field(True, description="Answer complex questions (of several parts) by the recipe agent.")
     share: float = Field(1, ge=0, le=1, description="Share of the chats where it does (0-1).")
     queue: int = Field(4, ge=1, description="Questions waiting above which all are answered by the recipe direct.")
     errors: float = Field(0.5, gt=0, le=1, description="A recipe that fails more often (0-1) is left out for a while.")

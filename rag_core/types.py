@@ -252,9 +252,8 @@ class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
     POSTED asks for the posts of a period, NEWS for the newest posts about a topic, COMING for what posts announce for
-    the days ahead, CONTACT how to reach those who run a channel, INTRODUCTION who they are or what it is about,
-    DEFINITION who or what a name stands for. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
-    facts, and are routed to their own recipe.
+    the days ahead, INTRODUCTION who runs a channel or what it is about. LIST, COMPARE, SUMMARY and CLAIM ("is it true
+    that") are searched like facts, and are routed to their own recipe.
     """
 
     FACT = "fact"
@@ -265,9 +264,7 @@ class Kind(StrEnum):
     POSTED = "posted"
     NEWS = "news"
     COMING = "coming"
-    CONTACT = "contact"
     INTRODUCTION = "introduction"
-    DEFINITION = "definition"
     TIMELINE = "timeline"
     LIST = "list"
     COMPARE = "compare"

@@ -14,11 +14,10 @@ from datetime import datetime
 from rag_core.conversation.followup_slot_filling import find_russian_noun
 from rag_core.dates.parse import parse_coming_period, parse_period
 from rag_core.planning.intents import asks_about_recent_events, counts_all_posts
-from rag_core.text.channel_questions import asks_of_this_channel, detect_contact_kind
+from rag_core.text.channel_questions import asks_of_this_channel
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
-from rag_core.text.status_questions import names_status_topic, strip_status_words
 from rag_core.text.tokens import STOP_WORDS, fold_case, tokenize
 
 _LEAD_IN_PATTERN = re.compile(
@@ -47,11 +46,13 @@ _EXPLETIVE_PATTERN = re.compile(
     r"took|cost\s+to|rain|snow)|it\s+(?:is|was)\s+(?:true|possible|necessary)|(?:is|are|was|were|be|been|will|has|have)\s+there|"
     r"there\s+(?:is|are|was|were|be|been|will|has|have)|they\s+(?:\w+\s+)?(?:write|wrote|say|said|post|posted|report|reported|publish|"
     r"published|mention|mentioned|talk|talked)|"
-    r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|как\s+там)\b"
+    r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|(?:как|что)\s+там)\b"
 )
 # "which country has a flag on its ...": the pronoun refers to a word of the question itself
 _WHICH_KIND_PATTERN = re.compile(r"\b(?:как\w{2,3}|which|what)\s+(\w+)")
 _STANDALONE_TERMS = 3  # content words from which a question with "it" or "they" counts as standalone
+_ANYBODY_PATTERN = re.compile(r"\W*(?:did|do|have|are|were) they\b")
+_ANYBODY_TERMS = 2  # those of "did they fix the gate", where "they" is whoever does it
 _ASKING_WORD_PATTERN = re.compile(
     r"^(?:правда|верно|действительно|известно|известен|известна|расскажи\w*|скажи\w*|tell|known|пис\w+|пишут|написали|пост\w*|"
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
@@ -126,7 +127,8 @@ def find_pronoun(text: str) -> Pronoun | None:
         if (not match["place"] and _has_antecedent(before, match)) or find_question_names(text[: match.start()]):
             continue
         impersonal = not match["person"]
-        if impersonal and (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
+        enough = _ANYBODY_TERMS if _ANYBODY_PATTERN.match(low) else _STANDALONE_TERMS
+        if impersonal and (find_question_names(text) or len(extract_content_words(text)) >= enough):
             continue
         whole = bool(match["that"]) or match[0] in {"это", "этого", "этом"}
         return Pronoun(*match.span(), bool(match["person"]), bool(match["many"]), bool(match["place"]), whole)
@@ -190,7 +192,6 @@ _PRO_FORM_PATTERN = re.compile(
     r"(?:остались|есть) (?:ли )?(?:еще )?(?:места|билеты))$"
 )
 _STANDALONE_WHO_PATTERN = re.compile(r"^who(?:s| is| are|'s|’s) (?:the|your|our) \w+$")
-_ANYBODY_PATTERN = re.compile(r"^\W*(?:did|do|have|are|were) they\b", re.I)
 
 
 def is_followup(text: str, now: datetime) -> bool:
@@ -200,7 +201,7 @@ def is_followup(text: str, now: datetime) -> bool:
         return False
     rest = strip_lead_in(text)
     own, folded = extract_content_words(rest), fold_case(rest)
-    if detect_contact_kind(folded) or asks_of_this_channel(folded) or _asks_for_status_of_named(rest):
+    if asks_of_this_channel(folded):
         return False
     if find_pronoun(rest) is not None:
         return True
@@ -213,11 +214,6 @@ def is_followup(text: str, now: datetime) -> bool:
     if QUESTION_WORD_PATTERN.match(folded) and (find_question_names(rest) or len(own) >= _MAX_FOLLOWUP_TERMS):
         return False
     return len(own) <= _MAX_FOLLOWUP_TERMS + 2
-
-
-def _asks_for_status_of_named(rest: str) -> bool:
-    """Whether a question asks how a thing stands that it names; "there" and "they" may be only words of asking."""
-    return names_status_topic(rest) and find_pronoun(_ANYBODY_PATTERN.sub("", strip_status_words(rest))) is None
 
 
 def _is_elliptical(text: str, plain: str, own: Sequence[str], now: datetime) -> bool:

@@ -1,7 +1,7 @@
 """Follow-up rewriting: a follow-up becomes a standalone question, with the earlier questions of its conversation.
 
-By rules times, names and beneficiaries ("for children") replace those of the earlier question, pronouns are replaced by
-their antecedents, and any other brief question gets the subject of the earlier one. A model rewrites when it is idle;
+By rules times, names and things replace those of the earlier question, pronouns are replaced by their antecedents, and
+any other follow-up stands in brackets beside the earlier question. A model rewrites when it is idle;
 it may only repeat the conversation: a rewrite with a new name or number, or with more than one new word, is rejected.
 """
 
@@ -28,17 +28,7 @@ from rag_core.conversation.followup_detection import (
     split_time,
     strip_lead_in,
 )
-from rag_core.conversation.followup_slot_filling import (
-    add_past_aside,
-    drop_beneficiary,
-    extract_noun_phrase,
-    find_antecedent,
-    is_russian_name,
-    names_attribute,
-    replace_slot,
-    replace_thing,
-    strip_aside,
-)
+from rag_core.conversation.followup_slot_filling import is_russian_name, names_attribute, replace_thing
 from rag_core.conversation.memory import load_turns
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
@@ -62,7 +52,6 @@ _OCCURRENCE_PATTERNS = (
     (re.compile(r"(?:(?:for )?the )?\blast(?: time)?\b(?! (?:week|month|year|night))"), "last"),
 )
 _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
-_BENEFICIARY_PATTERN = re.compile(r"\b(?P<on>для|for|без|without)\s+(?:[^\W\d]+\s*){1,2}")
 
 
 def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime) -> str:
@@ -72,9 +61,7 @@ def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime
     last = turns[-1]
     rest = strip_lead_in(text).strip(EDGE_CHARACTERS)
     pronoun = find_pronoun(rest)
-    if past := add_past_aside(last.question.strip(EDGE_CHARACTERS), rest):
-        rewritten = past
-    elif pronoun is not None:
+    if pronoun is not None:
         rewritten = _replace_pronoun(rest, pronoun, last, now, led=rest != text.strip(EDGE_CHARACTERS))
     elif TELL_MORE_PATTERN.match(fold_case(rest)):
         rewritten = f"{rest}: {extract_subject(last.question, now)}"
@@ -95,7 +82,7 @@ _DEFINITION_PATTERN = re.compile(
 
 def _replace_pronoun(rest: str, pronoun: Pronoun, last: ConversationTurn, now: datetime, *, led: bool) -> str:
     """Replace the pronoun by its antecedent: a name of the last answer or question, or the subject."""
-    asked = strip_aside(last.question.strip(EDGE_CHARACTERS))
+    asked = last.question.strip(EDGE_CHARACTERS)
     if pronoun.whole:
         aside = extract_subject(asked, None)
         return _append_aside(f"{rest[: pronoun.start].rstrip()}{rest[pronoun.end :]}", aside)
@@ -142,12 +129,9 @@ def _find_antecedent_in_question(
     word: str, pronoun: Pronoun, asked: str, subject: str, known: Sequence[str]
 ) -> str | None:
     """Find the antecedent among the words of the earlier question; `known`: names that the answer repeats."""
-    asked_names, gender = find_question_names(asked), RUSSIAN_GENDERS.get(word)
+    asked_names = find_question_names(asked)
     if pronoun.person and not asked_names and _WHO_PATTERN.match(fold_case(asked)):
         return None
-    russian_plural = pronoun.many and detect_language(word) == "ru"
-    if (gender or russian_plural) and (noun := find_antecedent(asked, gender or "", "sing" if gender else "plur")):
-        return noun
     if pronoun.person and known:
         return known[0]
     if pronoun.person and asked_names:
@@ -164,12 +148,10 @@ _INNER_QUESTION_WORD = re.compile(r"\s(?:кто|где|куда|когда|по�
 def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str:
     """Change in the earlier question what the follow-up says differently; else add the earlier subject to it."""
     question = last.question.strip(EDGE_CHARACTERS)
-    if replaced := replace_slot(question, rest):
-        return replaced
-    question, left = strip_aside(question), rest
+    left = rest
     when, other = split_time(rest, now)
     if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
-        subject = extract_noun_phrase(extract_subject(question, now if when else None))
+        subject = extract_subject(question, now if when else None)
         return rest if subject in rest else _append_aside(rest, subject)
     if when and not extract_content_words(other):
         return _replace_time(question, when, now)
@@ -183,12 +165,7 @@ def _carry_over_subject(rest: str, last: ConversationTurn, now: datetime) -> str
         return rest  # a joined question would mix two languages; names are the same in both
     if names_attribute(left):
         return _append_aside(left, extract_subject(question, None))
-    return (
-        _replace_topic(question, rest, now)
-        or replace_thing(question, left)
-        or _replace_beneficiary(question, left)
-        or _append_aside(drop_beneficiary(question), left)
-    )
+    return _replace_topic(question, rest, now) or replace_thing(question, left) or _append_aside(question, left)
 
 
 def _replace_time(question: str, when: str, now: datetime) -> str:
@@ -237,16 +214,6 @@ def _replace_topic(question: str, rest: str, now: datetime) -> str | None:
 def _find_preposition_before(question: str, at: int) -> str | None:
     found = re.search(rf"(?<!\w)({PREPOSITION})\s+$", fold_case(question[:at]))
     return found[1] if found else None
-
-
-def _replace_beneficiary(question: str, rest: str) -> str | None:
-    wanted = re.match(rf"({PREPOSITION})\s", fold_case(rest))
-    if wanted is None:
-        return None
-    for found in _BENEFICIARY_PATTERN.finditer(fold_case(question)):
-        if found["on"] == wanted[1]:
-            return f"{question[: found.start()]}{rest} {question[found.end() :]}".strip()
-    return f"{question} {rest}"
 
 
 _MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96

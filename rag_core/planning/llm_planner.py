@@ -102,7 +102,7 @@ def _format_channel(channel: Channel) -> str:
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)
 REWRITE_DECODING = DecodingParams(max_tokens=128, repeat_penalty=1.2)
-_SETTLED_INTENTS = EXACT_INTENTS | {Kind.POSTED, Kind.COMING, Kind.CONTACT, Kind.INTRODUCTION}
+_SETTLED_INTENTS = EXACT_INTENTS | {Kind.POSTED, Kind.COMING, Kind.INTRODUCTION}
 _UNREADABLE_REPLY = "The model's {} could not be read: only the rules' queries are searched with."
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from rag_core.planning.comparison_questions import parse_comparison
-from rag_core.planning.question_parts import MAX_QUESTION_LENGTH, is_chain, split_question
+from rag_core.planning.question_parts import MAX_QUESTION_LENGTH, split_question
 from rag_core.text.tokens import tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, Kind, Plan
 
@@ -64,8 +63,6 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
 
 
 def _choose_recipe(text: str, plan: Plan) -> tuple[str, str]:
-    if parse_comparison(text):
-        return "agent", "a comparison"
     if len(split_question(text)) > 1:
         return "agent", "several parts"
     if plan.kind in _AGENT_INTENTS:
@@ -79,4 +76,4 @@ def _choose_recipe(text: str, plan: Plan) -> tuple[str, str]:
     ):
         if pattern.search(text):
             return "agent", why
-    return ("agent", "a chain") if is_chain(text) else ("direct", "short and specific")
+    return "direct", "short and specific"

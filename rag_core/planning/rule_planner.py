@@ -37,10 +37,8 @@ from rag_core.planning.topics import (
     strip_asking_phrase,
     strip_catch_all_words,
 )
-from rag_core.text.channel_questions import detect_channel_question, detect_contact_kind
-from rag_core.text.definition_questions import find_defined_name
-from rag_core.text.status_questions import asks_for_status, strip_status_words
-from rag_core.text.tokens import fold_case, tokenize
+from rag_core.text.channel_questions import detect_channel_question
+from rag_core.text.tokens import tokenize
 from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 
 MAX_HITS = 100  # hits of each retriever in the second round
@@ -57,8 +55,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     `known`: channels by id; only those that the asker may read can be named in the question.
     """
     text = sanitize_query(question.text)
-    if not tokenize(text):  # "where are you?" has no other word
-        return Plan((text,), Kind.CONTACT, asked=text) if detect_contact_kind(fold_case(text)) else Plan(())
+    if not tokenize(text):
+        return Plan(())
     plain = text.replace("ё", "е").replace("Ё", "Е")
     asked = plain.lower()
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
@@ -73,11 +71,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
-    if kind in _OPEN_INTENTS and (of_channel := _find_channel_intent(asked, rest, filters, readable)):
+    if kind in _OPEN_INTENTS and (of_channel := _find_channel_intent(asked, filters, readable)):
         kind, topic, named = of_channel
         filters, posting_period = replace(filters, channels=named), None
-    if kind is Kind.FACT and not filters.beside and find_defined_name(text):
-        kind = Kind.DEFINITION
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)
@@ -87,10 +83,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
-    searched = strip_status_words(query) if kind is Kind.FACT and asks_for_status(text) else query
-    queries = tuple(dict.fromkeys((searched, query, *generate_query_variants(searched))))[:MAX_QUERIES]
+    queries = (query, *generate_query_variants(query))[:MAX_QUERIES]
     about_all = kind in _NAMELESS_INTENTS  # of all channels
-    own_words = _write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(searched)
+    own_words = _write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query)
     plan = Plan(queries, kind, topic if tokenize(topic) or about_all else asked, *extract_phrases(query), asked=own_words,
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
@@ -173,10 +168,10 @@ def _is_posting_period(
     )
 
 
-# Intents of which a question may ask for what is to come, or how to reach those who run a channel.
+# Intents of which a question may ask for what is to come, or about a channel itself.
 _OPEN_INTENTS = frozenset({Kind.FACT, Kind.LIST, Kind.POSTED, Kind.NEWS})
 # Intents whose topic may be empty: of all channels.
-_NAMELESS_INTENTS = frozenset({Kind.COMING, Kind.CONTACT, Kind.INTRODUCTION})
+_NAMELESS_INTENTS = frozenset({Kind.COMING, Kind.INTRODUCTION})
 _DIGEST_INTENTS = frozenset({Kind.FACT, Kind.NEWS, Kind.LIST, Kind.SUMMARY})
 _MAX_COMING_TERMS, _MAX_COMING_LENGTH = 3, 200  # terms, characters
 _SOON, _ONE_DAY = timedelta(days=15), timedelta(days=1)
@@ -200,22 +195,18 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
 
 
 def _find_channel_intent(
-    asked: str, rest: str, filters: QueryFilters, readable: Mapping[int, Channel]
+    asked: str, filters: QueryFilters, readable: Mapping[int, Channel]
 ) -> tuple[Kind, str, frozenset[int] | None] | None:
     """Intent of a question about a channel itself, the words that name it, and the channels that have this name.
 
-    `rest`: the question without its filters. None: it asks for something else.
+    None: it asks for something else.
     """
-    if filters.beside:
-        return None
-    if detect_contact_kind(" ".join(rest.split())):
-        return Kind.CONTACT, "", filters.channels
-    found = detect_channel_question(asked)
+    found = None if filters.beside else detect_channel_question(asked)
     if found is None:
         return None
     name = " ".join(word for word in found.name.split() if tokenize(word))
     named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
-    return (Kind.INTRODUCTION, name, named) if named or not name or found.says_channel else None
+    return (Kind.INTRODUCTION, name, named) if named or not name else None
 
 
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:

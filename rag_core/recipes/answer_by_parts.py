@@ -1,7 +1,7 @@
-"""Answer by parts: each part of a question, and each thing of a comparison, is searched and answered by itself.
+"""Answer by parts: each part of a question is searched and answered by itself.
 
 What a later part leaves out ("and for how much?") is carried over from the first one, as in a follow-up. Parts that
-the posts do not answer are named. The values of a comparison are compared (value_comparison.py).
+the posts do not answer are named.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from datetime import datetime
 from rag_core.context.evidence import MAX_SOURCES
 from rag_core.conversation.followup_detection import extract_subject, is_followup
 from rag_core.engine import Engine
-from rag_core.planning.comparison_questions import parse_comparison
 from rag_core.planning.question_parts import split_question
 from rag_core.recipe_steps import complete_answer, plan_or_answer_exactly, search_and_extract
-from rag_core.recipes.value_comparison import build_comparison_sentence, is_about
 from rag_core.stage_runner import Run
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
@@ -41,11 +39,9 @@ class CompletePart:
 
 def complete_parts(text: str, now: datetime) -> tuple[CompletePart, ...]:
     """Complete the parts of a question into questions that stand alone; the question itself where it has only one."""
-    first, *others = asked = split_question(text)
+    first, *others = split_question(text)
     if not others:
         return (CompletePart(text, text),)
-    if comparison := parse_comparison(text):
-        return tuple(CompletePart(thing, comparison.ask(thing)) for thing in asked)
     parts = [CompletePart(first, f"{first}?")]
     for part in others:
         refers = not tokenize(part) or _REFERRING.search(part) or is_followup(part, now)
@@ -71,16 +67,10 @@ async def answer_parts(
             plans.append(plan)
             drafts.append(draft)
             evidence_of_parts.append(evidence)
-    if comparison := parse_comparison(question.text):  # what was found for the other thing only is no answer for both
-        drafts = [
-            replace(draft, sentences=tuple(one for one in draft.sentences if is_about(comparison, n, one.text)))
-            for n, draft in enumerate(drafts)
-        ]
-    else:  # what holds only the words carried over from the first part is no answer
-        drafts = [
-            draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
-            for part, draft in zip(parts, drafts, strict=True)
-        ]
+    drafts = [  # what holds only the words carried over from the first part is no answer
+        draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
+        for part, draft in zip(parts, drafts, strict=True)
+    ]
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:
         return None
@@ -91,12 +81,6 @@ async def answer_parts(
             aliases=tuple(dict.fromkeys(pair for plan in plans for pair in plan.aliases)),
         )
     evidence, sentences = _join_evidence(evidence_of_parts), _join_first_sentences(answered)
-    if (
-        comparison
-        and len(answered) == len(parts)
-        and (compared := build_comparison_sentence(comparison, answered, question.lang))
-    ):
-        sentences = compared, *sentences
     sure = all(draft.certainty is Certainty.SURE for draft in answered)
     draft = Draft(
         sentences,

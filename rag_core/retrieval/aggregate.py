@@ -20,11 +20,10 @@ from itertools import product
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count
 from rag_core.planning.topics import asks_for_mentions, asks_whose_posts
-from rag_core.retrieval.channel_answers import find_channel_contacts, introduce_channels
+from rag_core.retrieval.channel_answers import introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.described_channel import find_described_channel
-from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.retrieval.titled_channel import find_titled_channel
 from rag_core.retrieval.whats_new_answers import MAX_LINES, fit_dated_lines, summarize_period
 from rag_core.storage import posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
@@ -214,8 +213,6 @@ def _map_terms_to_words(text: str) -> dict[str, str]:
 
 _ANSWERS = {
     Kind.COMING: list_coming_events,
-    Kind.CONTACT: find_channel_contacts,
-    Kind.DEFINITION: define_name,
     Kind.INTRODUCTION: introduce_channels,
     Kind.WHEN: date_posts,
 }
@@ -234,7 +231,7 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
         return await answer(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
-    if plan.kind is Kind.NEWS and (digest := await _summarize_described_channel(question, plan, rag)):
+    if plan.kind is Kind.NEWS and (digest := await _summarize_titled_channel(question, plan, rag)):
         return digest
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
     expressed = {term for word in words for term in word.terms}
@@ -257,11 +254,11 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     return Draft(sentences, 1.0) if sentences else None
 
 
-async def _summarize_described_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """Summarize the posts of the channel that the topic describes: "what is new at the bakery"."""
+async def _summarize_titled_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
+    """Summarize the posts of the channel that has the topic in its title: "what is new at owl hill"."""
     if plan.channels is not None or not asks_whose_posts(question.text):
         return None
-    channel = await find_described_channel(plan.topic, question.viewer, rag)
+    channel = await find_titled_channel(plan.topic, question.viewer, rag)
     if channel is None:
         return None
     digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel}))

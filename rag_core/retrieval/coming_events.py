@@ -17,8 +17,8 @@ from rag_core.dates.calendar_arithmetic import DateRange, resolve_date_parts
 from rag_core.dates.date_tokenizer import DateMatch
 from rag_core.dates.parse import find_dates, parse_coming_period, read_coming
 from rag_core.engine import Engine
-from rag_core.retrieval.described_channel import find_described_channel
 from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.retrieval.titled_channel import find_titled_channel
 from rag_core.storage import near_duplicates
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.morphology import read_word
@@ -97,13 +97,10 @@ class _Event(NamedTuple):
 async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Draft | None:
     """List what posts announce for the asked days, soonest first; a line begins with the day of the event.
 
-    Where the topic of the plan describes a channel, its events; else those of posts that name the topic. A draft
+    Where a channel has the topic of the plan in its title, its events; else those of posts that name the topic. A draft
     without sentences: nothing is announced. None: no post names the topic, it is searched for.
     """
-    words = plan.topic.split()
-    channel = await find_described_channel(plan.topic, question.viewer, rag) if words else None
-    if channel is None and len(words) > 1:  # "the village sports club", "студенческая общага": what it is comes last
-        channel = await find_described_channel(words[-1], question.viewer, rag)
+    channel = await find_titled_channel(plan.topic, question.viewer, rag)
     channels = plan.channels if channel is None else frozenset({channel})
     named = frozenset(tokenize(plan.topic)) if channel is None else frozenset[str]()
     today = datetime.combine(question.asked_at.date(), time(), question.asked_at.tzinfo)

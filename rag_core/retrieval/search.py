@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from rag_core.caches import CachedHit, make_hits_key
 from rag_core.engine import Engine
 from rag_core.errors import VectorsUnavailable
-from rag_core.planning.question_parts import is_chain
 from rag_core.retrieval.fusion_and_mmr import select_by_mmr
 from rag_core.retrieval.hybrid import (
     fuse_retrievers,
@@ -96,7 +95,7 @@ def append_expansion_hits(own: RankedPlaces, others: Sequence[tuple[RankedPlaces
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 
-_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question that does not read like a chain
+_MULTI_HOP_TERMS = 5  # least number of terms of a multi-hop question
 _FETCHED_PASSAGES = 80  # least number of passages read for MMR; else twice the number kept
 
 
@@ -200,7 +199,7 @@ async def _run_search(
 
 
 def _is_multi_hop(plan: Plan, query: RetrievalQuery) -> bool:
-    return len(plan.queries) > 1 and (len(tokenize(query.text)) >= _MULTI_HOP_TERMS or is_chain(query.text))
+    return len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS
 
 
 async def _run_expansions(

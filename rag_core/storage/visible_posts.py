@@ -51,16 +51,6 @@ async def list_latest_posts(archive: Archive, chat_id: int, most: int) -> list[P
     return sorted(found.values(), key=lambda post: post.key, reverse=True)
 
 
-async def list_first_texts(archive: Archive, channels: Collection[int], most: int) -> dict[int, list[str]]:
-    """List the texts of the first visible posts of channels, the oldest first: they often say what a channel is."""
-    rows = await archive.rows(
-        "SELECT c.value, (SELECT json_group_array(text) FROM (SELECT t.text FROM posts AS t WHERE t.chat_id = c.value "
-        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.message_id LIMIT ?)) FROM json_each(?) AS c",
-        (most, json.dumps([*channels])),
-    )
-    return {channel: json.loads(texts) for channel, texts in rows}
-
-
 async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Post]:
     """List the first visible posts of a channel that have a text, oldest first."""
     rows = await archive.rows(

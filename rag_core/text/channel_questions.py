@@ -1,8 +1,7 @@
-"""Channel questions: what a channel is about, who runs it ("who's behind this page"), and how to reach those who do.
+"""Channel questions: what a channel is about, and who runs it ("who's behind this page").
 
 What is left without the words that ask what it is about or who runs it names the channel; where it names none, the
-question is for a fact. Contact questions ("where do I send you a photo") speak to "you", or of the channel: whoever asks
-for the address of another thing asks for a fact.
+question is for a fact.
 """
 
 from __future__ import annotations
@@ -22,14 +21,10 @@ class ChannelAspect(StrEnum):
 
 
 class ChannelQuestion(NamedTuple):
-    """Question for an aspect of a channel; `name`: the words that are left, "" for this channel or all.
-
-    `says_channel`: it speaks of a channel by that word, so that the name may also describe it.
-    """
+    """Question for an aspect of a channel; `name`: the words that are left, "" for this channel or all."""
 
     aspect: ChannelAspect
     name: str
-    says_channel: bool
 
 
 _CHANNEL = r"(?:тг[- ]?)?канал\w*|паблик\w*|чат\w*|групп\w*|страниц\w*|channels?|page|group|chat|feed|account"
@@ -54,7 +49,6 @@ _ASKED = {
         rf"(?:what )?(?:kind|kinda|sort|type) of (?:stuff|things|posts|channel|content)|what kinda (?:{_CHANNEL})|what do (?:u|you|ya) (?:guys )?post|worth (?:following|joining|subscribing)|subject of)(?!\w)"
     ),
 }
-_OF_A_CHANNEL = rf"(?<!\w)(?:{_CHANNEL})(?!\w)"
 _OF_THIS = rf"(?<!\w)(?:{_HERE}|{_CHANNEL})(?!\w)"
 # Words beside them that name no channel.
 _FILLERS = (
@@ -81,64 +75,10 @@ def detect_channel_question(asked: str) -> ChannelQuestion | None:
     name = " ".join(re.sub(r"[^\w\s-]", " ", compile_pattern(_FILLERS).sub(" ", asked)).split())
     if not name and not compile_pattern(_OF_THIS).search(asked):
         return None
-    return ChannelQuestion(aspect, name, bool(compile_pattern(_OF_A_CHANNEL).search(asked)))
+    return ChannelQuestion(aspect, name)
 
 
 def asks_of_this_channel(asked: str) -> bool:
     """Whether a question asks who runs this channel or what it is about, without a name."""
     found = detect_channel_question(asked)
     return found is not None and not tokenize(found.name)
-
-
-class ContactKind(StrEnum):
-    """What is asked of those who run a channel."""
-
-    WRITE = "write"
-    PHONE = "phone"
-    PLACE = "place"
-
-
-_WRITE_RU = (
-    r"связаться|связь|(?:на)?писать|(?:при)?слать|присылать|(?:с|за)?кинуть|отправ(?:ить|лять)|сообщ(?:ить|ать)|обра(?:титься|щаться)|"
-    r"предлож(?:ить|ать)|(?:по)?жаловаться|(?:по|до)?звон(?:ить|иться)|разместить|дать (?:рекламу|объявление)"
-)
-_WRITE_EN = r"contact|reach|get (?:in touch|hold)|message|write|e-?mail|text|call|ring|phone|send|submit|report|complain|advertise|place an ad"
-_CONTACT_ASKED = {
-    ContactKind.WRITE: re.compile(
-        rf"(?<!\w)(?:(?:как|куда|где|кому|на какой адрес)(?: [\w-]+){{0,5}}? (?:{_WRITE_RU})|контакты|как с вами|по какому номеру (?:вам |к вам |можно ){{0,2}}(?:по)?звонить|"
-        r"(?:телефон|номер телефона|почта|мейл|имейл|ник|телеграм\w*|телега)(?: [\w-]+){0,2} (?:у вас|ваш\w*|для связи)|"
-        r"(?:у вас|ваш\w?)(?: (?:есть|какой|какая|рабочий|контактный)){0,2} (?:телефон\w*|номер телефона|почт\w|мейл|имейл|ник|телеграм\w*)|какой у вас номер|ваш номер|"
-        rf"(?:how (?:do|can|could|should|to)|where (?:do|can|could|should|to)|who (?:do|can|should|to))(?: (?:i|we|one|people))? (?:{_WRITE_EN})|can i (?:write|call|text|message) (?:to )?you|"
-        r"your (?:contacts?|e-?mail|handle|phone(?: number)?)(?: (?:details|info))?|do you have an? (?:phone|e-?mail|number)|is there an? (?:phone|e-?mail|number)(?= (?:[\w-]+ ){0,4}(?:you|to|i can)\b)|contact (?:details|info))(?!\w)"
-    ),
-    ContactKind.PLACE: re.compile(
-        r"(?<!\w)(?:где (?:[\w-]+ ){0,3}?(?:находитесь|вас найти|расположены|сидите|базируетесь|обитаете)|(?:как|где) (?:[\w-]+ )?вас найти|(?:какой )?(?:у вас|ваш) (?:точный )?адрес|адрес у вас|"
-        r"куда к вам (?:приходить|прийти|приезжать|приехать|подойти|подъехать)|как (?:к вам |до вас )(?:[\w-]+ )?(?:добраться|доехать|проехать|попасть|дойти)|где вы|вы где|"
-        r"where (?:are|r) (?:you|u)|your address|do you have an address|where (?:can|do|could) (?:i|we) find you)(?!\w)"
-    ),
-}
-_PHONE_ASKED = re.compile(r"(?<!\w)(?:телефон\w*|номер\w*|(?:по|до)?звонить(?:ся)?|phone|call|ring|number)(?!\w)")
-# Somebody else is meant, whom only the question before names.
-_SOMEBODY_ELSE = re.compile(
-    r"(?<!\w)(?:he|him|his|she|hers?|they|them|their|it|его|ему|нему|него|ее|ей|ней|нее|их|им|ним|ними|них)(?!\w)"
-)
-# Words beside them that name no other thing: "куда вам новость скинуть".
-_CONTACT_FILLERS = re.compile(
-    rf"(?<!\w)(?:{_WRITE_RU}|{_WRITE_EN}|вы|вас|вам|вами|ваш\w*|а|и|ну|мне|нам|мы|я|можно|нужно|надо|если|есть|что|чего|кой|то|чтобы|хочу|хотим|какой|какая|какие|какому|где|куда|как|кому|это|тут|там|здесь|сейчас|сегодня|завтра|"
-    r"вообще|у|к|с|в|на|по|для|до|новост\w*|видео\w*|фото\w*|реклам\w*|объявлени\w*|заказ\w*|вопрос\w*|отзыв\w*|предложени\w*|сообщени\w*|жалоб\w*|канал\w*|редакци\w*|админ\w*|автор\w*|плиз|пожалуйста|"
-    r"подскажите|подскажи|скажите|точный|люди|ребят\w*|привет|здравствуйте|контакты?|телефон\w*|номер\w*|почт[аеуы]|мейл|имейл|ник|телеграм\w*|телега|рабочий|контактный|находитесь|найти|расположены|сидите|"
-    r"базируетесь|обитаете|адрес\w*|приходить|прийти|приезжать|приехать|подойти|подъехать|добраться|доехать|проехать|попасть|дойти|"
-    r"you|your|yours|guys|u|what|whats|where|who|how|when|is|are|r|do|does|can|could|should|i|we|to|a|an|the|at|in|on|of|for|in touch|with|exactly|located|based|now|these days|today|there|here|any|if|have|has|got|"
-    r"news|video|photo|pics?|story|tip|info|ads?|order|question|feedback|complaint|channel|admins?|editor|author|please|pls|hi|hey|hello|someone|number|i've|shot|contacts?|get|touch|hold|place|address|find|details|handle)(?!\w)"
-)
-_MAX_CONTACT_LENGTH = 160  # characters
-
-
-def detect_contact_kind(asked: str) -> ContactKind | None:
-    """Detect what a question asks of those who run a channel; `asked` is in lower case, without ё. None: nothing."""
-    if len(asked) > _MAX_CONTACT_LENGTH or _SOMEBODY_ELSE.search(asked):
-        return None
-    kind = next((kind for kind, pattern in _CONTACT_ASKED.items() if pattern.search(asked)), None)
-    if kind is None or tokenize(_CONTACT_FILLERS.sub(" ", asked)):
-        return None
-    return ContactKind.PHONE if kind is ContactKind.WRITE and _PHONE_ASKED.search(asked) else kind

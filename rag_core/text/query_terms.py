@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
-from rag_core.text.status_questions import extract_status_stems
 from rag_core.text.stem_similarity import measure_stem_similarity
 from rag_core.text.tokens import stem, tokenize
 
@@ -103,7 +102,7 @@ class QueryTerms:
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
         order, variants = tuple(tokenize(text)), _list_day_variants(text)
-        asking = extract_asking_stems(text) | extract_status_stems(text)
+        asking = extract_asking_stems(text)
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)

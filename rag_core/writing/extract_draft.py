@@ -81,15 +81,6 @@ def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
     return kept
 
 
-def extract_closest(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Draft:
-    """Quote the best piece of each of the best posts, as probable: no post says the whole."""
-    statistics = rag.lexical.statistics(question.viewer.channels)
-    ranked = rank_pieces(QueryTerms.of(plan.asked or question.text, statistics.weight, plan.aliases), evidence)
-    pieces = ranked.select(rag.settings.answer.sentences, evidence)
-    certainty = Certainty.PROBABLE if pieces else Certainty.NONE
-    return Draft(tuple(map(quote_piece, pieces)), ranked.likely, certainty=certainty)
-
-
 def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
     """Insert a sentence after the first, and drop the last ones that no longer fit."""
     first, *rest = sentences

@@ -65,15 +65,6 @@ def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
     return f"An earlier post, from {other}, says otherwise (the one above is newer, from {first}):"
 
 
-def format_comparison(word: str, things: Sequence[str], which: int, values: Sequence[str], lang: str) -> str:
-    """Sentence with the result of a comparison: the thing that was asked for, and both values; -1: they are equal."""
-    if which < 0:
-        both = "И там и там" if lang == "ru" else "Both are"
-        return f"{both} {values[0]}: {things[0]}, {things[1]}."
-    against = "против" if lang == "ru" else "against"
-    return f"{word.capitalize()}: {things[which]}, {values[which]} {against} {values[1 - which]}."
-
-
 def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -> str:
     """Sentence with the number of posts between two dates, without a word filter."""
     form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]

@@ -111,8 +111,6 @@ ASKED = (
     "anything on at the {word} in the next two weeks?",
     "how many posts are there?",
     "what's up with the {word} ferry?",
-    "how do I contact the {word}?",
-    "куда вам написать?",
     "who runs this page?",
     "who is {word}?",
     "who is Tamara Bergman?",

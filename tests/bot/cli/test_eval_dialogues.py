@@ -41,7 +41,7 @@ def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Any, tmp_p
     assert evaluate("followups", "set", "--json", "out.json").code == 0
     found = json.loads((tmp_path / "out.json").read_text())
     first, lost = found["judged"]
-    assert first["reading"] == "How much is a ferry ticket for children?"
+    assert first["reading"] == "How much is a ferry ticket (for children)?"
     assert (first["understood"], first["shown_right"], lost["understood"]) == (True, True, False)
     assert (found["metrics"]["all"]["understood"], found["metrics"]["all"]["shown_right"]) == (0.5, 0.5)
 

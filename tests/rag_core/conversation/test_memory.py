@@ -210,7 +210,7 @@ async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
     turns = await memory.load_turns(asked(library, "", minutes=2), library.rag)
     assert [turn.question for turn in turns] == [
         "How much does a ferry ticket cost?",
-        "How much does a ferry ticket cost for children?",
+        "How much does a ferry ticket cost (for children)?",
     ]
 
 

@@ -13,7 +13,6 @@ from rag_core.planning.question_parts import MAX_PARTS, split_question
         ("When does the ferry leave and what does a ticket cost?",
          ("When does the ferry leave", "what does a ticket cost")),
         ("кто ведёт кружок, а где он проходит?", ("кто ведет кружок", "где он проходит")),
-        ("What is cheaper, the ferry or the bus?", ("the ferry", "the bus")),
         ("What do Anna and Boris sell?", ("What do Anna and Boris sell?",)),
     ],
 )  # fmt: skip

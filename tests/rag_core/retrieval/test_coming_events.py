@@ -9,6 +9,7 @@ import pytest
 
 from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
+from rag_core.storage.channels import load_channels
 from rag_core.types import Draft, Kind, Question, Viewer
 
 # The library's questions are asked on Thursday, 15 January 2026, and make_post counts days from 1 March 2025.
@@ -17,7 +18,7 @@ MONDAY = 317  # 12 January 2026
 
 async def ask(library: Any, text: str, **asked: Any) -> Draft | None:
     question = library.question(text, **asked)
-    plan = plan_by_rules(question)
+    plan = plan_by_rules(question, await load_channels(library.rag.archive))
     assert plan.kind is Kind.COMING
     return await answer_by_aggregation(question, plan, library.rag)
 
@@ -84,7 +85,7 @@ async def test_without_a_period_four_weeks_count_and_what_was_moved_is_told_with
     assert not any("every Saturday" in line or "nobody came" in line for line in shown)
 
 
-async def test_events_of_a_channel_by_what_it_is_and_of_none_that_may_not_be_read(announced: Any) -> None:
+async def test_events_of_a_channel_by_its_title_and_of_none_that_may_not_be_read(announced: Any) -> None:
     assert lines(await ask(announced, "what's on at the harbour on saturday?"))
     assert not lines(await ask(announced, "what is planned in @pech_i_glina?"))
     assert len(lines(await ask(announced, "anything on in the hall?"))) == 1  # the tombola with its new date

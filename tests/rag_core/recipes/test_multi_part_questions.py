@@ -1,4 +1,4 @@
-"""The agent: parts completed and answered one by one, chains followed from name to name."""
+"""The agent: parts completed and answered one by one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from rag_core.planning.make_plan import make_plan
 from rag_core.recipes.answer_by_parts import complete_parts
-from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.search import add_neighbours, search_passages
 from rag_core.stage_runner import Run
-from rag_core.stages import Stage
-from rag_core.types import Certainty, Hit, Plan, Viewer
+from rag_core.types import Hit, Plan, Viewer
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -66,44 +63,6 @@ async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_
 )  # fmt: skip
 def test_the_parts_of_a_question_stand_alone(text: str, parts: list[str]) -> None:
     assert [part.text for part in complete_parts(text, NOW)] == parts
-
-
-def test_the_things_of_a_comparison_are_asked_for_one_by_one() -> None:
-    parts = complete_parts("What is cheaper, the ferry or the bus?", NOW)
-    assert [part.asked for part in parts] == ["the ferry", "the bus"]
-    assert [part.text for part in parts] == ["how much is the ferry?", "how much is the bus?"]
-
-
-CHAIN = "Who keeps the lighthouse of the island where the Gannet lands?"
-POSTS = [
-    "The Gannet lands on Skerry at noon.",
-    "On Skerry the lighthouse is kept by Morag Sinclair, the daughter of a smith.",
-    *(f"The lighthouse of harbour number {n} is kept by the town, which keeps the island of gulls." for n in range(60)),
-]
-
-
-async def test_a_chain_is_followed_by_names_and_never_sure(empty_library: Any, make_post: Any) -> None:
-    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
-    answer = await asked(empty_library, CHAIN)
-    assert any("Morag Sinclair" in sentence.text for sentence in answer.sentences)
-    assert answer.certainty is Certainty.PROBABLE
-
-
-async def test_a_chain_that_lacks_most_words_of_the_question_is_no_answer(empty_library: Any, make_post: Any) -> None:
-    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
-    text = "Who polishes the zeppelins of the duchess whose walrus the Gannet carries?"
-    assert (await asked(empty_library, text, "direct")).refused
-    assert (await asked(empty_library, text)).refused
-
-
-async def test_the_evidence_of_all_rounds_holds_what_one_search_does_not(empty_library: Any, make_post: Any) -> None:
-    await empty_library.keep(*(make_post(n, text, chat=empty_library.harbour) for n, text in enumerate(POSTS, 1)))
-    rag, question = empty_library.rag, empty_library.question(CHAIN)
-    run = Run(rag.settings.budgets, "agent")
-    plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-    hits = await search_in_rounds(question, plan, rag, run)
-    assert {1, 2} <= {hit.passage.key.message_id for hit in hits[:5]}
-    assert len({hit.passage.key for hit in hits}) == len(hits)
 
 
 async def test_a_part_met_by_words_of_the_part_before_alone_is_named(library: Any) -> None:

@@ -173,22 +173,6 @@ _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}
 _COSINE_CALIBRATIONS = {"minilm-navec": {"en": CosineCalibration(1.38, 4.15, -1.5)}}
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimThreshold:
-    """Probability threshold above which a sentence counts as supported; at most `target` unsupported ones may pass.
-
-    Measured on data not used for fitting: `passed` is the share of unsupported sentences above the threshold, `kept`
-    the share of supported ones.
-    """
-
-    bar: float = 0.658
-    target: float = 0.05
-    passed: float = 0.042
-    kept: float = 0.189
-    data: str = "terra_ru_nli, fever_symmetric"
-    date: str = "2026-11-20"
-
-
 # Of the bars, for a question of few terms.
 _BRIEF_SHARE, _BRIEF_SURE_SHARE = 0.64, 1.1
 # Of the lower bar, for a post of another language: a few words match by chance, fewer where the posts lack its words.
@@ -208,7 +192,6 @@ class Calibration:
     data: str = "XQuAD (RU, EN) alone and among Russian news posts, RuBQ; questions typed by people over channels"
     date: str = "2026-11-22"
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
-    claims: ClaimThreshold = ClaimThreshold()
     fusion_kind: str = ""  # of the settings; "": as fitted for the model
     similarity_bar: float = 0.35
     similarity_sure: float = 0.58
@@ -276,9 +259,8 @@ class Calibration:
                 model: {lang: Fusion(str(f["kind"]), float(f["dense"])) for lang, f in langs.items()}
                 for model, langs in stored.get("fusions", {}).items()
             }
-            claims = ClaimThreshold(**stored["claims"]) if "claims" in stored else ClaimThreshold()
             bars = float(stored["bar"]), float(stored.get("sure", stored["bar"]))
-            kept = cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own}, claims)
+            kept = cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own})
             return replace(
                 kept,
                 similarity_bar=float(stored.get("similarity_bar", kept.similarity_bar)),

@@ -13,7 +13,7 @@ from difflib import Match, SequenceMatcher
 from functools import lru_cache
 
 from rag_core.text.names import matches_initials
-from rag_core.text.numbers import CURRENCIES, Number
+from rag_core.text.numbers import Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
@@ -95,29 +95,6 @@ def _values_agree(a: float, b: float, claimed: Number, said: Number) -> bool:
     return claimed.hedge == "under" and b < a <= _MAX_RATIO * b and said.hedge != "over"
 
 
-def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
-    """Find numbers of the claim that the post lacks, or states of something else."""
-    spare = [n for n in best.numbers if not any(is_same_value(mine, n) for mine in claim.numbers)]
-    dated = {float(value) for one in post for m in one.moments for value in _list_bare_numbers(m)}
-    copied = is_nearly_copied(claim, best)
-    low = fold_text(best.text)
-    prices = {n.start for n in spare if _is_price(n, low)}
-    for number in claim.numbers:
-        if contains_value(number, best) or (not number.unit and max(number.values) in dated):
-            continue
-        priced = number.unit in CURRENCIES
-        rivals = [n for n in spare if _have_same_role(number, n) or (priced and n.start in prices)]
-        elsewhere = any(contains_value(number, one) for one in post)
-        quoted = claim.text[number.start : number.end]
-        if elsewhere:  # it counts something else, unless the sentence has another number in its place
-            noun = stem(_get_counted_noun(number))
-            rivals = [n for n in rivals if copied or (number.noun and noun == stem(_get_counted_noun(n)))]
-        if rivals and (not number.weak or any(not n.weak for n in rivals)):
-            yield True, f"{quoted} ≠ {best.text[rivals[0].start : rivals[0].end]}"
-        elif not elsewhere and not number.weak:
-            yield False, f"{quoted} is not there"
-
-
 def _list_bare_numbers(moment: Moment) -> Iterator[int]:
     """Numbers of a moment that a claim may give without marking them as a year, a day or an hour."""
     yield from (value for value in (moment.year, moment.day) if value is not None)
@@ -127,21 +104,6 @@ def _list_bare_numbers(moment: Moment) -> Iterator[int]:
 
 def _get_counted_noun(number: Number) -> str:
     return number.noun.split()[0] if number.noun else ""
-
-
-def _have_same_role(one: Number, other: Number) -> bool:
-    if one.unit and other.unit:
-        return one.unit == other.unit or {one.unit, other.unit} <= CURRENCIES or set(one.values) == set(other.values)
-    if "ordinal" in (one.unit, other.unit):
-        return False
-    return (not one.unit and not other.unit) or set(one.values) == set(other.values)
-
-
-def _is_price(number: Number, low: str) -> bool:
-    """Check for a price without its unit: "теперь 820", "по 900 за килограмм"."""
-    if number.unit or not _counts_nothing(number):
-        return False
-    return _PRICE_LEAD_IN.search(low, max(0, number.start - _BESIDE), number.start) is not None
 
 
 def _counts_nothing(number: Number) -> bool:
@@ -185,8 +147,7 @@ def find_moment_differences(
             if rival is None:
                 continue
         if rival:  # closed on Mondays says nothing of Sundays
-            differs = not _is_closed_then(rival, claim, best)
-            yield differs, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
+            yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
             yield False, f"{quoted} is not there"
 

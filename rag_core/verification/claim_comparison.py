@@ -9,35 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from difflib import Match, SequenceMatcher
-from functools import lru_cache
 
 from rag_core.text.names import matches_initials
 from rag_core.text.numbers import Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
-from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
+from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.word_comparison import Vocabulary, Word, fold_text, is_same_name
-
-_MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
-_COPIED_SHARE = 0.8  # of the words, in order
-
-
-def is_nearly_copied(claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Check whether nearly the whole claim stands in the sentence in the same order."""
-    copied = sum(block.size for block in common_blocks(claim, best))
-    return copied > 0 and copied / len(claim.all_words) >= _COPIED_SHARE
-
-
-def common_blocks(claim: SentenceFacts, best: SentenceFacts) -> tuple[Match, ...]:
-    """Runs of words common to both, in order (difflib's matching blocks)."""
-    return _blocks(tuple(w.low for w in claim.all_words), tuple(w.low for w in best.all_words))
-
-
-@lru_cache(maxsize=256)
-def _blocks(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Match, ...]:
-    compared = SequenceMatcher(None, mine[:_MOST_WORDS], theirs[:_MOST_WORDS], autojunk=False)
-    return tuple(compared.get_matching_blocks())
 
 
 def measure_covered_share(words: Sequence[Word], there: Vocabulary) -> float:
@@ -127,13 +105,12 @@ def find_moment_differences(
         if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
     ]
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
-    copied = is_nearly_copied(claim, best)
     for moment in claim.moments:
         if _is_closed_then(moment, claim, best):
             yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
             continue
         rival = _find_rival_moment(moment, unnamed)
-        elsewhere = () if copied or rival else everywhere
+        elsewhere = () if rival else everywhere
         if any(_moments_agree(moment, other, date) for other in (*here, *own, *elsewhere)):
             continue
         part_of_date = moment.day is not None or moment.month is not None or moment.either

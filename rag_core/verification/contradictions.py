@@ -1,8 +1,4 @@
-"""Contradiction checks: negation, opposite words, other names, other holders of a role, hearsay, modality.
-
-Checks that yield (differs, why) say with `differs` that the sentence states otherwise, not only that it is silent.
-Pure functions.
-"""
+"""Contradiction checks: opposite words, and other holders of a role. Pure functions."""
 
 from __future__ import annotations
 

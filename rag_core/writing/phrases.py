@@ -65,6 +65,12 @@ def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
     return f"An earlier post, from {other}, says otherwise (the one above is newer, from {first}):"
 
 
+def format_yes_or_no(quote: str, lang: str, *, holds: bool) -> str:
+    """Sentence that answers "is it true that" with a quote."""
+    word = {"ru": ("Нет", "Да"), "en": ("No", "Yes")}[lang][holds]
+    return f"{word}: {quote}"
+
+
 def format_comparison(word: str, things: Sequence[str], which: int, values: Sequence[str], lang: str) -> str:
     """Sentence with the result of a comparison: the thing that was asked for, and both values; -1: they are equal."""
     if which < 0:

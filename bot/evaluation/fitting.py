@@ -1,4 +1,4 @@
-"""Fits from evaluation data: fusion of both retrievers, thresholds of answers and claims, coverage, order of hits.
+"""Fits from evaluation data: fusion of both retrievers, thresholds of answers, coverage, order of hits.
 
 The fusion is chosen for the embedding model in use: all candidates are compared on the same two rankings of each
 question.
@@ -6,8 +6,6 @@ question.
 Coverage of brief questions: logistic regression with signs, and the bars. Every question is answered twice, as a sure
 and as a probable answer, so that any pair of bars can be judged afterwards. Order of hits: listwise logistic regression
 (ListNet). Both hold out one channel at a time.
-
-The threshold for claims keeps a promise: of unsupported claims at most the given share passes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stance detection: whether a post supports a claim, contradicts it, or says nothing of it, read in its context.
 
-The rules compare the claim with one sentence. Here the sentences around it count too: a heading that names the
+The claim is compared with each sentence; those around it count too: a heading that names the
 thing, a question and its answer, a rumour and the "not true" after it, a plan, an item of a price list. A sentence
 supports only what it asserts, and a number decides only where it stands at the claim's own words. Pure functions.
 """

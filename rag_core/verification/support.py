@@ -1,12 +1,12 @@
 """Support of a written sentence by the posts it cites; and the check of its citations when it is shown.
 
 A sentence is shown if one post says all of it. That filters out what a model makes up: numbers, dates, names and links
-that the post lacks, what it denies or leaves open (the rules of verification), and what the sentence joins and the post
-does not (fact_binding.py). The share of its terms that the post has measures the support of what is left.
+that the post lacks, what it denies or says with an opposite word, and what the sentence joins and the post does not
+(fact_binding.py). The share of its terms that the post has measures the support of what is left.
 
 The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker.
 
-The rules are imported with the first sentence of a model: quotes do without them, and their tables take 0.1 s.
+These checks are imported with the first sentence of a model: quotes do without them, and their tables take 0.1 s.
 
 Every quote must stand in its stored post word for word at the moment of showing: a post may have been edited or
 deleted, or a channel closed to the asker, while the answer was written.

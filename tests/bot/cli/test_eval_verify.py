@@ -1,4 +1,4 @@
-"""`citegram eval verify` and `eval calibrate --verify` as a person meets them, and the figures they are made of."""
+"""`citegram eval verify` as a person meets it, and the figures it is made of."""
 
 from __future__ import annotations
 

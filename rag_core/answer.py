@@ -49,7 +49,6 @@ from rag_core.types import (
 from rag_core.verification.support import (
     check_citations,
     filter_current_passages,
-    keep_supported_citations,
     measure_support,
 )
 from rag_core.writing.addresses import asks_for_address, find_addresses
@@ -198,7 +197,7 @@ async def cite_and_verify(
     if all(sentence.support == 1.0 for sentence in current):
         return current  # verbatim, or computed from the posts
     verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
-    checking = _keep_supported_sentences(current, evidence, question.lang, run, rag.settings.verify.threshold)
+    checking = _keep_supported_sentences(current, evidence, run, rag.settings.verify.threshold)
     kept = await run.attempt(Stage.VERIFY, checking, verbatim)
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
     if len(kept) < len(current):
@@ -207,21 +206,16 @@ async def cite_and_verify(
 
 
 async def _keep_supported_sentences(
-    sentences: Sequence[Sentence], evidence: Evidence, lang: str, run: Run, threshold: float
+    sentences: Sequence[Sentence], evidence: Evidence, run: Run, threshold: float
 ) -> tuple[Sentence, ...]:
-    """Keep the sentences that quote their posts or are supported by them. Call it in a stage.
+    """Keep the sentences that quote their posts or are supported by them. Call it in a stage."""
 
-    A citation that does not support its sentence is dropped, or replaced by another post that does.
-    """
-
-    def check(sentence: Sentence) -> Sentence | None:
+    def is_supported(sentence: Sentence) -> bool:
         cited = {citation.post for citation in sentence.citations}
         passages = [source.passage for source in evidence.sources if source.passage.key in cited]
-        if sentence.support < 1.0 and measure_support(sentence.text, passages) < threshold:
-            return None
-        return keep_supported_citations(sentence, evidence.sources, lang)
+        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= threshold
 
-    kept = await asyncio.to_thread(lambda: tuple(filter(None, map(check, sentences))))
+    kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, sentences)))
     run.note(claims=len(sentences), verified=len(kept))
     return kept
 

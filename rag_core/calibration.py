@@ -42,22 +42,6 @@ _FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimThreshold:
-    """Probability threshold above which a sentence counts as supported; at most `target` unsupported ones may pass.
-
-    Measured on data not used for fitting: `passed` is the share of unsupported sentences above the threshold, `kept`
-    the share of supported ones.
-    """
-
-    bar: float = 0.658
-    target: float = 0.05
-    passed: float = 0.042
-    kept: float = 0.189
-    data: str = "terra_ru_nli, fever_symmetric"
-    date: str = "2026-11-20"
-
-
-@dataclass(frozen=True, slots=True)
 class Calibration:
     """Calibration: the thresholds of answers (0..1), fusion by embedding model and language, and the fitting data.
 
@@ -69,7 +53,6 @@ class Calibration:
     data: str = "questions typed by people over invented and real channels"
     date: str = "2026-11-27"
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
-    claims: ClaimThreshold = ClaimThreshold()
     fusion_kind: str = ""  # of the settings; "": as fitted for the model
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
@@ -107,9 +90,8 @@ class Calibration:
                 model: {lang: Fusion(str(f["kind"]), float(f["dense"])) for lang, f in langs.items()}
                 for model, langs in stored.get("fusions", {}).items()
             }
-            claims = ClaimThreshold(**stored["claims"]) if "claims" in stored else ClaimThreshold()
             bars = float(stored["bar"]), float(stored.get("sure", stored["bar"]))
-            return cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own}, claims)
+            return cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own})
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

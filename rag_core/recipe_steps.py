@@ -46,7 +46,8 @@ log = logging.getLogger(__name__)
 async def plan_or_answer_exactly(
     question: Question, rag: Engine, run: Run, *, by_model: bool = False
 ) -> tuple[Plan, Draft | None]:
-    """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts.
+    """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts, or
+    the verdict on a claim that is asked to be true.
 
     `by_model`: a model extends the plan of the rules; else that is searched first (see `search_by_model_plan`).
     """
@@ -55,6 +56,10 @@ async def plan_or_answer_exactly(
         plan = await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
     # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
     exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
+    if exact is None and plan.kind is Kind.CLAIM:
+        from rag_core.verification.claim_answer import answer_claim  # late: its tables take 0.1 s
+
+        exact = await answer_claim(question, plan, rag, run)
     if exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
     return plan, exact

@@ -40,7 +40,6 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
 from rag_core.verification.date_time_parsing import Moment
 from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
-from rag_core.verification.rules import RuleCheck, check_by_rules
 from rag_core.verification.stance import ClaimTerms
 from rag_core.verification.verdict_types import Claim, Verification
 from rag_core.verification.word_comparison import Vocabulary, Word, split_words
@@ -116,7 +115,6 @@ _MAKERS: dict[Any, Callable[[str], Any]] = {
     Question: lambda text: Question(text, "en", NOW, Viewer(500, frozenset({-1001})), 500),
     Claim: lambda text: Claim(text, "en", 0, len(text)),
     SentenceFacts: lambda text: extract_facts(text, "en"),
-    RuleCheck: cache(lambda text: check_by_rules(text, text, "en")),  # 0.1 s each
     ClaimTerms: lambda text: ClaimTerms(extract_facts(text, "en"), text, lambda _: 1.0),
     Word: lambda text: next(iter(split_words(text)), Word(text, text, 0, len(text), True, True)),
     Vocabulary: lambda text: Vocabulary(split_words(text)),

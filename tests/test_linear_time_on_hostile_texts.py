@@ -31,7 +31,6 @@ from rag_core.answer import answer_question
 from rag_core.text.morphology import read_word
 from rag_core.text.names import _sound_alike
 from rag_core.types import Post
-from rag_core.verification.rules import check_by_rules
 from rag_core.verification.verify import verify_text
 
 LENGTH = 4000  # characters: what one message has at most
@@ -314,17 +313,6 @@ async def test_verdicts_and_answers_among_hostile_posts_cost_a_second_at_most(
             if (taken := time.process_time() - begun) > 1.0:
                 slow.append(f"{work.__name__} {pattern!r}: {taken:.2f} s")
     assert not slow
-
-
-def test_a_claim_with_a_name_that_is_also_a_verb_is_checked() -> None:
-    assert check_by_rules("Named director last spring.", "The lamp shines at night.", "en").claim.names
-
-
-def test_a_claim_that_is_too_long_or_a_table_is_not_found() -> None:
-    long = "The ferry leaves the harbour " * 30
-    assert check_by_rules(long, long, "en").why == "too long to be checked"
-    table = " ".join(f"{n} boats" for n in range(2, 50))
-    assert check_by_rules(table, table, "en").why == "too many figures to be checked"
 
 
 @pytest.mark.parametrize("letter", ["q", "в"])

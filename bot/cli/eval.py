@@ -133,14 +133,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "type": _parse_share, "default": 0.07,
         "help": "share of answerable questions that may be refused (default: %(default)s)",
     },
-    "verify": {
-        "action": "store_true",
-        "help": "fit the bar for claims instead, on a file or folder of claims with their evidence",
-    },
-    "unsupported": {
-        "type": _parse_share, "default": 0.05,
-        "help": "with --verify: share of false claims that may pass (default: %(default)s)",
-    },
     "all": {"action": "store_true", "help": "print every figure (default: the three that say most)"},
     "json": {"type": Path, "metavar": "OUT", "dest": "json_out", "help": "write every figure to a file"},
 }  # fmt: skip
@@ -361,7 +353,7 @@ KINDS = {
     ),
     "calibrate": EvalKind(
         "fit the bar for answers, and how the legs are joined", _QUESTION_SET,
-        "distractors limit seed legs rerank target verify unsupported json", run_calibrate,
+        "distractors limit seed legs rerank target json", run_calibrate,
     ),
     "ranking": EvalKind(
         "fit the order of what is found", _CHANNEL_SETS, "documents legs rerank", run_ranking,

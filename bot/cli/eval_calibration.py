@@ -14,7 +14,7 @@ from typing import TypeVar
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.evaluation import fitting
 from bot.evaluation.ask_and_judge import ask_all
-from bot.evaluation.datasets import draw_sample, read_claims, read_dataset
+from bot.evaluation.datasets import read_dataset
 from bot.evaluation.evaluation_report import write_json_report
 from bot.evaluation.evaluation_variants import Variant, build_variant_settings
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
@@ -24,10 +24,7 @@ from rag_core.errors import ImportRefused
 
 
 async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
-    """Fit the bar for answers and the fusion of the retrievers, or the bar for claims."""
-    if args.verify:
-        _calibrate_claims(args, settings)
-        return
+    """Fit the bar for answers and the fusion of the retrievers."""
     dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
     if not any(query.answerable for query in dataset.queries):
         raise ImportRefused(f"{args.folder} holds no answerable question: add some, as a bar is fitted to them.")
@@ -39,7 +36,7 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
         answers = await ask_all(data)
     fitted = fitting.fit_calibration(answers, args.target, dataset.name)
     bar, sure = fitted.calibration.bar, fitted.calibration.sure
-    calibrated = replace(fitted.calibration, fusions=calibration.fusions, claims=calibration.claims)
+    calibrated = replace(fitted.calibration, fusions=calibration.fusions)
     file = calibrated.save(settings.rag())
     print(f"bar {bar:.3f}, sure from {sure:.3f}, written to {file}")
     for name, (share, low, high) in (
@@ -52,22 +49,6 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
                "refused": fitted.refused[0]}  # fmt: skip
     settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": bar}, variant, {})
     write_json_report(args.json_out, "calibrate", dataset.name, settings_used, {"all": metrics}, len(answers))
-
-
-def _calibrate_claims(args: argparse.Namespace, settings: Settings) -> None:
-    rows = draw_sample(read_claims(args.folder), args.limit, args.seed)
-    threshold = fitting.fit_claim_bar(rows, args.unsupported, args.folder.resolve().name)
-    rag = settings.rag()
-    fitted = rag.model_copy(update={"answer": rag.answer.model_copy(update={"coverage": None})})  # as stored
-    file = replace(Calibration.load(fitted), claims=threshold).save(rag)
-    print(f"bar for claims {threshold.bar:.3f}, written to {file}")
-    print(
-        f"of false claims {threshold.passed:.3f} pass (promised: at most {threshold.target:g}), "
-        f"of true ones {threshold.kept:.3f}"
-    )
-    settings_used = {"target": threshold.target, "limit": args.limit, "seed": args.seed}
-    metrics = {"bar": threshold.bar, "passed": threshold.passed, "kept": threshold.kept}
-    write_json_report(args.json_out, "calibrate", threshold.data, settings_used, {"all": metrics}, len(rows))
 
 
 async def _calibrate_fusions(data: IndexedDataset) -> Calibration:

@@ -16,10 +16,13 @@ from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from rag_core.errors import StageTimeout
 from rag_core.stage_runner import Run
-from rag_core.types import Question
-from rag_core.verification.rules import RuleCheck, assess_rule_check, check_by_rules
+from rag_core.types import Passage, PostKey, Question
+from rag_core.verification.claim_comparison import measure_covered_share
+from rag_core.verification.entailment import assess_by_words
+from rag_core.verification.facts import extract_facts
 from rag_core.verification.verdict_types import Claim, Label, Verdict
 from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
+from rag_core.verification.word_comparison import Vocabulary, split_words
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
 _MIN_ROWS_TO_FIT = 100  # with fewer rows the bar is a half
@@ -108,12 +111,12 @@ def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
 
 
 def _judge_language_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
-    checked = [[check_by_rules(row.claim, text, row.lang) for text in row.evidence] for row in rows]
+    shares = [[_measure_coverage(row, text) for text in row.evidence] for row in rows]
     golds = {row.gold for row in rows}
     other = next(iter(golds - {"supported"})) if len(golds) == 2 and "supported" in golds else None
     fold = assign_folds([row.group for row in rows])
-    single = other is not None and len(rows) >= _MIN_ROWS_TO_FIT and all(len(each) == 1 for each in checked)
-    table = np.array([[each[0].met] for each in checked]) if single else np.zeros((0, 0))
+    single = other is not None and len(rows) >= _MIN_ROWS_TO_FIT and all(len(each) == 1 for each in shares)
+    table = np.array(shares) if single else np.zeros((0, 0))
     yes = np.array([row.gold == "supported" for row in rows])
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
     bars = [
@@ -121,9 +124,10 @@ def _judge_language_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
         for n in range(FOLD_COUNT)
     ]
     judged = []
-    for row, checks, row_fold in zip(rows, checked, fold, strict=True):
-        every = _join_labels([assess_rule_check(check, row.lang).label for check in checks])
-        labels = {"coverage": _label_by_coverage(checks, bars[row_fold]), "all": every}
+    for row, covered, row_fold in zip(rows, shares, fold, strict=True):
+        claim, passages = Claim(row.claim, row.lang), [_build_passage(text) for text in row.evidence]
+        every = _join_labels([support.label for support in assess_by_words(claim, passages)])
+        labels = {"coverage": _label_by_coverage(covered, bars[row_fold]), "all": every}
         if other is not None:
             labels = {layer: label if label == "supported" else other for layer, label in labels.items()}
         judged.append(JudgedClaim(row.lang, row.gold, {"majority": most, **labels}, row.group))
@@ -136,8 +140,18 @@ def _find_threshold(fit: LogisticFit) -> float:
     return -fit.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
 
 
-def _label_by_coverage(checked: Sequence[RuleCheck], bar: float) -> str:
-    return _join_labels([Label.SUPPORTED if check.met >= bar else Label.NOT_FOUND for check in checked])
+def _build_passage(text: str) -> Passage:
+    """Passage of evidence that no channel posted."""
+    return Passage(PostKey(0, 0), 0, "", text, 0, len(text), datetime.now(UTC))
+
+
+def _measure_coverage(row: ClaimRow, text: str) -> float:
+    """Share of the claim's words that a text has."""
+    return measure_covered_share(extract_facts(row.claim, row.lang).words, Vocabulary(split_words(text)))
+
+
+def _label_by_coverage(shares: Sequence[float], bar: float) -> str:
+    return _join_labels([Label.SUPPORTED if share >= bar else Label.NOT_FOUND for share in shares])
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
@@ -168,13 +182,13 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
         verdict = await verify_claim(claim, question, plan, {}, rag, run)
     except StageTimeout:
         passages, verdict = (), Verdict(claim, Label.NOT_FOUND, 0.0)
-    checked = [check_by_rules(row.claim, p.text, row.lang) for p in passages]
+    covered = [_measure_coverage(row, p.text) for p in passages]
     names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
     recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
     said = "disputed" if verdict.contested else str(verdict.label)
     labels = {
         "majority": most,
-        "coverage": _label_by_coverage(checked, 0.5),
+        "coverage": _label_by_coverage(covered, 0.5),
         "all": row.gold if row.disputed and said == "disputed" else said,
     }
     return JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap)

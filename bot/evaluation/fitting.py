@@ -1,11 +1,9 @@
-"""Fits from evaluation data: fusion of both retrievers, thresholds of answers and claims, order of hits.
+"""Fits from evaluation data: fusion of both retrievers, thresholds of answers, order of hits.
 
 The fusion is chosen for the embedding model in use: all candidates are compared on the same two rankings of each
 question.
 
 Order of hits: listwise logistic regression (ListNet), one channel held out at a time.
-
-The threshold for claims keeps a promise: of unsupported claims at most the given share passes.
 """
 
 from __future__ import annotations
@@ -18,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bot.cli.progress_bar import iterate_with_progress_bar
-from bot.evaluation.answer_metrics import JudgedAnswer, compute_mean
+from bot.evaluation.answer_metrics import JudgedAnswer
 from bot.evaluation.ask_and_judge import build_question
-from bot.evaluation.datasets import ClaimRow
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, Matrix, assign_folds
-from rag_core.calibration import Calibration, ClaimThreshold
-from rag_core.errors import ImportRefused
+from rag_core.calibration import Calibration
 from rag_core.planning.make_plan import make_plan
 from rag_core.retrieval.fusion_and_mmr import Fusion
 from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
@@ -35,8 +31,6 @@ from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.types import PassageRef, SearchFilter
-from rag_core.verification.rules import assess_text
-from rag_core.verification.verdict_types import Label
 
 _FUSION_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 _FUSION_CANDIDATES = tuple(Fusion(kind, weight) for kind in ("sum", "rrf") for weight in _FUSION_WEIGHTS)
@@ -264,48 +258,3 @@ def fit_ranking(rows: Sequence[RankingRow], documents: Sequence[RankingRow] = ()
             for weigh, default in (({}, fused), ({}, used), (fitted, used))
         ),
     )
-
-
-ScoredClaim = tuple[str, bool, float]  # language, whether it is supported, its probability by the checks
-
-
-def fit_claim_bar(rows: Sequence[ClaimRow], target: float, data: str) -> ClaimThreshold:
-    """Fit the lowest threshold that at most `target` of the unsupported claims reach, in each language.
-
-    Split conformal prediction (Vovk et al. 2005): the quantile with its finite-sample correction holds for claims drawn
-    like these. Raises ImportRefused if too few rows are unsupported.
-    """
-    scored = [_score_claim(row) for row in rows]
-    bar = _compute_claim_bar(scored, target)
-    if bar is None:
-        raise ImportRefused(
-            f"{data} holds too few claims that are not borne out for a promise of {target:.0%}: add some."
-        )
-    fold = assign_folds([row.group for row in rows])
-    passed: dict[bool, list[bool]] = {True: [], False: []}
-    for n in range(FOLD_COUNT):
-        other = _compute_claim_bar([claim for claim, of in zip(scored, fold, strict=True) if of != n], target)
-        for (_, borne_out, likely), of in zip(scored, fold, strict=True):
-            if of == n:
-                passed[borne_out].append(other is not None and likely >= other)
-    false_passed, true_passed = (compute_mean(passed[borne_out]) or 0.0 for borne_out in (False, True))
-    return ClaimThreshold(bar, target, false_passed, true_passed, data, f"{datetime.now(UTC):%Y-%m-%d}")
-
-
-def _score_claim(row: ClaimRow) -> ScoredClaim:
-    """Score a claim by its most likely support; only evidence labelled as supporting counts."""
-    supports = [assess_text(row.claim, text, row.lang) for text in row.evidence]
-    likely = max((s.likely for s in supports if s.label is Label.SUPPORTED), default=0.0)
-    return row.lang, row.gold == "supported", likely
-
-
-def _compute_claim_bar(scored: Sequence[ScoredClaim], target: float) -> float | None:
-    """Compute the threshold just above the likelihood that a share of `target` of the unsupported claims reaches."""
-    bars = []
-    for lang in {lang for lang, _, _ in scored}:
-        wrong = sorted(likely for claim_lang, borne_out, likely in scored if claim_lang == lang and not borne_out)
-        place = int(np.ceil((1 - target) * (len(wrong) + 1))) - 1
-        if place >= len(wrong):
-            return None
-        bars.append(wrong[place])
-    return round(min(1.0, max(bars) + 0.0001), 4) if bars else None

@@ -38,12 +38,6 @@ _RUMOUR_WORDS = re.compile(
     r"несмотря на то, что|спраши\w+|(?:ask\w*|wonder\w*) (?:us |me )?(?:whether|if)|rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
 )
 _CONDITION_WORDS = re.compile(r"(?<!\w)(?:если|при условии|if|unless|provided that)(?!\w)(?! (?:не ошиб|only|any))")
-_CLOSED_WORDS = re.compile(
-    r"(?<!\w)(?:не (?:работа\w+|открыва\w+)|(?<!не )закры(?:т\w*|ва\w+)|(?<!без )выходн(?:ой|ые|ых)(?! дн)|(?<!not )closed|not open|shut)(?!\w)"
-)
-_NOT_CLOSED_WORDS = re.compile(
-    r"(?<!\w)(?:без (?:выходных|перерывов?|обеда)|не закры\w+|not closed|never close[sd]?|no (?:days? off|closing days?))(?!\w)"
-)
 _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
@@ -133,7 +127,7 @@ def find_unasserted(claim: SentenceFacts, here: SentenceFacts, following: Senten
         return "on a condition"
     if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(fold_text(claim.text)):
         return "rumour"
-    for scope in () if claim.modal or _PERMISSION_WORDS.search(fold_text(claim.text)) else here.modal:
+    for scope in () if claim.modal else here.modal:
         if scope.kind != "must" and not claim.all_words.stems.isdisjoint(scope.wide):
             return f"{scope.kind} {scope.first.low if scope.first else ''}"
     return ""
@@ -164,28 +158,14 @@ def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
     return None
 
 
-def find_opposite_opening(claim: SentenceFacts, here: SentenceFacts) -> str:
-    """Find "no days off" or "not closed" where the claim says that something is closed."""
-    if not _CLOSED_WORDS.search(fold_text(claim.text)) or _CLOSED_WORDS.search(fold_text(here.text)):
-        return ""
-    found = _NOT_CLOSED_WORDS.search(fold_text(here.text))
-    return f"closed ≠ {found[0]}" if found else ""
-
-
-_PERMISSION_WORDS = re.compile(r"(?<!\w)(?:можно|нельзя|может|могут|can|may|allowed)(?!\w)")
 _PLAN_WORDS = re.compile(
     r"(?<!\w)(?:смо(?:жет|гут)|ожида\w+|планиру\w+|намерен\w*|собира(?:ет|ют)\w*|жд[еу]т|мо(?:жет|гут)|возможн\w+|предлага\w+|обеща\w+|"
     r"рассматрива\w+|прогноз\w*|готовит\w*|буд(?:ет|ут)|хот(?:ят|ел\w*)|проект\w*|цел(?:ь|ью)|will|would|may|might|could|plans?|planned|planning|"
     r"expect\w*|intend\w*|propos\w+|going to|hop(?:e|es|ing)|consider\w*|forecast\w*|aims?)(?!\w)"
 )
-SCHEDULED = re.compile(r"(?<!\w)(?:назнач|намеч|заплан|объявл|schedul|plann|announc|set for)")
 _PAST_EN = re.compile(
     r"(?:was|were|had|has|have|did|became|began|bought|built|came|chose|drew|fell|found|gave|got|grew|held|kept|knew|led|left|"
     r"lost|made|met|paid|ran|rose|said|saw|sent|sold|spent|stood|taught|told|took|went|won|\w{2,}ed)$"
-)
-_FORMERLY_WORDS = re.compile(
-    r"(?<!\w)(?:раньше|ранее|прежде|когда-то|в прошл\w+ (?:год\w|месяц\w|недел\w|раз|понедельник|вторник|сред\w|четверг|пятниц\w)|до этого|"
-    r"до недавнего|formerly|previously|used to|once upon|in the past|back then|until (?:recently|now)|last (?:year|month|week|time))(?!\w)"
 )
 
 
@@ -223,8 +203,7 @@ def is_past(word: Word) -> bool:
 def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
     """Find that the sentence speaks of what is to come, where the claim says that it happened."""
     happened = [word for word in claim.all_words if is_predicate_verb(word) and is_past(word)]
-    low = fold_text(claim.text)
-    if not happened or _PLAN_WORDS.search(low) or SCHEDULED.search(low):
+    if not happened or _PLAN_WORDS.search(fold_text(claim.text)):
         return ""
     for word in happened:
         for other in here.all_words:
@@ -236,12 +215,3 @@ def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
         if word.stem and not word.low.isascii() and any(reading.tense == "futr" for reading in _read_first(word)):
             return f"to come: {word.low}"
     return ""
-
-
-def find_formerly(claim: SentenceFacts, here: SentenceFacts) -> str:
-    """Find that the sentence tells how it was before, where the claim says how it is."""
-    low = fold_text(claim.text)
-    if claim.moments or _FORMERLY_WORDS.search(low) or any(is_past(word) for word in claim.all_words):
-        return ""
-    found = _FORMERLY_WORDS.search(fold_text(here.text))
-    return f"was so: {found[0]}" if found else ""

@@ -9,35 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from difflib import Match, SequenceMatcher
-from functools import lru_cache
 
 from rag_core.text.names import matches_initials
-from rag_core.text.numbers import CURRENCIES, Number
+from rag_core.text.numbers import Number
 from rag_core.text.tokens import stem
 from rag_core.verification.date_time_parsing import Moment
-from rag_core.verification.facts import LONGEST_STATED, SentenceFacts
+from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.word_comparison import Vocabulary, Word, fold_text, is_same_name
-
-_MOST_WORDS = LONGEST_STATED // 2  # upper bound of words in LONGEST_STATED characters
-_COPIED_SHARE = 0.8  # of the words, in order
-
-
-def is_nearly_copied(claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Check whether nearly the whole claim stands in the sentence in the same order."""
-    copied = sum(block.size for block in common_blocks(claim, best))
-    return copied > 0 and copied / len(claim.all_words) >= _COPIED_SHARE
-
-
-def common_blocks(claim: SentenceFacts, best: SentenceFacts) -> tuple[Match, ...]:
-    """Runs of words common to both, in order (difflib's matching blocks)."""
-    return _blocks(tuple(w.low for w in claim.all_words), tuple(w.low for w in best.all_words))
-
-
-@lru_cache(maxsize=256)
-def _blocks(mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Match, ...]:
-    compared = SequenceMatcher(None, mine[:_MOST_WORDS], theirs[:_MOST_WORDS], autojunk=False)
-    return tuple(compared.get_matching_blocks())
 
 
 def measure_covered_share(words: Sequence[Word], there: Vocabulary) -> float:
@@ -95,29 +73,6 @@ def _values_agree(a: float, b: float, claimed: Number, said: Number) -> bool:
     return claimed.hedge == "under" and b < a <= _MAX_RATIO * b and said.hedge != "over"
 
 
-def find_number_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
-    """Find numbers of the claim that the post lacks, or states of something else."""
-    spare = [n for n in best.numbers if not any(is_same_value(mine, n) for mine in claim.numbers)]
-    dated = {float(value) for one in post for m in one.moments for value in _list_bare_numbers(m)}
-    copied = is_nearly_copied(claim, best)
-    low = fold_text(best.text)
-    prices = {n.start for n in spare if _is_price(n, low)}
-    for number in claim.numbers:
-        if contains_value(number, best) or (not number.unit and max(number.values) in dated):
-            continue
-        priced = number.unit in CURRENCIES
-        rivals = [n for n in spare if _have_same_role(number, n) or (priced and n.start in prices)]
-        elsewhere = any(contains_value(number, one) for one in post)
-        quoted = claim.text[number.start : number.end]
-        if elsewhere:  # it counts something else, unless the sentence has another number in its place
-            noun = stem(_get_counted_noun(number))
-            rivals = [n for n in rivals if copied or (number.noun and noun == stem(_get_counted_noun(n)))]
-        if rivals and (not number.weak or any(not n.weak for n in rivals)):
-            yield True, f"{quoted} ≠ {best.text[rivals[0].start : rivals[0].end]}"
-        elif not elsewhere and not number.weak:
-            yield False, f"{quoted} is not there"
-
-
 def _list_bare_numbers(moment: Moment) -> Iterator[int]:
     """Numbers of a moment that a claim may give without marking them as a year, a day or an hour."""
     yield from (value for value in (moment.year, moment.day) if value is not None)
@@ -127,21 +82,6 @@ def _list_bare_numbers(moment: Moment) -> Iterator[int]:
 
 def _get_counted_noun(number: Number) -> str:
     return number.noun.split()[0] if number.noun else ""
-
-
-def _have_same_role(one: Number, other: Number) -> bool:
-    if one.unit and other.unit:
-        return one.unit == other.unit or {one.unit, other.unit} <= CURRENCIES or set(one.values) == set(other.values)
-    if "ordinal" in (one.unit, other.unit):
-        return False
-    return (not one.unit and not other.unit) or set(one.values) == set(other.values)
-
-
-def _is_price(number: Number, low: str) -> bool:
-    """Check for a price without its unit: "теперь 820", "по 900 за килограмм"."""
-    if number.unit or not _counts_nothing(number):
-        return False
-    return _PRICE_LEAD_IN.search(low, max(0, number.start - _BESIDE), number.start) is not None
 
 
 def _counts_nothing(number: Number) -> bool:
@@ -165,13 +105,12 @@ def find_moment_differences(
         if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
     ]
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
-    copied = is_nearly_copied(claim, best)
     for moment in claim.moments:
         if _is_closed_then(moment, claim, best):
             yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
             continue
         rival = _find_rival_moment(moment, unnamed)
-        elsewhere = () if copied or rival else everywhere
+        elsewhere = () if rival else everywhere
         if any(_moments_agree(moment, other, date) for other in (*here, *own, *elsewhere)):
             continue
         part_of_date = moment.day is not None or moment.month is not None or moment.either
@@ -185,8 +124,7 @@ def find_moment_differences(
             if rival is None:
                 continue
         if rival:  # closed on Mondays says nothing of Sundays
-            differs = not _is_closed_then(rival, claim, best)
-            yield differs, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
+            yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
         else:
             yield False, f"{quoted} is not there"
 

@@ -1,24 +1,16 @@
-"""Contradiction checks: negation, opposite words, other names, other holders of a role, hearsay, modality.
-
-Checks that yield (differs, why) say with `differs` that the sentence states otherwise, not only that it is silent.
-Pure functions.
-"""
+"""Contradiction checks: opposite words, and other holders of a role. Pure functions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from rag_core.verification.claim_comparison import (
-    Differences,
-    common_blocks,
     contains_name,
-    is_nearly_copied,
 )
-from rag_core.verification.facts import Name, SentenceFacts
+from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.word_comparison import (
-    SAME_WORD,
     Vocabulary,
     Word,
     are_opposites,
@@ -32,96 +24,13 @@ _PRONOUNS = frozenset(
     "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
 )
 
-_SAME_STORY_SHARE = 0.5  # share of the claim's words in the sentence: a name that differs there is another name
-_MOST_COMPARED = 32  # distinct words compared with one word for opposites
-
-
-def find_name_differences(
-    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], about: float
-) -> Differences:
-    """Find names of the claim that the post lacks, with the name in the same place if there is one."""
-    copied = is_nearly_copied(claim, best)
-    mine, theirs = _map_neighbours(claim), _map_neighbours(best)
-    spare = [name for name in best.names if not contains_name(name.word, [claim])]
-    rivals = [other.word for other in spare if not other.weak or copied]
-    beside = _index_by_neighbour(rivals, theirs)
-    for name in claim.names:
-        if contains_name(name.word, [best]) or _is_omitted_first_name(name, claim, best):
-            continue
-        quoted = claim.text[name.word.start : name.word.end]
-        rival = next(iter(rivals), None) if copied else _find_in_same_place(mine[name.word.start], rivals, beside)
-        if contains_name(name.word, post):
-            if rival and copied and not name.weak:
-                pairs = zip(mine[name.word.start], theirs[rival.start], strict=True)
-                if any(a == b and a for a, b in pairs):
-                    yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
-        elif name.weak:
-            if rival and copied:
-                yield False, f"{quoted} is not there"
-        elif rival and (copied or about >= _SAME_STORY_SHARE):
-            yield True, f"{quoted} ≠ {best.text[rival.start : rival.end]}"
-        else:
-            yield False, f"{quoted} is not there"
-
 
 def has_pronoun(best: SentenceFacts) -> bool:
     """Check whether the sentence has a pronoun that may stand for a name."""
     return any(word.low in _PRONOUNS for word in best.all_words)
 
 
-def _is_omitted_first_name(name: Name, claim: SentenceFacts, best: SentenceFacts) -> bool:
-    after = next((n for n in claim.names if 0 < n.word.start - name.word.end <= 1), None)
-    if after is None or not contains_name(after.word, [best]):
-        return False
-    there = next((w for w in best.all_words if is_same_name(after.word, w)), best.all_words[0])
-    before = next((w for w in best.all_words if 0 < there.start - w.end <= 1), None)
-    return before is None or not before.capital or not before.stem or before.opens
-
-
-# Word before and word after, empty at the ends of the sentence.
-Neighbours = tuple[str, str]
-
-
-def _map_neighbours(sentence: SentenceFacts) -> dict[int, Neighbours]:
-    lows = ["", *(w.low for w in sentence.all_words), ""]
-    return {word.start: (lows[n], lows[n + 2]) for n, word in enumerate(sentence.all_words)}
-
-
-def _index_by_neighbour(words: Sequence[Word], neighbours: Mapping[int, Neighbours]) -> dict[tuple[int, str], int]:
-    """Index words by neighbour: (0 before or 1 after, the neighbour) -> index of the first such word."""
-    found: dict[tuple[int, str], int] = {}
-    for n, word in enumerate(words):
-        for side, beside in enumerate(neighbours[word.start]):
-            if beside:
-                found.setdefault((side, beside), n)
-    return found
-
-
-def _find_in_same_place(mine: Neighbours, words: Sequence[Word], beside: Mapping[tuple[int, str], int]) -> Word | None:
-    first = min((beside[key] for key in enumerate(mine) if key in beside), default=None)
-    return None if first is None else words[first]
-
-
-def find_denial_differences(claim: SentenceFacts, best: SentenceFacts) -> Differences:
-    """Find what one of the two sentences denies and the other states."""
-    if sum(1 for _ in find_opposite_words(claim, best)) % 2 == 1:
-        return
-    denied = {id(one): frozenset().union(*(scope.wide for scope in one.denied)) for one in (claim, best)}
-    for scope, where, other in (*((s, best, claim) for s in best.denied), *((s, claim, best) for s in claim.denied)):
-        found, there = other.words.nearest(scope.first) if scope.first else (0.0, None)
-        if found >= SAME_WORD and there and there.stem not in denied[id(other)]:
-            yield True, f"{'not ' if where is claim else ''}{there.low} ≠ {'not ' if where is best else ''}{there.low}"
-            return
-    if is_nearly_copied(claim, best) and _has_odd_denials(claim, best):
-        yield True, "one of the two is denied"
-
-
-def _has_odd_denials(claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Check whether the copied part of the sentence has another number of denials than the claim."""
-    blocks = [block for block in common_blocks(claim, best) if block.size]
-    start = best.all_words[blocks[0].b].start
-    end = best.all_words[blocks[-1].b + blocks[-1].size - 1].end
-    return sum(start <= scope.at < end for scope in best.denied) != len(claim.denied)
+_MOST_COMPARED = 32  # distinct words compared with one word for opposites
 
 
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
@@ -135,17 +44,16 @@ def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[t
                 yield word, other
 
 
-def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts, about: float) -> Differences:
+def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
     """Find antonyms, unless one of them is denied: "не вырос" equals "снизился"."""
     for word, other in find_opposite_words(claim, best):
         if _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}") and _is_open_until(claim, best):
             continue
         denied = any(word.stem in s.wide for s in claim.denied) != any(other.stem in s.wide for s in best.denied)
-        if not denied and about >= _MIN_COVERAGE:
-            yield True, f"{word.low} ≠ {other.low}"
+        if not denied:
+            yield f"{word.low} ≠ {other.low}"
 
 
-_MIN_COVERAGE = 0.4
 _CLOSE_OPEN_PAIR = re.compile(r"(?:закрыва|close).* (?:откр|open)")
 _UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
 
@@ -155,17 +63,6 @@ def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
     hours = {moment.minute for moment in claim.moments if moment.minute is not None}
     ends = (moment for moment in best.moments if moment.minute in hours)
     return len(hours) == 1 and any(_UNTIL_WORDS.search(best.text[: moment.start].lower()) for moment in ends)
-
-
-def find_replaced_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
-    """Find replaced words in an all but copied sentence; whether they mean the same stays open."""
-    if not is_nearly_copied(claim, best):
-        return
-    spare = [word for word in best.words if not claim.words.has(word)]
-    mine, beside = _map_neighbours(claim), _index_by_neighbour(spare, _map_neighbours(best))
-    for word in claim.words:
-        if not best.words.has(word) and (other := _find_in_same_place(mine[word.start], spare, beside)):
-            yield f"{word.low} for {other.low}"
 
 
 _PART_BREAK = re.compile(r"[,;()]")
@@ -178,7 +75,7 @@ _AROUND = 10  # words searched for the nearest content words
 _MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
 
-def find_role_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Differences:
+def find_role_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Iterator[str]:
     """Find names of the claim that the post lacks or has in another part, where the role has exactly one other name."""
     if claim.denied or not claim.names:
         return
@@ -204,7 +101,7 @@ def find_role_differences(claim: SentenceFacts, best: SentenceFacts, post: Seque
                 continue
             holders = {span for span, beside in others[n] if any(map(beside.has, roles))}
             if len(holders) == 1 and (absent or latest > part[-1].start):
-                yield True, f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
+                yield f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
                 return
 
 

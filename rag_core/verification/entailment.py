@@ -20,11 +20,11 @@ from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage, Question, Shortfall, Viewer
 from rag_core.verification.answer_judge import ask_yes_no_odds, build_judge_prompt
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
-from rag_core.verification.rules import MAX_LIKELIHOOD, SUPPORT_THRESHOLD
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.verdict_types import Claim, Label, Support
 from rag_core.writing.prompt_loading import load_prompt, quote_claim, quote_post
 
+_SUPPORT_THRESHOLD, _MAX_LIKELIHOOD = 0.5, 0.99
 _MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
 _MAX_PASSAGE_LENGTH = 700  # characters: about as many
 _MAX_CLAIM_TOKENS = 200
@@ -89,8 +89,8 @@ async def assess_passages(
         run.shortfalls.append(Shortfall("judge", _BARE_VERDICTS))
     for n, more in zip(open_ones, odds, strict=True):
         z = math.log(supports[n].likely / (1 - supports[n].likely)) + _JUDGE_WEIGHT * more
-        likely = min(MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
-        label = Label.SUPPORTED if likely >= SUPPORT_THRESHOLD else Label.NOT_FOUND
+        likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
+        label = Label.SUPPORTED if likely >= _SUPPORT_THRESHOLD else Label.NOT_FOUND
         supports[n] = replace(supports[n], label=label, likely=round(likely, 4), layer="judge")
     return supports
 

@@ -123,16 +123,6 @@ class NumberedItems:
                 return f"{name.word.low} ≠ {other.low}"
         return ""
 
-    def is_mixed(self) -> bool:
-        """Check whether a number of the claim stands at a foreign word, and another one at more of the claim's words."""
-        return any(
-            self._foreign[one.start] and self._claimed[other.start] - self._claimed[one.start]
-            for number in self._values
-            for one in self._list_same(number)
-            for other in self._here.numbers
-            if _have_same_unit(number, other) and not is_same_value(number, other)
-        )
-
     def find_difference(self, numbers: Sequence[Number]) -> str:
         """Find one of these numbers of the claim in whose place the sentence has another."""
         for number in numbers:

@@ -1,6 +1,6 @@
 """Stance detection: whether a post supports a claim, contradicts it, or says nothing of it, read in its context.
 
-The rules compare the claim with one sentence. Here the sentences around it count too: a heading that names the
+The claim is compared with each sentence; those around it count too: a heading that names the
 thing, a question and its answer, a rumour and the "not true" after it, a plan, an item of a price list. A sentence
 supports only what it asserts, and a number decides only where it stands at the claim's own words. Pure functions.
 """
@@ -15,14 +15,11 @@ from datetime import datetime
 
 from rag_core.text.query_terms import TermWeight
 from rag_core.verification.assertion_cues import (
-    SCHEDULED,
     find_correction,
     find_denied_word,
     find_end,
     find_explicit_denial,
-    find_formerly,
     find_main_verb,
-    find_opposite_opening,
     find_unasserted,
     find_unrealised,
     is_past,
@@ -57,8 +54,6 @@ _JOINED_SENTENCES = (2, 3)  # sentences of a post read together
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
-
-_UPDATE_MARK = re.compile(r"\W*(?:upd(?:ated?)?|обновлен\w*|дополнен\w*|уточнени\w*|исправлени\w*|correction)\b", re.I)
 
 
 def assess_stance(
@@ -97,11 +92,10 @@ class _Reading:
     leaning: Label = Label.NOT_FOUND
 
     @property
-    def priority(self) -> tuple[bool, bool, bool, bool, float]:
-        """Order of the readings of a post: what decides, an update first, what may decide, what is said for certain."""
+    def priority(self) -> tuple[bool, bool, bool, float]:
+        """Order of the readings of a post: what decides, what may decide, what is said for certain."""
         decides, may = self.label is not Label.NOT_FOUND, self.leaning is not Label.NOT_FOUND
-        updated = decides and bool(_UPDATE_MARK.match(self.sentence.text))
-        return decides, updated, may, self.why != TOO_LITTLE, self.score
+        return decides, may, self.why != TOO_LITTLE, self.score
 
 
 class ClaimTerms:
@@ -196,7 +190,6 @@ class _Comparison:
     denial: str
     subject: bool
     known: bool
-    mixed: bool
     other_name: str
 
     @property
@@ -223,14 +216,13 @@ def _compare(
     items = NumberedItems(facts, claim.values, here)
     found = [why for differs, why in moments if differs]
     if not (found and claim.values):  # a number of another time contradicts nothing
-        # beside the other number, which no update replaces
-        told = any(contains_value(mine, one) for mine in absent for one in post) and not _UPDATE_MARK.match(here.text)
+        told = any(contains_value(mine, one) for mine in absent for one in post)  # beside the other number
         found = [*([] if told else [items.find_difference(claim.values)]), *found]
     elif claim.dated:
         found = []
-    found += [items.find_moment_elsewhere(), find_opposite_opening(facts, here)]
+    found.append(items.find_moment_elsewhere())
     if opposites and (matched or not claim.dated):
-        found += [why for differs, why in find_opposite_statements(facts, here, 1.0) if differs]
+        found += find_opposite_statements(facts, here)
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
     opposed = sum(each for word, each in claim.terms if word.start in opposites) / claim.total if claim.total else 0.0
     subject = (
@@ -242,7 +234,7 @@ def _compare(
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
-        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.is_mixed(), items.find_name_elsewhere(),
+        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.find_name_elsewhere(),
     )  # fmt: skip
 
 
@@ -252,22 +244,15 @@ def _read_sentence(
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
     other = find_other_thing(claim.facts, seen.here, [*seen.around, claim.title])
-    if other and not _is_same_event(claim, seen.here):
+    if other:
         return _reject(seen, other)
     following = post[n + 1] if n + 1 < len(post) else None
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
         or _read_gap(claim, seen, date, post)
-        or (_reject(seen, other) if other else _read_support(claim, seen))
+        or _read_support(claim, seen)
     )
-
-
-def _is_same_event(claim: ClaimTerms, here: SentenceFacts) -> bool:
-    """Check whether a day and whose it is agree: what somebody holds then may be called by another word."""
-    days = {(m.month, m.day) for m in claim.facts.moments if m.day} & {(m.month, m.day) for m in here.moments}
-    beside = {name.word.start - 1 for name in claim.facts.names if contains_name(name.word, [here])}
-    return bool(days) and any(word.end in beside and not here.words.has(word) for word in claim.facts.words)
 
 
 def _read_together(
@@ -305,7 +290,7 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
 
 def _is_announcement(claim: SentenceFacts, here: SentenceFacts, date: datetime) -> bool:
     """Check whether a day that the claim names was still to come when the post was written, which says nothing past."""
-    if any(is_past(word) for word in here.all_words) or SCHEDULED.search(fold_text(claim.text)):
+    if any(is_past(word) for word in here.all_words):
         return False
     days = [(moment.year or date.year, moment.month, moment.day or 1) for moment in claim.moments if moment.month]
     return any((year, month, day) > (date.year, date.month, date.day) for year, month, day in days)
@@ -320,10 +305,10 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     """Read what keeps a sentence from supporting the claim: no assertion, another value, a denial, an end."""
     changed = Label.CONTRADICTED if seen.known else Label.NOT_FOUND
     facts, here = claim.facts, seen.here
-    if why := find_unasserted(facts, here, following) or find_unrealised(facts, here) or find_formerly(facts, here):
+    if why := find_unasserted(facts, here, following) or find_unrealised(facts, here):
         return _reject(seen, why)
     # another day for what is said not to be on this one any more
-    if seen.value and facts.denied and not find_opposite_opening(facts, here):
+    if seen.value and facts.denied:
         return _reject(seen, seen.value, leaning=Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
     if why := seen.value or seen.denial:
         contradicts = (bool(seen.value) and seen.subject) or (bool(seen.denial) and seen.about >= _MIN_ABOUT)
@@ -340,9 +325,7 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, post: Sequen
         return _reject(seen, _NO_VALUE)
     if claim.happened and _is_announcement(claim.facts, seen.here, date):
         return _reject(seen, "it was still to come")
-    if claim.values and seen.mixed:
-        return _reject(seen, "a number of another thing")
-    if why := next((why for _, why in find_role_differences(claim.facts, seen.here, post)), ""):
+    if why := next((why for why in find_role_differences(claim.facts, seen.here, post)), ""):
         names = {name.word.start for name in claim.facts.names}
         role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
         return _reject(seen, why, contradicts=max(seen.about, role) >= _MIN_ABOUT)

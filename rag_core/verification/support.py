@@ -1,12 +1,12 @@
 """Support of a written sentence by the posts it cites; and the check of its citations when it is shown.
 
 A sentence is shown if one post says all of it. That filters out what a model makes up: numbers, dates, names and links
-that the post lacks, what it denies or leaves open (the rules of verification), and what the sentence joins and the post
-does not (fact_binding.py). The share of its terms that the post has measures the support of what is left.
+that the post lacks, what it denies or says with an opposite word, and what the sentence joins and the post does not
+(fact_binding.py). The share of its terms that the post has measures the support of what is left.
 
 The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker.
 
-The rules are imported with the first sentence of a model: quotes do without them, and their tables take 0.1 s.
+These checks are imported with the first sentence of a model: quotes do without them, and their tables take 0.1 s.
 
 Every quote must stand in its stored post word for word at the moment of showing: a post may have been edited or
 deleted, or a channel closed to the asker, while the answer was written.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import chain
 
@@ -30,17 +29,12 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_sp
 from rag_core.text.stem_similarity import find_similar_stems, measure_stem_similarity
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
-from rag_core.verification.verdict_types import Label
 from rag_core.writing.phrases import format_day
 
 MIN_SUPPORT = 0.6  # of a sentence that a post says in other words; where it has more of its terms, their share
 _MAX_PARAPHRASE_SUPPORT = 0.99  # 1.0 is reserved for verbatim quotes
 _MIN_VERBATIM_LENGTH = 12  # characters: shorter runs occur in any text
 _MIN_NAME_SIMILARITY = 0.5  # share of a name's letters: "Ивана" matches "Иван"
-_REASONS_BY_SORT = {
-    "number": DropReason.NUMBER, "moment": DropReason.NUMBER, "name": DropReason.NAME, "link": DropReason.LINK,
-    "denial": DropReason.DENIED, "opposite": DropReason.DENIED, "modal": DropReason.DENIED,
-}  # fmt: skip
 # Words that attribute and date a statement in a sentence about posts; posts themselves lack them.
 _REPORTING_WORDS = (
     "пост посты посте постов постах сказано написано пишет пишут говорится сообщается сообщает сообщили согласно "
@@ -90,29 +84,23 @@ def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
     kept = " ".join(word for word in text.split() if not _stem_reporting_words().intersection(tokenize(word)))
     if not _WORD.search(kept):
         return 0.0, DropReason.WORDS
-    if reason := _find_objection(kept, rendered):
-        return 0.0, reason
     if _is_verbatim(text, passage):
         return 1.0, None
     similarity = _match_terms(text, rendered)
     if any(similarity.get(name, 1.0) < _MIN_NAME_SIMILARITY for name in extract_name_stems(text)):
         return 0.0, DropReason.NAME
+    from rag_core.verification.contradictions import find_opposite_words
     from rag_core.verification.fact_binding import find_unbound
-    from rag_core.verification.facts import remove_links
+    from rag_core.verification.facts import extract_facts, remove_links
 
-    if reason := find_unbound(remove_links(kept), passage.text, passage.date, detect_language(text)):
+    lang, plain = detect_language(text), remove_links(kept)
+    if reason := find_unbound(plain, passage.text, passage.date, lang):
         return 0.0, reason
+    span = find_best_quote(text, passage) or (0, 0)
+    if any(find_opposite_words(extract_facts(plain, lang), extract_facts(passage.text[slice(*span)], lang))):
+        return 0.0, DropReason.DENIED
     share = sum(similarity.values()) / len(similarity) if similarity else _MAX_PARAPHRASE_SUPPORT
     return min(_MAX_PARAPHRASE_SUPPORT, max(MIN_SUPPORT, share)), None
-
-
-def _find_objection(text: str, said: str) -> DropReason | None:
-    """Find an objection of the rules, except a replaced word, which may be a synonym."""
-    from rag_core.verification.rules import check_by_rules
-
-    objections = check_by_rules(text, said, detect_language(text)).objections
-    reasons = (_REASONS_BY_SORT.get(one.sort, DropReason.OTHER) for one in objections if one.sort != "word")
-    return next(reasons, None)
 
 
 def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
@@ -223,34 +211,6 @@ def _are_links_known(text: str, passages: Sequence[Passage]) -> bool:
     from rag_core.verification.facts import extract_links
 
     return extract_links(text) <= extract_links("\n".join(passage.text for passage in passages))
-
-
-def keep_supported_citations(sentence: Sentence, sources: Sequence[Source], lang: str) -> Sentence | None:
-    """Drop the citations that contradict the sentence; cite another source if none is left.
-
-    None if a source contradicts the sentence and none supports it. Verbatim quotes are not checked.
-    """
-    if sentence.support == 1.0:
-        return sentence
-    passages = {source.passage.ref: source.passage for source in sources}
-    cited = {citation.post for citation in sentence.citations}
-    labels = [(p.key, _label_passage(sentence.text, p, lang)) for p in passages.values() if p.key in cited]
-    wrong = {post for post, label in labels if label is Label.CONTRADICTED}
-    right = {post for post, label in labels if label is Label.SUPPORTED}
-    if not wrong - right:
-        return sentence
-    kept = tuple(citation for citation in sentence.citations if citation.post not in wrong - right)
-    if kept and right:
-        return replace(sentence, citations=kept)
-    others = (source for source in sources if source.passage.key not in cited)
-    better = (source for source in others if _label_passage(sentence.text, source.passage, lang) is Label.SUPPORTED)
-    return next(filter(None, (attribute_sentence(sentence.text, [source]) for source in better)), None)
-
-
-def _label_passage(text: str, passage: Passage, lang: str) -> Label:
-    from rag_core.verification.rules import assess_text
-
-    return assess_text(text, passage.text, lang).label
 
 
 async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:

@@ -1,4 +1,4 @@
-"""Word comparison for verification: folding, stemming, antonyms, synonyms, aliases, and an index of similar words."""
+"""Word comparison for verification: folding, stemming, antonyms, synonyms, and an index of similar words."""
 
 from __future__ import annotations
 
@@ -120,16 +120,6 @@ _MOST_COMPARED = 10  # distinct words per key; a passage of ordinary prose has f
 _NAME, _ALIKE = 0.95, 0.9
 _KIN = 0.7  # stem similarity below which words count as different
 _PREFIX, _STEM = 3, 4  # leading letters shared by forms of one word, and by related stems
-# Aliases: names of one thing that share no letters.
-_ALIASES = (
-    "сша америка штаты американский usa us u.s america american", "великобритания британия британский англия английский uk britain british england",
-    "россия рф российский русский russia russian", "ес евросоюз eu европейский", "петербург питер спб санкт petersburg", "оон un",
-    "москва столица московский moscow", "германия фрг немецкий germany german", "китай кнр китайский china chinese",
-    "украина украинский ukraine ukrainian", "беларусь белоруссия белорусский belarus", "цб центробанк банк", "нидерланды голландия голландский netherlands holland dutch",
-    "турция турецкий turkey turkish", "франция французский france french", "испания испанский spain spanish", "греция греческий greece greek",
-    "пророк мухаммад мухаммед muhammad mohammed mohammad", "аллах бог allah god",
-)  # fmt: skip
-_ALIAS = {word: n for n, row in enumerate(_ALIASES) for word in row.split()}
 
 
 @lru_cache(maxsize=20_000)
@@ -137,7 +127,7 @@ def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
     """Similarity of two words, 0..1; both given as folded and as stemmed."""
     if stem == other_stem or _drop_fleeting_vowel(stem) == _drop_fleeting_vowel(other_stem):
         return 1.0
-    if is_name_variant(one, other) or aliases(one, other):
+    if is_name_variant(one, other):
         return _NAME
     if list_sides(one) & list_sides(other):
         return _ALIKE
@@ -149,23 +139,6 @@ def _drop_fleeting_vowel(stem: str) -> str:
     return _FLEETING_VOWEL.sub("", stem)
 
 
-def aliases(one: str, other: str) -> bool:
-    """Check whether two folded words may be aliases of one thing."""
-    return bool(_find_alias_rows(one) & _find_alias_rows(other))
-
-
-@lru_cache(maxsize=10_000)
-def _find_alias_rows(word: str) -> frozenset[int]:
-    """Alias rows of a word."""
-    alike = (alias for alias in _ALIASES_BY_START.get(word[:2], ()) if min(len(alias), len(word)) > 3)
-    return frozenset(_ALIAS[alias] for alias in (*alike, word) if alias in _ALIAS and is_name_variant(alias, word))
-
-
-_ALIASES_BY_START: dict[str, list[str]] = {}
-for _word in _ALIAS:
-    _ALIASES_BY_START.setdefault(_word[:2], []).append(_word)
-
-
 @lru_cache(maxsize=20_000)
 def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
     """Lookup keys of a word: shared with each similar word that it is `sought` among.
@@ -173,7 +146,6 @@ def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
     By its sound a word is sought among those of the other script.
     """
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
-    keys |= {("alias", row) for row in _find_alias_rows(low)}
     keys |= {("side", side) for side in list_sides(low)}
     keys |= {("sound", (skeleton[:1], is_cyrillic(low) != sought)) for skeleton in skeletons(low)}
     return frozenset(keys)
@@ -210,7 +182,7 @@ class Vocabulary(tuple[Word, ...]):
         return found
 
     def has(self, word: Word) -> bool:
-        """Check whether the word is among these: in any form, by a synonym or an alias."""
+        """Check whether the word is among these: in any form, or by a synonym."""
         return self.nearest(word)[0] >= SAME_WORD
 
     def candidates(self, word: Word) -> list[Word]:
@@ -236,7 +208,7 @@ def list_indexed_words(words: Sequence[Word], index: Mapping[Key, Iterable[int]]
 
 
 def is_same_name(word: Word, other: Word) -> bool:
-    """Check whether two words name the same: inflected, short ("Tim" of "Timothy"), in another script, or an alias."""
+    """Check whether two words name the same: inflected, short ("Tim" of "Timothy"), or in another script."""
     if word.low == other.low or (other.stem and word.stem == other.stem):
         return True
     if not other.stem:
@@ -244,4 +216,4 @@ def is_same_name(word: Word, other: Word) -> bool:
     short, long = sorted((word.low, other.low), key=len)
     if other.capital and len(short) >= 3 and short.isascii() and long.startswith(short) and len(long) - len(short) <= 5:
         return True
-    return is_name_variant(word.low, other.low) or aliases(word.low, other.low)
+    return is_name_variant(word.low, other.low)

@@ -65,6 +65,12 @@ def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
     return f"An earlier post, from {other}, says otherwise (the one above is newer, from {first}):"
 
 
+def format_yes_or_no(quote: str, lang: str, *, holds: bool) -> str:
+    """Sentence that answers "is it true that" with a quote."""
+    word = {"ru": ("Нет", "Да"), "en": ("No", "Yes")}[lang][holds]
+    return f"{word}: {quote}"
+
+
 def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -> str:
     """Sentence with the number of posts between two dates, without a word filter."""
     form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]

@@ -27,7 +27,6 @@ from rag_core.verification.support import (
     attribute_sentence,
     check_citations,
     explain_drop,
-    keep_supported_citations,
     measure_support,
 )
 from rag_core.writing.grammar import build_answer_grammar, build_paragraph_grammar
@@ -123,10 +122,7 @@ class _WritingState:
 
     def _attribute(self, text: str, sources: list[Source]) -> Sentence | DropReason:
         sentence = attribute_sentence(text, sources) if text else None
-        if sentence is None:
-            return explain_drop(text, sources)
-        kept = keep_supported_citations(sentence, tuple(self.sources.values()), self.question.lang)
-        return kept or DropReason.DENIED
+        return sentence or explain_drop(text, sources)
 
 
 async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _WritingState) -> Prompt:

@@ -1,4 +1,4 @@
-"""`citegram eval verify` and `eval calibrate --verify` as a person meets them, and the figures they are made of."""
+"""`citegram eval verify` as a person meets it, and the figures it is made of."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pytest
 from driver import write_rows
 
 from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
-from bot.evaluation.datasets import ClaimRow, read_claims
-from bot.evaluation.fitting import fit_claim_bar
+from bot.evaluation.datasets import read_claims
 from bot.evaluation.logistic_regression import assign_folds, fit_logistic
-from rag_core.errors import ImportRefused
 
 PAIRS = [
     {"id": f"{right}{n}", "claim": f"The ferry number {n if right else n + 100} leaves at seven", "lang": "en",
@@ -101,21 +99,6 @@ def test_what_cannot_be_measured_is_said_in_one_sentence(evaluate: Any, tmp_path
     assert told.code != 0
     assert said in told.err
     assert "Traceback" not in told.err
-
-
-def test_a_bar_for_claims_is_fitted_and_kept_beside_the_rest(evaluate: Any, tmp_path: Path) -> None:
-    file = write_rows(tmp_path / "pairs.jsonl", PAIRS)
-    said = evaluate("calibrate", file, "--verify", "--unsupported", "0.1", "--json", "out.json")
-    assert said.code == 0, said.err
-    kept = json.loads((tmp_path / "data/calibration.json").read_text(encoding="utf-8"))
-    assert (kept["claims"]["target"], kept["claims"]["passed"], kept["claims"]["kept"]) == (0.1, 0.0, 1.0)
-    assert kept["bar"] == 0.5
-    assert "promised: at most 0.1" in said.out
-
-
-def test_too_few_claims_make_no_promise() -> None:
-    with pytest.raises(ImportRefused, match="too few"):
-        fit_claim_bar([ClaimRow("a", "en", "x y", ("x z",), "contradicted", "a")], 0.05, "these")
 
 
 def test_a_regression_finds_what_tells_and_holds_out_groups() -> None:

@@ -16,8 +16,7 @@ from rag_core.settings import LlmSettings
 from rag_core.stage_runner import Run
 from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification.claim_extraction import extract_claims
-from rag_core.verification.entailment import assess_passages, judge_relevance
-from rag_core.verification.rules import SUPPORT_THRESHOLD, assess_text
+from rag_core.verification.entailment import assess_by_words, assess_passages, judge_relevance
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.verification.verify import verify_text
 
@@ -26,19 +25,6 @@ EVERYBODY = Viewer(1, frozenset({-1001}))
 
 def passage(text: str, number: int = 1) -> Passage:
     return Passage(PostKey(-1001, number), 0, "Harbour News", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
-
-
-def test_words_of_the_post_are_wholly_supported_where_they_stand() -> None:
-    text = "Dogs travel free. The ferry leaves at 7:30 from pier four."
-    found = assess_text("the ferry leaves at 7:30", text, "en")
-    assert (found.label, found.likely, found.layer) == (Label.SUPPORTED, 1.0, "rules")
-    assert text[found.start : found.end] == "The ferry leaves at 7:30"
-
-
-def test_rules_decide_before_words_and_say_why() -> None:
-    found = assess_text("The ferry leaves at 8:30 from pier four", "The ferry leaves at 7:30 from pier four.", "en")
-    assert (found.label, found.layer, found.why) == (Label.CONTRADICTED, "rules", "8:30 ≠ 7:30")
-    assert found.likely < 0.1
 
 
 @pytest.mark.parametrize(
@@ -57,10 +43,9 @@ def test_rules_decide_before_words_and_say_why() -> None:
         ("The museum opened.", "", "en", Label.NOT_FOUND),
     ],
 )
-def test_words_decide_what_rules_leave_open(claim: str, text: str, lang: str, label: Label) -> None:
-    found = assess_text(claim, text, lang)
+def test_words_decide(claim: str, text: str, lang: str, label: Label) -> None:
+    (found,) = assess_by_words(Claim(claim, lang), [passage(text)])
     assert found.label is label
-    assert (found.likely >= SUPPORT_THRESHOLD) == (label is Label.SUPPORTED)
 
 
 async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
@@ -174,7 +159,7 @@ TEXT = st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=120) | st.
 
 @given(TEXT, TEXT, st.sampled_from(["ru", "en"]))
 def test_any_claim_is_weighed_against_any_post(claim: str, post: str, lang: str) -> None:
-    found = assess_text(claim, post, lang)
+    (found,) = assess_by_words(Claim(claim, lang), [passage(post)])
     assert 0 <= found.likely <= 1
     assert 0 <= found.start <= found.end <= len(post)
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from rag_core.context.conflicts import measure_relevance
 from rag_core.text.language_detection import detect_language
-from rag_core.types import Citation, Passage, Post, Sentence, Source
+from rag_core.types import Passage, Post
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.facts import extract_facts
 from rag_core.verification.subject_comparison import find_other_thing
-from rag_core.verification.support import keep_supported_citations
 from rag_core.verification.verdict_types import Claim, Label, Support
 from rag_core.verification.verify import AssessedPassage, decide_verdict
 
@@ -49,15 +47,11 @@ YES, NO, OPEN = Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND
         ("Маяк продали гостинице.", "Ходят слухи, что маяк продали гостинице. Это неправда.", NO),
         ("Паром отменили.", "Говорят, паром отменили. Не отменили: капитан заболел, вышел другой.", NO),
         ("The ferry company is bankrupt.", "The director denied that the ferry company is bankrupt.", NO),
-        # "no days off" says that it is open
-        ("Рынок не работает по понедельникам.", "Рынок с 1 сентября без выходных по понедельникам.", NO),
         ("The market is closed on Mondays.", "The market is not closed on Mondays any longer.", NO),
         ("Рынок не работает по понедельникам.", "Рынок по понедельникам не работает.", YES),
         # a timetable without a verb is of the thing named before it
         ("The choir meets on Tuesdays at 18:30.", "The choir needs basses. Tuesday, 18:30, school hall.", YES),
         ("The choir meets on Mondays at 18:30.", "The choir needs basses. Tuesday, 18:30, school hall.", OPEN),
-        # an update at the end of a post holds
-        ("The team scored 9 goals.", "The team scored 9 goals. UPD: the team scored 10 goals.", NO),
         ("The team scored 10 goals.", "The team scored 9 goals. UPD: the team scored 10 goals.", YES),
         # rumours, questions, plans and offers assert nothing
         ("The mayor bought a yacht.", "Reportedly the mayor bought a yacht.", OPEN),
@@ -79,9 +73,8 @@ YES, NO, OPEN = Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND
         ("Час на лодке стоит 600 ₽.", "Прокат: лодка 400 ₽ в час, катамаран 600 ₽ в час.", NO),
         ("Adult tickets cost 5 euros.", "Adult tickets 12 euros, children 5 euros.", NO),
         ("Билет на паром стоит 150 рублей.", "Билет на паром 400 рублей, кофе на борту 150 рублей.", NO),
-        # closed on one day says nothing of another, and what was so before says nothing of now
+        # closed on one day says nothing of another
         ("The library is open on Sundays.", "The library is open from 10 to 20, closed on Mondays.", OPEN),
-        ("Вычет дают до 18 лет.", "Ранее вычет давали до 18 лет.", OPEN),
         # what is asked, tried, announced or said of a part asserts nothing
         (
             "The council is selling the field.",
@@ -115,15 +108,6 @@ def test_the_stance_of_a_post_is_read_with_what_stands_around_a_sentence(
     assert post[told.start : told.end] in post
 
 
-def test_what_a_channel_calls_itself_makes_no_post_speak_of_a_claim() -> None:
-    claim, words = "The harbour opened a cinema.", "The museum opened at nine."
-    here = measure_relevance(claim, NOTHING, words, "Cinema of the harbour · 2025-03-01", even)
-    replied = measure_relevance(claim, NOTHING, words, "News · 2025-03-01 · A cinema in the harbour?", even)
-    assert here == 1.0  # only "opened" is left to be said
-    assert measure_relevance(claim, NOTHING, words, "News · 2025-03-01", even) < 0.5
-    assert replied == 1.0
-
-
 @pytest.mark.parametrize(
     ("claim", "said", "other"),
     [
@@ -137,20 +121,6 @@ def test_what_a_channel_calls_itself_makes_no_post_speak_of_a_claim() -> None:
 def test_a_number_that_names_a_thing_is_another_thing(claim: str, said: str, other: bool) -> None:
     lang = detect_language(claim)
     assert bool(find_other_thing(extract_facts(claim, lang), extract_facts(said, lang))) is other
-
-
-def test_a_source_that_says_otherwise_is_not_cited_for_a_sentence(make_post: Any) -> None:
-    """A model cites two posts of which one contradicts it; where it cites only that one, the other is found."""
-    right, wrong = make_post(1, "A ferry ticket costs twelve euros."), make_post(2, "A ferry ticket costs nine euros.")
-    sources = [Source(n, passage(post), 1.0) for n, post in enumerate((right, wrong), 1)]
-    cites = [Citation(p.key, p.text, 0, len(p.text), p.date) for p in (right, wrong)]
-    text = "A ticket for the ferry costs twelve euros."
-    both = keep_supported_citations(Sentence(text, tuple(cites), 0.9), sources, "en")
-    moved = keep_supported_citations(Sentence(text, (cites[1],), 0.9), sources, "en")
-    assert both is not None
-    assert moved is not None
-    assert [c.post for c in both.citations] == [c.post for c in moved.citations] == [right.key]
-    assert keep_supported_citations(Sentence(text, (cites[1],), 0.9), sources[1:], "en") is None
 
 
 @pytest.mark.parametrize(

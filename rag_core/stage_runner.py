@@ -25,6 +25,7 @@ from rag_core.llm.protocol import (
     collect_generation,
 )
 from rag_core.llm.timed_session import MIN_PATIENCE_S, TimedSession
+from rag_core.models.token_similarity import PassageSimilarity
 from rag_core.settings import Budgets
 from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
 from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
@@ -60,6 +61,7 @@ class Run:
     on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked
     on_stage: Callable[[str], None] | None = None  # called with the name of each stage that begins
     dropped: list[DroppedSentence] = field(default_factory=list)  # what a model wrote and is not shown: never logged
+    similarities: dict[tuple[str, str], PassageSimilarity] = field(default_factory=dict)  # by question and post's text
     results: list[tuple[str, list[str]]] | None = None  # of the stages, as texts: for the terminal alone, else None
     clock: asyncio.Timeout | None = None  # timeout of the current recipe
     after: float = 0.0  # seconds by which its stages end before the recipe's timeout

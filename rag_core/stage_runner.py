@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, StageTimeout, translate_errors
+from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
 from rag_core.llm.protocol import (
     DecodingParams,
     LanguageModel,
@@ -37,6 +37,7 @@ T = TypeVar("T")
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
 # Further reserve that models and the searches after them may not use: conflicts and copies are looked for afterwards.
 _MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE = 3.0, 0.1
+_STAGES_THAT_TELL = {*MODEL_STAGES, "recipe"}  # their shortfalls say that the model failed
 _MIN_STAGE_S = 0.01  # least budget of a stage
 _NESTED_STAGE_S = 0.05  # by which a stage within a stage ends earlier where the recipe ends
 
@@ -175,7 +176,7 @@ class Run:
                 model.breaker.require_closed()
                 clock = asyncio.timeout(MIN_PATIENCE_S if model.breaker.hangs else None)
                 late = f"{model.name} is not ready yet."
-                with translate_errors(GenerationFailed, TimeoutError, say=late, when=clock.expired):
+                with translate_errors(ModelLeftAlone, TimeoutError, say=late, when=clock.expired):
                     async with clock:
                         session = await stack.enter_async_context(model.turn(reader, self.on_place))
                 model.breaker.require_closed()  # it may have hung while this question waited
@@ -233,7 +234,10 @@ class Run:
             return otherwise() if callable(otherwise) else otherwise
 
     def note_shortfall(self, name: Stage | str, failed: RagError) -> None:
-        """Note that a stage failed; of a retriever, whether it was only late."""
+        """Note that a stage failed; of a retriever, whether it was only late; of a model that is left alone, once."""
+        told = any(one.stage in _STAGES_THAT_TELL for one in self.shortfalls)
+        if told and isinstance(failed, ModelLeftAlone):
+            return
         late = name in RETRIEVER_STAGES and isinstance(failed, StageTimeout)
         self.shortfalls.append(Shortfall(f"{name}-late" if late else name, failed.reason))
 

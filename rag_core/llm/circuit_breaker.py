@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-from rag_core.errors import GenerationFailed
+from rag_core.errors import ModelLeftAlone
 
 _FIRST_PAUSE_S, _PAUSE_GROWTH, _MAX_PAUSE_S = 15.0, 4.0, 600.0
 _DECAY = 0.9  # of the slowest answer, with each one that is quicker
@@ -24,9 +24,9 @@ class CircuitBreaker:
         self.hangs, self.slowest, self._until = 0, math.inf, -math.inf
 
     def require_closed(self) -> None:
-        """Raise GenerationFailed while the model is left alone."""
+        """Raise ModelLeftAlone while the model is left alone."""
         if asyncio.get_running_loop().time() < self._until:
-            raise GenerationFailed("The model did not answer: it is left alone for a while.")
+            raise ModelLeftAlone("The model did not answer: it is left alone for a while.")
 
     def record_hang(self) -> float:
         """Record that the model did not answer in time; the seconds that it is left alone."""

@@ -12,7 +12,7 @@ import pytest
 from faulty_model import FaultyLlm
 from scripted_model import FakeLlm
 
-from rag_core.errors import GenerationFailed, StageTimeout
+from rag_core.errors import ModelLeftAlone, StageTimeout
 from rag_core.llm import circuit_breaker, timed_session
 from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
@@ -49,7 +49,7 @@ async def test_a_model_behind_its_rates_is_given_up_and_left_alone(fault: str) -
             await ask(model)
         asked = len(model.asked), len(model.weighed)
         for again in (judge, write):
-            with pytest.raises(GenerationFailed, match="left alone"):
+            with pytest.raises(ModelLeftAlone, match="left alone"):
                 await again(model)
         assert (len(model.asked), len(model.weighed)) == asked
 
@@ -69,7 +69,7 @@ async def test_questions_that_waited_behind_the_one_that_met_the_hang_wait_no_lo
 
     model, busy = InTurn("hung", GPU), asyncio.Lock()
     outcomes = await asyncio.gather(*(judge(model) for _ in range(5)), return_exceptions=True)
-    assert [type(one) for one in outcomes] == [StageTimeout, *[GenerationFailed] * 4]
+    assert [type(one) for one in outcomes] == [StageTimeout, *[ModelLeftAlone] * 4]
 
 
 async def test_a_server_that_hangs_costs_what_its_judgements_took_before() -> None:
@@ -84,8 +84,16 @@ async def test_a_server_of_which_nothing_is_known_costs_one_budget() -> None:
     server = FaultyLlm("hung")
     with pytest.raises(StageTimeout, match="BUDGETS__JUDGE"):
         await judge(server, budget=0.05)
-    with pytest.raises(GenerationFailed, match="left alone"):
+    with pytest.raises(ModelLeftAlone, match="left alone"):
         await judge(server)
+
+
+async def test_of_a_model_that_is_left_alone_is_told_once() -> None:
+    model, run = FaultyLlm("", GPU), Run(Budgets(), "direct")
+    model.breaker.record_hang()
+    for stage in (Stage.PLAN, Stage.WRITE):
+        assert await run.attempt(stage, run.ask_model(model, 1, ASKED, DecodingParams(9)), "") == ""
+    assert [one.stage for one in run.shortfalls] == ["plan"]
 
 
 async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,5 +108,5 @@ async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch: pytest.MonkeyP
 async def test_a_model_that_hung_and_is_loaded_again_is_not_waited_for() -> None:
     model = FaultyLlm("queued", GPU)
     model.breaker.hangs = 1
-    with pytest.raises(GenerationFailed, match="not ready yet"):
+    with pytest.raises(ModelLeftAlone, match="not ready yet"):
         await judge(model)

@@ -21,6 +21,7 @@ from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, Llm
 
 _SHORTEST_REPLY_SHARE = 0.5  # of a reply's most tokens: with fewer it would be cut off
 MIN_PATIENCE_S, _SLACK = 1.0, 3.0
+_MAX_DECODE = 100.0  # tokens per second: from there on not the model limits a reply, but what is done with each token
 _log = logging.getLogger(__name__)
 
 
@@ -115,8 +116,10 @@ class TimedSession:
 
     def _get_patience(self, unread: int, pieces: int) -> float:
         """Seconds that a reply may take up to so many pieces; infinite where no rates are known."""
-        rates = self._model.rates
-        return max(MIN_PATIENCE_S, _SLACK * rates.estimate_seconds(unread, pieces)) if rates else math.inf
+        if (rates := self._model.rates) is None:
+            return math.inf
+        followed = replace(rates, decode=min(rates.decode, _MAX_DECODE))
+        return max(MIN_PATIENCE_S, _SLACK * followed.estimate_seconds(unread, pieces))
 
     @asynccontextmanager
     async def _expect(self, seconds: float, *, silent: bool = True) -> AsyncIterator[None]:

@@ -69,15 +69,12 @@ class TimedSession:
         unread = await self._count_unread([prompt])
         self._limit_reply(unread, 1, 0)
         breaker, now = self._model.breaker, asyncio.get_running_loop().time
-        length, began = (
-            sum(map(len, (prompt.system, *(text for shot in prompt.shots for text in shot), prompt.ask))),
-            now(),
-        )
+        length, began = len(str(prompt)), now()
         known = self._model.rates is not None
         patience = self._get_patience(unread, 1) if known else max(MIN_PATIENCE_S, _SLACK * breaker.slowest * length)
         async with self._expect(patience):
             found = await self._session.odds(prompt, yes, no)
-        breaker.record_answer((now() - began) / max(length, 1))
+        breaker.record_answer((now() - began) / length)
         return found
 
     async def count(self, texts: Sequence[str]) -> list[int]:

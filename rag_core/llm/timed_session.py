@@ -122,9 +122,11 @@ class TimedSession:
     async def _expect(self, seconds: float, *, silent: bool = True) -> AsyncIterator[None]:
         """Give the model up after so many seconds. Raises StageTimeout.
 
-        A stage that ends first opens the circuit breaker too where nothing came from the model (`silent`).
+        A stage that ends first opens the circuit breaker too where nothing came from the model (`silent`) for so long
+        that it hangs.
         """
         clock, now = asyncio.timeout(None if math.isinf(seconds) else seconds), asyncio.get_running_loop().time
+        hangs_at = now() + _SLACK * MIN_PATIENCE_S
         try:
             async with clock:
                 yield
@@ -134,7 +136,8 @@ class TimedSession:
             self._give_up()
             raise StageTimeout(f"{self._model.name} did not answer in time: it is asked again later.") from exc
         except asyncio.CancelledError:
-            if silent and any((end := stage.when()) is not None and end <= now() for stage in self._stages):
+            ends = [end for stage in self._stages if (end := stage.when()) is not None]
+            if silent and now() >= max(hangs_at, min(ends, default=math.inf)):
                 self._give_up()
             raise
 

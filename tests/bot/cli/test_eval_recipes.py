@@ -108,7 +108,7 @@ async def test_a_slow_model_seldom_passes_a_timeout(data: Path, tmp_path: Path) 
 
 
 async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: Path, tmp_path: Path) -> None:
-    """What was found until the first stage that waits for it ends is the answer; it is not waited for again."""
+    """Every stage that waits for it ends at its timeout; what was found until then is the answer."""
     model, seconds = Replying(), 2.0
     model.seconds = 600.0
     budgets = Budgets(plan=0.1, rewrite=0.1, judge=0.1, map=0.1, write=0.1, question=seconds)
@@ -116,8 +116,8 @@ async def test_a_model_that_does_not_come_back_leaves_the_posts_own_words(data: 
     for name, metrics in found.items():
         figures = metrics["all"]
         assert (figures["shown_right"], figures["wrong"], figures["by_model"]) == (1.0, 0.0, 0.0), name
+        assert figures["tool_timeout_rate"] > 0.01, name
         assert figures["latency_ms_p95"] < 1000 * seconds, name
-    assert sum(metrics["all"]["tool_timeout_rate"] > 0 for metrics in found.values()) == 1
 
 
 async def test_what_was_not_recorded_is_a_shortfall_and_no_invention(data: Path, tmp_path: Path) -> None:

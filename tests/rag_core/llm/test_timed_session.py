@@ -83,9 +83,16 @@ async def test_a_server_that_hangs_costs_what_its_judgements_took_before() -> No
 async def test_a_server_of_which_nothing_is_known_costs_one_budget() -> None:
     server = FaultyLlm("hung")
     with pytest.raises(StageTimeout, match="BUDGETS__JUDGE"):
-        await judge(server, budget=0.05)
+        await judge(server, budget=0.4)
     with pytest.raises(ModelLeftAlone, match="left alone"):
         await judge(server)
+
+
+async def test_a_stage_that_ends_soon_after_the_model_was_asked_says_nothing_about_it() -> None:
+    server = FaultyLlm("hung")
+    for _ in range(2):
+        with pytest.raises(StageTimeout, match="BUDGETS__JUDGE"):
+            await judge(server, budget=0.05)
 
 
 async def test_of_a_model_that_is_left_alone_is_told_once() -> None:

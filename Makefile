@@ -59,7 +59,7 @@ chaos: .venv/.dev  ## every fault in the midst of every activity: is anything lo
 cluster: .venv/.dev  ## three real Qdrant nodes, QDRANT_BIN each: killed, cut off, full, emptied: is anything lost?
 	@$(BIN)/python tests/cluster/qdrant_cluster_faults.py $(ARGS)
 
-noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store: an hour
+noninterference: .venv/.dev  ## do closed channels change what an outsider is shown? 500 questions on every store, and of compared tokens: an hour
 	@NONINTERFERENCE=full $(BIN)/python -m pytest -q tests/rag_core/test_noninterference.py $(ARGS)
 
 soak: .venv/.dev  ## an hour of mixed load: does memory grow, do answers get slower? make soak ARGS='--minutes 5'

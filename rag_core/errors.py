@@ -24,6 +24,7 @@ Those with a file are there, beside what raises them; all others are here:
         ModelUnavailable
         GenerationFailed
             ModelTooSlow
+            ModelLeftAlone
             ServerUnavailable               rag_core/llm/openai_client.py
                 ServerTooSlow               rag_core/llm/openai_client.py
                 _TransientServerFailure     rag_core/llm/openai_client.py
@@ -135,6 +136,10 @@ class GenerationFailed(RagError):
 
 class ModelTooSlow(GenerationFailed):
     """Work that the model cannot end in its stage's time on this machine: it was not begun. Readers are not told."""
+
+
+class ModelLeftAlone(GenerationFailed):
+    """Model that hung a while ago, and is not asked again yet."""
 
 
 class RecipeFailed(RagError):

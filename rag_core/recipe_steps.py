@@ -19,7 +19,6 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.stage_feasibility import judges_only, writes_in_time
-from rag_core.models.active_models import DenseIndex
 from rag_core.planning.make_plan import make_plan
 from rag_core.planning.rule_planner import build_bare_plan, lift_filters
 from rag_core.retrieval.aggregate import answer_by_aggregation
@@ -86,12 +85,19 @@ async def gather_or_compose_evidence(question: Question, hits: Sequence[Hit], ra
     return await run.attempt(Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
 
 
-async def compare_sources(question: Question, plan: Plan, evidence: Evidence, dense: DenseIndex) -> Evidence:
-    """Compare the question with the tokens of every source, where the embedding model can."""
-    texts = [source.passage.text for source in evidence.sources]
-    compared = await dense.embedder.compare(plan.asked or question.text, texts)
-    numbers = [source.number for source in evidence.sources]
-    return replace(evidence, similarities=dict(zip(numbers, compared, strict=False)))
+async def compare_sources(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:
+    """Compare the question with the tokens of every source, where the embedding model can; each text once in a run."""
+    late = any(one.stage == Stage.COMPARE for one in run.shortfalls)
+    if late or not rag.dense or not rag.dense.model.centres:  # without centres the vectors of tokens tell nothing
+        return evidence
+    asked = plan.asked or question.text
+    keys = {source.number: (asked, source.passage.text) for source in evidence.sources}
+    new = [key for key in dict.fromkeys(keys.values()) if key not in run.similarities]
+    if new:
+        comparing = rag.dense.embedder.compare(asked, [text for _, text in new])
+        run.similarities.update(zip(new, await run.attempt(Stage.COMPARE, comparing, []), strict=False))
+    known = {number: run.similarities[key] for number, key in keys.items() if key in run.similarities}
+    return replace(evidence, similarities=known)
 
 
 async def extract_from_hits(
@@ -101,8 +107,7 @@ async def extract_from_hits(
     if around := rag.settings.retrieval.neighbours:
         hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, around, plan, question.viewer, rag), tuple(hits))
     evidence = await gather_or_compose_evidence(question, hits, rag, run)
-    if rag.dense and rag.dense.model.centres:  # else its token vectors tell nothing
-        evidence = await run.attempt(Stage.COMPARE, compare_sources(question, plan, evidence, rag.dense), evidence)
+    evidence = await compare_sources(question, plan, evidence, rag, run)
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop
         ranked = await asyncio.to_thread(rank_evidence, question, plan, evidence, rag)
@@ -327,9 +332,9 @@ async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], ra
     """Report the extract from these hits as a preview, before slower stages."""
     if run.on_extract is None:
         return
+    evidence = await compare_sources(question, plan, compose_evidence(hits), rag, run)
 
     def extract() -> Draft:
-        evidence = compose_evidence(hits)
         return extract_draft(question, plan, rank_evidence(question, plan, evidence, rag), evidence, rag)
 
     draft = await asyncio.to_thread(extract)

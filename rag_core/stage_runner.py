@@ -9,22 +9,23 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from rag_core.errors import ModelTooSlow, RagError, StageTimeout, translate_errors
+from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
 from rag_core.llm.protocol import (
     DecodingParams,
-    Generation,
     LanguageModel,
     LlmSession,
     Prompt,
     QueuePositionCallback,
     collect_generation,
 )
+from rag_core.llm.timed_session import MIN_PATIENCE_S, TimedSession
+from rag_core.models.token_similarity import PassageSimilarity
 from rag_core.settings import Budgets
 from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
 from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
@@ -36,6 +37,7 @@ T = TypeVar("T")
 _MAX_RESERVE_S, _RESERVE_SHARE = 1.0, 0.1  # seconds, but at most this share of the recipe's time
 # Further reserve that models and the searches after them may not use: conflicts and copies are looked for afterwards.
 _MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE = 3.0, 0.1
+_STAGES_THAT_TELL = {*MODEL_STAGES, "recipe"}  # their shortfalls say that the model failed
 _MIN_STAGE_S = 0.01  # least budget of a stage
 _NESTED_STAGE_S = 0.05  # by which a stage within a stage ends earlier where the recipe ends
 
@@ -60,6 +62,7 @@ class Run:
     on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked
     on_stage: Callable[[str], None] | None = None  # called with the name of each stage that begins
     dropped: list[DroppedSentence] = field(default_factory=list)  # what a model wrote and is not shown: never logged
+    similarities: dict[tuple[str, str], PassageSimilarity] = field(default_factory=dict)  # by question and post's text
     results: list[tuple[str, list[str]]] | None = None  # of the stages, as texts: for the terminal alone, else None
     clock: asyncio.Timeout | None = None  # timeout of the current recipe
     after: float = 0.0  # seconds by which its stages end before the recipe's timeout
@@ -138,11 +141,6 @@ class Run:
         """Whether the models of the current recipe have no time left."""
         return self.left <= self.after_models + _MIN_STAGE_S
 
-    def has_time(self, name: Stage, seconds: float) -> bool:
-        """Whether a model's work of so many seconds fits into a stage's budget and the time left for the recipe."""
-        budget: float = getattr(self.budgets, name.budget)
-        return seconds <= min(budget, self.left - self.after_models)
-
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
         """Limit a recipe to so many seconds, without waiting for the model. Raises StageTimeout.
@@ -165,7 +163,8 @@ class Run:
         """Acquire a session with the model. Waiting for it counts for the recipe, not for the current stages.
 
         They end with the time that the recipe leaves to models, early enough for their fallbacks, and after half of it:
-        what comes after a model is done as without one.
+        what comes after a model is done as without one. One that hung lately is left alone, and one that hung before is
+        not waited for until it is loaded. Raises GenerationFailed.
         """
         end, stages = None, _STAGE_TIMEOUTS.get(())
         if not math.isinf(self.left):
@@ -173,9 +172,16 @@ class Run:
             end = asyncio.get_running_loop().time() + left
         resume = _pause_timeouts(stages, end)
         try:
-            async with model.turn(reader, self.on_place) as session:
+            async with AsyncExitStack() as stack:
+                model.breaker.require_closed()
+                clock = asyncio.timeout(MIN_PATIENCE_S if model.breaker.hangs else None)
+                late = f"{model.name} is not ready yet."
+                with translate_errors(ModelLeftAlone, TimeoutError, say=late, when=clock.expired):
+                    async with clock:
+                        session = await stack.enter_async_context(model.turn(reader, self.on_place))
+                model.breaker.require_closed()  # it may have hung while this question waited
                 resume()
-                yield TimedSession(session, model, stages, self)
+                yield TimedSession(session, model, stages, self.note)
         finally:
             resume()
 
@@ -228,7 +234,10 @@ class Run:
             return otherwise() if callable(otherwise) else otherwise
 
     def note_shortfall(self, name: Stage | str, failed: RagError) -> None:
-        """Note that a stage failed; of a retriever, whether it was only late."""
+        """Note that a stage failed; of a retriever, whether it was only late; of a model that is left alone, once."""
+        told = any(one.stage in _STAGES_THAT_TELL for one in self.shortfalls)
+        if told and isinstance(failed, ModelLeftAlone):
+            return
         late = name in RETRIEVER_STAGES and isinstance(failed, StageTimeout)
         self.shortfalls.append(Shortfall(f"{name}-late" if late else name, failed.reason))
 
@@ -236,62 +245,6 @@ class Run:
         """Format the run as one line: stage timings and shortfalls."""
         spans = " ".join(f"{s.stage}={s.took_ms / 1000:.3f}s" for s in self.spans)
         return f"{self.trace_id} {self.recipe} {spans} without={[s.stage for s in self.shortfalls]}"
-
-
-_SHORTEST_REPLY_SHARE = 0.5  # of a reply's most tokens: with fewer it would be cut off
-
-
-class TimedSession:
-    """`LlmSession` that knows when its stage ends: what cannot be read and written by then is not begun."""
-
-    def __init__(self, session: LlmSession, model: LanguageModel, stages: Sequence[asyncio.Timeout], run: Run) -> None:
-        self._session, self._model, self._stages, self._run = session, model, stages, run
-
-    async def stream(
-        self,
-        prompt: Prompt,
-        decoding: DecodingParams,
-        *,
-        grammar: str | None = None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[str | Generation]:
-        """Stream a reply of the tokens that can be written in time. Raises ModelTooSlow, GenerationFailed."""
-        tokens = await self.require_time([prompt], decoding.max_tokens)
-        pieces = self._session.stream(prompt, replace(decoding, max_tokens=tokens), grammar=grammar, schema=schema)
-        async with aclosing(cast(AsyncGenerator[str | Generation, None], pieces)):
-            async for piece in pieces:
-                yield piece
-
-    async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
-        """Log odds of the next word. Raises ModelTooSlow, GenerationFailed."""
-        await self.require_time([prompt])
-        return await self._session.odds(prompt, yes, no)
-
-    async def count(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text."""
-        return await self._session.count(texts)
-
-    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Count the tokens of each prompt that are not cached."""
-        return await self._session.count_unread(prompts)
-
-    async def require_time(self, prompts: Sequence[Prompt], reply_tokens: int = 0) -> int:
-        """Check that the stage has time to read the prompts and write a useful reply to each; the tokens of a reply.
-
-        Raises ModelTooSlow; its span gets the seconds that were needed.
-        """
-        rates, ends = self._model.rates, [end for stage in self._stages if (end := stage.when()) is not None]
-        if rates is None or not ends or not prompts:
-            return reply_tokens
-        unread = sum(await self._session.count_unread(prompts))
-        left = min(ends) - asyncio.get_running_loop().time()
-        shortest = math.ceil(_SHORTEST_REPLY_SHARE * reply_tokens)
-        needed = rates.estimate_seconds(unread, shortest * len(prompts))
-        if needed > left:
-            self._run.note(skipped=round(needed, 1))
-            raise ModelTooSlow(f"{self._model.name} would need {needed:.0f} s here, and {left:.0f} s are left.")
-        written = rates.decode * (left - rates.estimate_seconds(unread)) / len(prompts)
-        return min(reply_tokens, max(shortest, int(written)))
 
 
 def _pause_timeouts(clocks: Sequence[asyncio.Timeout], until: float | None = None) -> Callable[[], None]:

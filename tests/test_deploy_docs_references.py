@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.eval import KINDS
+
 ROOT = Path(__file__).parents[1]
 OPERATIONS, ARCHITECTURE = ROOT / "deploy" / "README.md", ROOT / "deploy" / "ARCHITECTURE.md"
 
@@ -58,3 +60,10 @@ def test_every_test_that_the_architecture_names_is_there() -> None:
 def test_the_picture_is_there() -> None:
     (shown,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", ARCHITECTURE.read_text(encoding="utf-8"))
     assert (ARCHITECTURE.parent / shown).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_kind_of_measurement_is_told_to_its_users() -> None:
+    pages = (ROOT / "deploy" / "USING.md").read_text(encoding="utf-8").splitlines()
+    (row,) = (line for line in pages if line.startswith("| `citegram eval …`"))
+    assert [kind for kind in KINDS if not re.search(rf"`(?:eval )?{kind}`", row)] == []
+    assert "citegram eval judge" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

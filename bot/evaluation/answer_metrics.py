@@ -229,18 +229,23 @@ def compute_metrics_by_kind(rows: Sequence[JudgedAnswer]) -> dict[str, Metrics]:
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:
-    """One question, and for each retrieved document, best first, whether it is relevant."""
+    """One question, and for each retrieved document, best first, whether it is relevant.
+
+    `across`: no relevant document is in the question's language.
+    """
 
     lang: str
     hits: tuple[bool, ...]
     relevant: int
     took_ms: float
+    across: bool = False
 
 
 def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
     """Compute the retrieval metrics.
 
-    recall@k: share of the relevant documents in the first k; all_relevant@20: share of questions with all of them.
+    recall@k: share of the relevant documents in the first k, also of the questions across languages alone;
+    all_relevant@20: share of questions with all of them.
     """
 
     def within(row: RankedQuery, k: int) -> float:
@@ -257,6 +262,8 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
         "recall@1": compute_mean([within(r, 1) for r in rows]),
         "recall@5": compute_mean([within(r, 5) for r in rows]),
         "recall@20": compute_mean([within(r, 20) for r in rows]),
+        "across_recall@5": compute_mean([within(r, 5) for r in rows if r.across]),
+        "across_recall@20": compute_mean([within(r, 20) for r in rows if r.across]),
         "all_relevant@20": compute_mean([sum(r.hits[:20]) == r.relevant for r in rows]),
         "mrr@10": compute_mean([reciprocal(r) for r in rows]),
         "ndcg@10": compute_mean([gain(r) for r in rows]),

@@ -26,6 +26,8 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
+from rag_core.storage.visible_posts import fetch_posts
+from rag_core.text.language_detection import detect_language
 from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall
 
 R = TypeVar("R")
@@ -57,7 +59,9 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
         hits = ()
     took = (time.perf_counter() - started) * 1000
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
-    return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took)
+    relevant = await fetch_posts(rag.archive, [key for key, name in data.dataset.ids.items() if name in query.relevant])
+    across = query.lang not in {detect_language(post.text) for post in relevant.values()}
+    return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took, across)
 
 
 async def answer_or_refuse(question: Question, rag: Engine) -> Answer:

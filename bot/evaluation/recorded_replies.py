@@ -20,6 +20,7 @@ from typing import Any
 from bot.evaluation.answer_metrics import JudgedAnswer
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ImportRefused, translate_errors
+from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.protocol import (
     DecodingParams,
     FinishReason,
@@ -123,6 +124,7 @@ class RecordingModel:
         self.name, self.context, self.grammars = str(about["name"]), int(about["context"]), bool(about["grammars"])
         self.form, self.recording, self.replies = form, recording, list[Generation]()
         self._model = None if recording and recording.replaying else model
+        self.breaker = self._model.breaker if self._model else CircuitBreaker()
 
     @property
     def waiting(self) -> int:

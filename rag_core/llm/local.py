@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
+from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.fair_scheduler import FairScheduler
 from rag_core.llm.measured_rates import LocalSpeed, correct_rates, load_speed, save_speed
 from rag_core.llm.protocol import (
@@ -369,7 +370,7 @@ class LocalModel:
 
     def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float, start: WarmStart) -> None:
         self.path, self._settings, self._name, self._patience, self._start = path, settings, name, patience, start
-        self._turns, self.machine = FairScheduler(), Machine()
+        self._turns, self.machine, self.breaker = FairScheduler(), Machine(), CircuitBreaker()
         self.speed: LocalSpeed | None = None  # as measured at the first load, and while idle
         self._remember: Callable[[LocalSpeed], None] = lambda _: None
         self.rates: TokenRates | None = None  # corrected by what was generated since
@@ -586,6 +587,7 @@ class LocalModel:
             old = self.path, self._name
             self.path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
             self.speed = self.rates = None
+            self.breaker = CircuitBreaker()
             try:
                 await self._ensure_worker()
             except BaseException as exc:

@@ -32,6 +32,7 @@ from purgatory.domain.model import OpenedState
 from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
+from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.fair_scheduler import FairScheduler
 from rag_core.llm.protocol import (
     DecodingParams,
@@ -564,7 +565,7 @@ class RemoteModel:
         self._server = LlmServer(settings.url, settings.key.get_secret_value(), patience, rest)
         self.place = self._server.place  # host and port
         self._settings = settings
-        self._turns = FairScheduler(settings.parallel)
+        self._turns, self.breaker = FairScheduler(settings.parallel), CircuitBreaker()
         self._met: ServerInfo | None = None
         self._meeting = asyncio.Lock()
         self._rest, self._too_slow_until = rest, 0.0

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from rag_core.llm.circuit_breaker import CircuitBreaker
+
 QueuePositionCallback = Callable[[int], None]  # number of requests before this one; 0: it has its turn
 
 
@@ -128,6 +130,10 @@ class LanguageModel(Protocol):
     @property
     def rates(self) -> TokenRates | None:
         """Measured rates; None where they are not known, as of a server: then nothing is left out for its time."""
+
+    @property
+    def breaker(self) -> CircuitBreaker:
+        """Circuit breaker: open while the model is left alone because it hung."""
 
     @property
     def waiting(self) -> int:

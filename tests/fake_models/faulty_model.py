@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,10 +21,10 @@ class FaultyLlm(FakeLlm):
 
     name, piece_length = "faulty", 2
 
-    def __init__(self, fault: str) -> None:
+    def __init__(self, fault: str, rates: TokenRates | None = None) -> None:
         super().__init__(odds_of=lambda prompt: 0.0)
         self.fault = fault
-        self.rates = TokenRates(0.5, 0.1) if fault == "too slow" else None
+        self.rates = TokenRates(0.5, 0.1) if fault == "too slow" else rates
         self.pause = DRIP_S if fault == "dripping" else 0.0
 
     @asynccontextmanager
@@ -52,6 +52,11 @@ class FaultyLlm(FakeLlm):
     @staticmethod
     def _die(prompt: Prompt) -> str:
         raise GenerationFailed("The model's process was killed.")
+
+    async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
+        if self.fault == "hung":
+            await asyncio.sleep(HANG_S)
+        return await super().count_unread(prompts)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         await self._act()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.protocol import (
     DecodingParams,
     FinishReason,
@@ -38,6 +39,7 @@ class FakeLlm:
     ) -> None:
         self.replies = deque(replies)
         self.context = context
+        self.breaker = CircuitBreaker()
         self.waiting = 0
         self.asked: list[Prompt] = []
         self.weighed: list[Prompt] = []

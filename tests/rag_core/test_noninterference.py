@@ -44,7 +44,7 @@ from bot.watch_notifier import WatchNotifier
 from bot.worker.pinned_answers import answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
+from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps
 from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import open_vector_store
 from rag_core.retrieval.period_digest import build_period_digest
@@ -54,8 +54,9 @@ from rag_core.storage import channels, index_state, posts, subscriptions, synony
 from rag_core.storage.chat_and_admin_settings import save_channel_sets
 from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym
 from rag_core.text.language_detection import detect_language
-from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter, Visibility
+from rag_core.types import Channel, Evidence, PassageRef, Plan, Post, PostKey, SearchFilter, Visibility
 from rag_core.verification.verify import verify_text
+from rag_core.writing.extract_draft import rank_evidence
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +74,7 @@ STATES = {PENDING: "pending", PAUSED: "paused"}
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 IN_FULL = os.environ.get("NONINTERFERENCE") == "full"
+AMPLE = {"search": 60, "verify": 60, "rerank": 60}  # what is late by chance is no difference
 QUESTIONS, CLOSED_POSTS = (500, 10_000) if IN_FULL else (60, 300)
 
 PUBLIC = {
@@ -362,6 +364,23 @@ async def test_closed_channels_change_nothing_with_both_legs(tmp_path: Path, off
     await assert_same_bytes(tmp_path, [both, both], *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (60, 30)))
 
 
+@pytest.mark.timeout(3600 if IN_FULL else 180)
+async def test_closed_channels_change_nothing_where_tokens_are_compared(
+    tmp_path: Path, multilingual_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = list[int]()
+
+    def rank(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> Any:
+        compared.append(len(evidence.similarities))
+        return rank_evidence(question, plan, evidence, rag)
+
+    monkeypatch.setattr(recipe_steps, "rank_evidence", rank)
+    centred = {"models": {"embedder": "e5-small-centred", "dir": multilingual_model.parent}, "budgets": AMPLE}
+    # a post takes an embedder of this size 10 ms: a tenth of the posts in full, each way of asking once in short
+    await assert_same_bytes(tmp_path, [centred, centred], *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (40, 15)))
+    assert sum(map(bool, compared)) > len(compared) / 2
+
+
 @pytest.mark.timeout(3600 if IN_FULL else 120)
 async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path, offline_models: Path) -> None:
     async with FakeQdrant() as one, FakeQdrant() as two:
@@ -369,7 +388,7 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
             {
                 "models": {"embedder": "minilm-navec", "dir": offline_models.parent},
                 "qdrant": {"url": qdrant.url, "words": True},
-                "budgets": {"search": 60, "verify": 60},
+                "budgets": AMPLE,
             }
             for qdrant in (one, two)
         ]

@@ -175,7 +175,8 @@ ANSWERS = {
     "unanswerable_probable", "seconds", "under_10_s", "under_30_s", "supported", "fell_back",
 }  # fmt: skip
 RETRIEVAL = {
-    "recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10", "latency_ms_p50", "latency_ms_p95",
+    "recall@1", "recall@5", "recall@20", "across_recall@5", "across_recall@20", "all_relevant@20", "mrr@10", "ndcg@10",
+    "latency_ms_p50", "latency_ms_p95",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import log2
 from pathlib import Path
@@ -263,13 +264,14 @@ def test_the_figures_of_retrieval() -> None:
     rows = [
         RankedQuery("en", (True, False, False), 1, 1.0),
         RankedQuery("en", (False, True, True), 2, 2.0),
-        RankedQuery("ru", (False,) * 10 + (True,), 1, 3.0),
+        RankedQuery("ru", (False,) * 10 + (True,), 1, 3.0, across=True),
         RankedQuery("ru", (), 1, 4.0),
     ]
     second = (1 / log2(3) + 1 / log2(4)) / (1 / log2(2) + 1 / log2(3))
     assert compute_retrieval_metrics(rows) == {
-        "recall@1": 0.25, "recall@5": 0.5, "recall@20": 0.75, "all_relevant@20": 0.75, "mrr@10": 0.375,
-        "ndcg@10": round((1 + second) / 4, 4), "latency_ms_p50": 2.5, "latency_ms_p95": 3.85,
+        "recall@1": 0.25, "recall@5": 0.5, "recall@20": 0.75, "across_recall@5": 0.0, "across_recall@20": 1.0,
+        "all_relevant@20": 0.75, "mrr@10": 0.375, "ndcg@10": round((1 + second) / 4, 4), "latency_ms_p50": 2.5,
+        "latency_ms_p95": 3.85,
     }  # fmt: skip
 
 
@@ -326,10 +328,13 @@ async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_th
         dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
         async with open_indexed_dataset(dataset, settings) as data:
             ranked, given = await search_all(data), await ask_all(data)
+            english = next(query for query in dataset.queries if query.lang == "en")
+            across = await search_query(replace(english, relevant=frozenset({"d3"})), data)
         metrics = compute_answer_metrics(given) | compute_retrieval_metrics(ranked)
         found.append({k: v for k, v in metrics.items() if not k.startswith(("latency", "memory", "seconds"))})
     assert found[0] == found[1]
     assert [(r.hits[0], r.relevant) for r in ranked] == [(True, 1), (True, 1)]
+    assert [r.across for r in (*ranked, across)] == [False, False, True]
     assert {name: metrics[name] for name in ("first_right", "abstained", "refused", "citation_precision")} == {
         "first_right": 1.0, "abstained": 0.0, "refused": 1.0, "citation_precision": 1.0,
     }  # fmt: skip

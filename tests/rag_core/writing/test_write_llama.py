@@ -17,6 +17,7 @@ import pytest
 from sample_sizes import choose_size
 
 from rag_core.calibration import Calibration
+from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, Prompt
 from rag_core.settings import LlmSettings
@@ -46,7 +47,7 @@ class Overheard:
     def __init__(self, model: LanguageModel) -> None:
         self._model, self.rates = model, None
         self.name, self.context, self.grammars, self.waiting = "tiny", model.context, True, 0
-        self.rates = None
+        self.breaker = CircuitBreaker()
         self.heard: list[tuple[Prompt, str, Generation]] = []
 
     @asynccontextmanager

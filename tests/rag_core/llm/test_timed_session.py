@@ -1,0 +1,119 @@
+"""A model has three times its own estimate, at least a second; then it is given up, and left alone for longer and
+longer. Of a server only the time of a yes or no is known, from those before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from faulty_model import FaultyLlm
+from scripted_model import FakeLlm
+
+from rag_core.errors import ModelLeftAlone, StageTimeout
+from rag_core.llm import circuit_breaker, timed_session
+from rag_core.llm.circuit_breaker import CircuitBreaker
+from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
+from rag_core.settings import Budgets
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
+
+GPU, ASKED = TokenRates(3000.0, 100.0), Prompt("Judge.", "Is it so?")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timed_session.MIN_PATIENCE_S == 1.0
+    monkeypatch.setattr(timed_session, "MIN_PATIENCE_S", 0.1)
+
+
+async def judge(model: Any, budget: float = 20.0) -> float:
+    run = Run(Budgets(judge=budget), "direct")
+    async with asyncio.timeout(10), run.stage(Stage.JUDGE), run.open_session(model, 1) as session:
+        return await session.odds(ASKED, "yes", "no")
+
+
+async def write(model: Any) -> str:
+    run = Run(Budgets(), "direct")
+    async with asyncio.timeout(10):
+        return await run.require(Stage.WRITE, run.ask_model(model, 1, ASKED, DecodingParams(200)))
+
+
+@pytest.mark.parametrize("fault", ["hung", "slow", "dripping"])
+async def test_a_model_behind_its_rates_is_given_up_and_left_alone(fault: str) -> None:
+    for ask in (judge, write):
+        model = FaultyLlm(fault, GPU)
+        with pytest.raises(StageTimeout, match="did not answer in time"):
+            await ask(model)
+        asked = len(model.asked), len(model.weighed)
+        for again in (judge, write):
+            with pytest.raises(ModelLeftAlone, match="left alone"):
+                await again(model)
+        assert (len(model.asked), len(model.weighed)) == asked
+
+
+async def test_a_model_that_keeps_up_with_half_of_its_rates_is_not_given_up() -> None:
+    model = FakeLlm("word" * 6)
+    model.rates, model.pause = TokenRates(1000.0, 10.0), 0.2
+    assert await write(model) == "word" * 6
+
+
+async def test_questions_that_waited_behind_the_one_that_met_the_hang_wait_no_longer() -> None:
+    class InTurn(FaultyLlm):
+        @asynccontextmanager
+        async def turn(self, reader: int, on_place: Any = None) -> AsyncIterator[FakeLlm]:
+            async with busy, super().turn(reader, on_place) as session:
+                yield session
+
+    model, busy = InTurn("hung", GPU), asyncio.Lock()
+    outcomes = await asyncio.gather(*(judge(model) for _ in range(5)), return_exceptions=True)
+    assert [type(one) for one in outcomes] == [StageTimeout, *[ModelLeftAlone] * 4]
+
+
+async def test_a_server_that_hangs_costs_what_its_judgements_took_before() -> None:
+    server = FaultyLlm("")
+    assert await judge(server) == 0.0
+    server.fault = "hung"
+    with pytest.raises(StageTimeout, match="did not answer in time"):
+        await judge(server)
+
+
+async def test_a_server_of_which_nothing_is_known_costs_one_budget() -> None:
+    server = FaultyLlm("hung")
+    with pytest.raises(StageTimeout, match="BUDGETS__JUDGE"):
+        await judge(server, budget=0.4)
+    with pytest.raises(ModelLeftAlone, match="left alone"):
+        await judge(server)
+
+
+async def test_a_stage_that_ends_soon_after_the_model_was_asked_says_nothing_about_it() -> None:
+    server = FaultyLlm("hung")
+    for _ in range(2):
+        with pytest.raises(StageTimeout, match="BUDGETS__JUDGE"):
+            await judge(server, budget=0.05)
+
+
+async def test_of_a_model_that_is_left_alone_is_told_once() -> None:
+    model, run = FaultyLlm("", GPU), Run(Budgets(), "direct")
+    model.breaker.record_hang()
+    for stage in (Stage.PLAN, Stage.WRITE):
+        assert await run.attempt(stage, run.ask_model(model, 1, ASKED, DecodingParams(9)), "") == ""
+    assert [one.stage for one in run.shortfalls] == ["plan"]
+
+
+async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    breaker = CircuitBreaker()
+    assert [breaker.record_hang() for _ in range(5)] == [15.0, 60.0, 240.0, 600.0, 600.0]
+    breaker.record_answer()
+    monkeypatch.setattr(circuit_breaker, "_FIRST_PAUSE_S", 0.0)
+    assert breaker.record_hang() == 0.0
+    breaker.require_closed()
+
+
+async def test_a_model_that_hung_and_is_loaded_again_is_not_waited_for() -> None:
+    model = FaultyLlm("queued", GPU)
+    model.breaker.hangs = 1
+    with pytest.raises(ModelLeftAlone, match="not ready yet"):
+        await judge(model)

@@ -1,0 +1,89 @@
+"""The preview compares tokens as the answer does, and no search of a question compares a post again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from rag_core import Engine, Question, RagSettings, Viewer, open_engine, recipe_steps
+from rag_core.errors import ModelUnavailable
+from rag_core.planning.rule_planner import widen_plan
+from rag_core.recipe_steps import extract_from_hits, report_extract
+from rag_core.retrieval.search import search_passages
+from rag_core.stage_runner import Run
+from rag_core.storage import channels, posts
+from rag_core.types import Channel, Draft, Visibility
+
+CHAT = -1001
+TEXTS = (
+    "The ferry to Owl Island leaves at 7:30 every morning from pier four.",
+    "A ferry ticket costs twelve euros; children under six sail for nothing.",
+    "The ferry is out of service: the engine needs a new pump.",
+)
+ASKED = Question("How much is a ferry ticket?", "en", datetime(2025, 6, 1, tzinfo=UTC), Viewer(1, frozenset({CHAT})))
+
+
+class CountingEmbedder:
+    def __init__(self, embedder: Any) -> None:
+        self._embedder, self.compared, self.fails = embedder, list[str](), False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    async def compare(self, question: str, texts: Sequence[str]) -> Any:
+        self.compared += texts
+        if self.fails:
+            raise ModelUnavailable("It cannot be read.")
+        return await self._embedder.compare(question, texts)
+
+
+@pytest.fixture
+async def rag(tmp_path: Path, multilingual_model: Path, make_post: Any) -> AsyncIterator[Engine]:
+    models = {"embedder": "e5-small-centred", "dir": multilingual_model.parent}
+    async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})) as opened:
+        await channels.save_channel(opened.archive, Channel(CHAT, "Harbour", visibility=Visibility.PUBLIC))
+        await posts.save_posts(opened.archive, [make_post(n, text) for n, text in enumerate(TEXTS, 1)], source="live")
+        await catch_up_indexes(opened)
+        assert opened.dense
+        yield replace(opened, dense=replace(opened.dense, embedder=CountingEmbedder(opened.dense.embedder)))
+
+
+async def test_preview_and_second_search_compare_each_post_once(rag: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    previews, ranked = list[Draft](), list[dict[int, float]]()
+
+    async def keep(draft: Draft) -> None:
+        previews.append(draft)
+
+    def rank(question: Any, plan: Any, evidence: Any, rag: Any) -> Any:
+        ranked.append({number: one.post for number, one in evidence.similarities.items()})
+        return ranking(question, plan, evidence, rag)
+
+    ranking = recipe_steps.rank_evidence
+    monkeypatch.setattr(recipe_steps, "rank_evidence", rank)
+    run, plan = Run(rag.settings.budgets, "direct", on_extract=keep), rag.plan(ASKED, {})
+    hits = await search_passages(plan, ASKED, rag, run)
+    assert len(hits) > 1
+    await report_extract(ASKED, plan, hits[:1], rag, run)
+    await report_extract(ASKED, plan, hits, rag, run)
+    draft, _ = await extract_from_hits(ASKED, plan, hits, rag, run)
+    await extract_from_hits(ASKED, widen_plan(plan), hits[::-1], rag, run)
+    assert previews[-1].sentences == draft.sentences
+    assert [len(one) for one in ranked] == [1, *[len(hits)] * 3]
+    compared = rag.dense.embedder.compared  # type: ignore[union-attr]
+    assert sorted(compared) == sorted(hit.passage.text for hit in hits)
+
+
+async def test_a_comparison_that_fails_is_not_tried_again(rag: Engine) -> None:
+    rag.dense.embedder.fails = True  # type: ignore[union-attr]
+    run, plan = Run(rag.settings.budgets, "direct"), rag.plan(ASKED, {})
+    hits = await search_passages(plan, ASKED, rag, run)
+    for _ in range(2):
+        draft, evidence = await extract_from_hits(ASKED, plan, hits, rag, run)
+        assert draft.sentences and not evidence.similarities
+    assert [one.stage for one in run.shortfalls] == ["compare"]

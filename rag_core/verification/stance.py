@@ -221,6 +221,9 @@ def _compare(
     elif claim.dated:
         found = []
     found.append(items.find_moment_elsewhere())
+    verbatim = _is_verbatim(facts, here)
+    if verbatim:  # its values stand where the claim has them
+        found = []
     if opposites and (matched or not claim.dated):
         found += find_opposite_statements(facts, here)
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
@@ -234,8 +237,14 @@ def _compare(
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
-        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, items.find_name_elsewhere(),
+        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, "" if verbatim else items.find_name_elsewhere(),
     )  # fmt: skip
+
+
+def _is_verbatim(claim: SentenceFacts, here: SentenceFacts) -> bool:
+    """Check whether the words of the claim stand in the sentence in one run."""
+    said, words = [word.low for word in here.all_words], [word.low for word in claim.all_words]
+    return any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1))
 
 
 def _read_sentence(
@@ -244,15 +253,22 @@ def _read_sentence(
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
     other = find_other_thing(claim.facts, seen.here, [*seen.around, claim.title])
-    if other:
+    if other and not _is_same_event(claim, seen.here):
         return _reject(seen, other)
     following = post[n + 1] if n + 1 < len(post) else None
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
         or _read_gap(claim, seen, date, post)
-        or _read_support(claim, seen)
+        or (_reject(seen, other) if other else _read_support(claim, seen))
     )
+
+
+def _is_same_event(claim: ClaimTerms, here: SentenceFacts) -> bool:
+    """Check whether a day and whose it is agree: what somebody holds then may be called by another word."""
+    days = {(m.month, m.day) for m in claim.facts.moments if m.day} & {(m.month, m.day) for m in here.moments}
+    beside = {name.word.start - 1 for name in claim.facts.names if contains_name(name.word, [here])}
+    return bool(days) and any(word.end in beside and not here.words.has(word) for word in claim.facts.words)
 
 
 def _read_together(

@@ -252,8 +252,9 @@ class Kind(StrEnum):
     """Intent of a question. HOW_MANY to TIMELINE are answered exactly, from all posts that match.
 
     POSTED asks for the posts of a period, NEWS for the newest posts about a topic, COMING for what posts announce for
-    the days ahead, INTRODUCTION who runs a channel or what it is about. LIST, COMPARE, SUMMARY and CLAIM ("is it true
-    that") are searched like facts, and are routed to their own recipe.
+    the days ahead, INTRODUCTION who runs a channel or what it is about,
+    DEFINITION who or what a name stands for. LIST, COMPARE, SUMMARY and CLAIM ("is it true that") are searched like
+    facts, and are routed to their own recipe.
     """
 
     FACT = "fact"
@@ -265,6 +266,7 @@ class Kind(StrEnum):
     NEWS = "news"
     COMING = "coming"
     INTRODUCTION = "introduction"
+    DEFINITION = "definition"
     TIMELINE = "timeline"
     LIST = "list"
     COMPARE = "compare"

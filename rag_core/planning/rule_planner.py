@@ -38,6 +38,7 @@ from rag_core.planning.topics import (
     strip_catch_all_words,
 )
 from rag_core.text.channel_questions import detect_channel_question
+from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.tokens import tokenize
 from rag_core.types import HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 
@@ -74,6 +75,8 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if kind in _OPEN_INTENTS and (of_channel := _find_channel_intent(asked, filters, readable)):
         kind, topic, named = of_channel
         filters, posting_period = replace(filters, channels=named), None
+    if kind is Kind.FACT and not filters.beside and find_defined_name(text):
+        kind = Kind.DEFINITION
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
         topic = strip_catch_all_words(topic)

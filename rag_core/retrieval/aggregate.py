@@ -22,6 +22,7 @@ from rag_core.planning.intents import asks_for_count
 from rag_core.planning.topics import asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
+from rag_core.retrieval.name_definitions import define_name
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.retrieval.titled_channel import find_titled_channel
 from rag_core.retrieval.whats_new_answers import MAX_LINES, fit_dated_lines, summarize_period
@@ -213,6 +214,7 @@ def _map_terms_to_words(text: str) -> dict[str, str]:
 
 _ANSWERS = {
     Kind.COMING: list_coming_events,
+    Kind.DEFINITION: define_name,
     Kind.INTRODUCTION: introduce_channels,
     Kind.WHEN: date_posts,
 }

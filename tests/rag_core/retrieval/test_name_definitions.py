@@ -1,0 +1,68 @@
+"""Who or what a name stands for: posts that say it, else the first that names it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_core.types import Answer, Certainty
+
+
+def lines(answer: Answer) -> list[str]:
+    return [sentence.text for sentence in answer.sentences]
+
+
+@pytest.fixture
+async def named(library: Any, make_post: Any) -> Any:
+    texts = (
+        "Pixel ate the rota again.",
+        "Pixel is the harbour cat, eleven years old.",
+        "Thank Pixel for the mice, all nine of them.",
+        "Our new warden is Greta Holm.",
+        "Знакомьтесь: Зинаида. Ржаная закваска, одиннадцать лет.",
+        "Вчера Зинаида убежала из банки.",
+        "Новое слово у пристани: «Чинильня». Раз в месяц чиним чайники.",
+        "«Чинильня» вернулась.",
+    )
+    await library.keep(*(make_post(200 + n, text, chat=library.harbour, days=150 + n) for n, text in enumerate(texts)))
+    await library.keep(make_post(300, "Pixel is a spy of the vault.", chat=library.safe, days=100))
+    return library
+
+
+async def test_what_says_it_in_so_many_words_is_sure_and_comes_before_mentions(named: Any) -> None:
+    for question in ("who is Pixel?", "who's pixel", "pixel это кто?"):
+        answer = await named.ask(question)
+        assert (lines(answer)[0], answer.certainty) == ("Pixel is the harbour cat, eleven years old.", Certainty.SURE)
+    answer = await named.ask("кто такая Зинаида?")
+    assert lines(answer)[0] == "Знакомьтесь: Зинаида. Ржаная закваска, одиннадцать лет."
+
+
+async def test_a_role_and_a_first_mention_are_probable(named: Any) -> None:
+    answer = await named.ask("who is greta holm")
+    assert (lines(answer), answer.certainty) == (["Our new warden is Greta Holm."], Certainty.PROBABLE)
+    answer = await named.ask("что за чинильня")
+    assert lines(answer) == ["Новое слово у пристани: «Чинильня». Раз в месяц чиним чайники."]
+    assert answer.certainty is Certainty.PROBABLE
+
+
+async def test_a_name_that_no_post_of_the_viewer_has_is_not_defined(named: Any) -> None:
+    assert (await named.ask("who is Barnabas Quill?")).refused
+    answer = await named.ask("who is Pixel?", see=(named.kiln,))
+    assert not any("Pixel" in line for line in lines(answer))
+
+
+async def test_what_has_changed_since_comes_first_and_is_not_sure(named: Any, make_post: Any) -> None:
+    told = (
+        "Otto is our chairman, elected for two years.",
+        "Sadly Otto is no longer chairman.",
+        "We thank Otto for all.",
+    )
+    await named.keep(*(make_post(400 + n, text, chat=named.harbour, days=220 + n) for n, text in enumerate(told)))
+    answer = await named.ask("who is Otto?")
+    assert (lines(answer), answer.certainty) == ([told[1], told[0]], Certainty.PROBABLE)
+
+
+async def test_a_common_word_is_a_question_like_any_other(named: Any, make_post: Any) -> None:
+    await named.keep(make_post(410, "Coming (we hope) on Friday: the brass band.", chat=named.harbour, days=230))
+    assert (await named.ask("who is coming")).certainty is not Certainty.SURE

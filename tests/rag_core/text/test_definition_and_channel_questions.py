@@ -1,0 +1,93 @@
+"""Questions for what a name stands for, and for what a channel is about and who runs it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rag_core.text.channel_questions import (
+    ChannelAspect,
+    asks_of_this_channel,
+    detect_channel_question,
+)
+from rag_core.text.definition_questions import Definition, find_defined_name, is_written_as_name, read_definition
+
+NAMES = {
+    "who is Moth": "Moth", "who's ludo?": "ludo", "what is Tawny?": "Tawny", "кто такая Зинаида?": "Зинаида",
+    "что за чинильня": "чинильня", "савва пименов это кто вообще": "савва пименов", "палыч это кто?": "палыч",
+    "who's the Captain?": "Captain", "зинаида эт кто": "зинаида",
+    "who is the treasurer": None, "who is it": None, "what's new": None, "who are you": None, "кто ведёт урок": None,
+    "what is on": None, "where is Moth": None, "": None,
+}  # fmt: skip
+SAID = (
+    ("Ludo", "Ludo is a dog.", Definition.PLAIN),
+    ("Зинаида", "Знакомьтесь: Зинаида.", Definition.PLAIN),
+    ("Moth", "(For newcomers, Moth is Timothy Oakes.)", Definition.IN_PASSING),
+    ("Ludo", "Our dog Ludo barked.", Definition.IN_PASSING),
+    ("палыч", "Палыч (всё, что сварили в СССР) уехал.", Definition.IN_PASSING),
+    ("Гематоген", "кот на ресепшене — Гематоген.", Definition.IN_PASSING),
+    ("Otto", "Otto is no longer chairman.", Definition.IN_PASSING),
+    ("Марина", "Ждём всех на уборку берега — Марина", Definition.IN_PASSING),  # a signature: never plain
+    ("Moth", "Moth says it is DNS.", Definition.NONE),
+    ("Ludo", "Ask Ludo for the key.", Definition.NONE),
+    ("Зинаида", "Назвали не Зинаидой, хотя мы голосовали", Definition.NONE),
+)
+
+
+@pytest.mark.parametrize(("question", "name"), NAMES.items())
+def test_the_name_is_found(question: str, name: str | None) -> None:
+    assert find_defined_name(question) == name
+
+
+@pytest.mark.parametrize(("name", "sentence", "how"), SAID)
+def test_a_sentence_says_plainly_in_passing_or_not_at_all_who_it_is(name: str, sentence: str, how: Definition) -> None:
+    assert read_definition(sentence, name) is how
+
+
+def test_a_common_word_is_not_written_as_a_name() -> None:
+    assert is_written_as_name("Thank Pixel for the mice.", "pixel") and is_written_as_name(
+        "Новое: «Чинильня».", "чинильня"
+    )
+    assert not is_written_as_name("Coming (we hope) on Friday.", "coming")
+    assert not is_written_as_name("Missing: a grey cat.", "missing")
+
+
+@pytest.mark.parametrize("filler", ["-", "- ", "это ", "это-", "called ", "Pixel ", "cat ", '"«', "not "])
+def test_a_hostile_sentence_is_read_in_linear_time(filler: str) -> None:
+    def seconds(length: int) -> float:
+        text = "Pixel, это " + filler * (length // len(filler)) + " Pixel"
+        start = time.process_time()
+        read_definition(text, "Pixel")
+        is_written_as_name(text, "Pixel")
+        return time.process_time() - start
+
+    short = long = float("inf")
+    for _ in range(5):  # the best of each: other processes slow this one down for moments
+        short, long = min(short, seconds(10_000)), min(long, seconds(40_000))
+        if long < 8 * max(short, 0.01):
+            return
+    raise AssertionError(f"{long:.2f} s for four times the text of {short:.2f} s")
+
+
+@pytest.mark.parametrize(
+    ("asked", "aspect", "name"),
+    [
+        ("о чем кирпичики", ChannelAspect.ABOUT, "кирпичики"),
+        ("what is owl hill about?", ChannelAspect.ABOUT, "owl hill"),
+        ("this channel, what is it all about", ChannelAspect.ABOUT, ""),
+        ("кто тут админ", ChannelAspect.OWNER, ""),
+        ("who's behind this page", ChannelAspect.OWNER, ""),
+        ("who runs the mirror class", ChannelAspect.OWNER, "mirror class"),
+    ],
+)
+def test_a_channel_question_says_what_it_asks_and_of_which(asked: str, aspect: ChannelAspect, name: str) -> None:
+    found = detect_channel_question(asked)
+    assert found is not None
+    assert (found.aspect, found.name) == (aspect, name)
+    assert asks_of_this_channel(asked) is not bool(name)
+
+
+@pytest.mark.parametrize("asked", ["кто пришел", "who writes", "what is on", "когда канал", "", "?" * 500])
+def test_other_questions_are_of_no_channel(asked: str) -> None:
+    assert detect_channel_question(asked) is None

@@ -33,6 +33,7 @@ from rag_core.storage.posts import PostChange
 from rag_core.text.character_folding import fold_characters, normalize_characters
 from rag_core.text.language_detection import detect_language
 from rag_core.text.passage_header import build_header
+from rag_core.text.query_expansion import annotate_answer_kinds
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey
 
@@ -176,7 +177,8 @@ def build_lexical_entry(p: Passage) -> IndexEntry:
     """Convert a passage to an entry of the lexical index."""
     header, own = tokenize(p.header), tokenize(p.text)
     header_only = frozenset(header).difference(own, tokenize(p.file_name))
-    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, [*header, *own], header_only)
+    terms = [*header, *own, *annotate_answer_kinds(p.text)]
+    return IndexEntry(PassageRef(p.key, p.part, p.start, p.end), p.date, terms, header_only)
 
 
 class LexicalIndexer:

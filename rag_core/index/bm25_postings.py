@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-# Query term -> its variants (other names and spellings) with their weights, above 0; its own weight is 1 unless
+# Query term -> its variants (synonyms, translations, aliases) with their weights, above 0; its own weight is 1 unless
 # it is listed too. A document scores the best of them.
 TermVariants = Mapping[str, Mapping[str, float]]
 NO_VARIANTS: TermVariants = {}

@@ -80,10 +80,12 @@ async def _search_dense_if_wanted(
 async def search_lexical(
     query: str, only: SearchFilter, n: int, rag: Engine, aliases: Sequence[tuple[str, str]] = ()
 ) -> RankedPlaces:
-    """Search the lexical index for the words of a question and their variants, best first."""
+    """Search the lexical index for the words of a question, their synonyms and translations, best first."""
     asked = QueryTerms.of(query, rag.lexical.statistics(only.channels).weight, aliases)
+    variants = asked.weigh_variants()
+    terms = [*asked.order, *(phrase for phrase in variants if phrase not in asked.share)]
     # numpy releases the GIL while it scores, so a large index does not block the event loop
-    return await asyncio.to_thread(rag.lexical.search, asked.order, only, n, asked.variants)
+    return await asyncio.to_thread(rag.lexical.search, terms, only, n, variants)
 
 
 async def search_dense(

@@ -100,9 +100,6 @@ _CLAUSE_TYPES = frozenset({AnswerType.DATE, AnswerType.PLACE, AnswerType.PERSON,
 _OPEN_BEGINNING = re.compile(r"(?:and |а |и |so )?(?:what|which|что|че|чего|чем|как\w*)(?!\w)")
 _OPEN_WORDS = re.compile(r"(?<!\w)(?:что|че|чего|чем|чему|кто|как\w*|who|what|which|how|tell|расскаж\w*)(?!\w)")
 _DEFINED = re.compile(r"\s*(?:[Ww]ho(?:'s| is| was| are)|[Кк]то) [A-ZА-ЯЁ]")
-_ABOUT_ASKED = re.compile(
-    r"(?<!\w)(?:кто так\w+|что тако\w+|что за|расскаж\w+|who(?:'s|s| is| was| are)|what(?:'s|s| is| are) an?|about|tell)(?!\w)"
-)
 # "How did the price change" asks for all values of a series.
 _CHANGES_ASKED = re.compile(
     r"как (?:\w+ )?(?:из)?мен[яи]л(?:ся|ась|ось|ись)|как (?:\w+ )?(?:росл[аио]|вырос\w*|подорожал\w*)|(?:история|динамика) (?:цен\w*|изменени\w+)|"
@@ -207,10 +204,6 @@ _REASON = (
     r"\b(?:потому|так как|поскольку|из-за|поэтому|ведь|чтобы|ради|причин\w+|благодаря|иначе|because|due to|since|so that|"
     r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
 )
-_REASON_UNSAID = (
-    r"\b(?:причин\w*|reasons?)\b[^.!?]{0,80}\b(?:не\s\w{0,12}(?:уточн|назв|назыв|раскр|сообщ|извест|комментир)\w*|неизвест\w+|"
-    r"(?:not|n't)\s(?:\w+\s)?(?:known|given|named|said|clear)|unknown|unclear)"
-)
 _VERDICT = (
     r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|закры\w+|откры\w+|"
     r"отмен\w+|closed?|open|opened|cancel\w+|yes|no|not|nobody|"
@@ -280,38 +273,9 @@ def extract_values(text: str) -> frozenset[str]:
     return extract_numbers(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
 
 
-def asks_of_topic(question: str) -> bool:
-    """Whether a question asks something of its topic, as "what" does, and not about the topic as a whole."""
-    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
-    return bool(_OPEN_WORDS.search(asked)) and not _ABOUT_ASKED.search(asked)
-
-
 def asks_for_count(question: str) -> bool:
     """Whether a question asks how many of something there are."""
     return bool(_COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
-
-
-def asks_for_measure(question: str) -> bool:
-    """Whether a question asks for a number of some unit: an age, a duration, a temperature."""
-    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
-    return any(compile_pattern(asking).search(asked) for asking, _ in _MEASURES)
-
-
-def counts_what_is_asked(text: str, question: str) -> bool:
-    """Whether a number stands right before the noun after "how many": "73 Perseids" for "how many perseids"."""
-    asked = _COUNTED.search(_normalize_text(question[:_MAX_ASKING_LENGTH]))
-    if not asked:
-        return False
-    noun, words = stem(asked[1]), _WORD.findall(_normalize_text(text))
-    return any(
-        (word[0].isdigit() or word in _NUMBER_WORDS) and noun in map(stem, words[n + 1 : n + 3])
-        for n, word in enumerate(words)
-    )
-
-
-def extract_capitalized_stems(text: str) -> frozenset[str]:
-    """Extract stems of all capitalized words."""
-    return frozenset(filter(None, (stem(word.lower()) for word in _NAME.findall(text) if word[0].isupper())))
 
 
 def extract_name_stems(text: str) -> frozenset[str]:
@@ -357,12 +321,6 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     return bool(extract_name_stems(text) - stems)
 
 
-def names_a_role(text: str, question: str) -> bool:
-    """Whether a text says who by a role or a group that the question does not name: a firm, the neighbours, nobody."""
-    asked, _ = _read_question(question)
-    return any(m[0] not in asked for m in compile_pattern(_ROLE).finditer(_normalize_text(text)))
-
-
 def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
     """Whether a price, phone number or e-mail is wanted and the text holds none; a price may lack its sign."""
     if want not in _REQUIRED_TYPES or contains_answer_type(want, text, question):
@@ -371,11 +329,6 @@ def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
     if any(kind is not want and kind in VALUED_TYPES and has.search(asked) for kind, has in _ANSWER_TYPE_PATTERNS):
         return False  # "phone line hours" asks for another value as well
     return want is not AnswerType.PRICE or not extract_values(text)
-
-
-def leaves_reason_open(text: str) -> bool:
-    """Whether a text says that the reason of something is not known or not told."""
-    return bool(compile_pattern(_REASON_UNSAID).search(_normalize_text(text)))
 
 
 @lru_cache(maxsize=256)  # one question is held against each sentence of the posts that were found

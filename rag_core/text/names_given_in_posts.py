@@ -1,14 +1,9 @@
-"""Names given in posts: aliases of a thing ("the bakery. It is called Ember").
-
-They are read from posts that the asker may read at the moment of the question, so that nothing is learned from channels
-that are closed to them, and a changed post changes its names at once.
-"""
+"""Names that posts give to a thing: "the bakery. It is called Ember"."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
 from rag_core.text.morphology import is_noun
@@ -26,7 +21,7 @@ _OURS = re.compile(rf"(?<!\w){_NAME}(?:,| is| are| —) {_OUR} (?P<common>[\w -]
 _OPENING_QUOTES, _NAMING_WORDS = '«„“"', ("азывается", "азвали", "зовут", "звать", "called", "named")
 _OURS_AHEAD = re.compile(rf"(?:,| is| are| —) {_OUR} ")
 _MAX_DISTANCE = 120  # characters between a common noun and the verb of naming after it
-_MAX_NAME_TERMS, _MAX_NAMES_OF_TERM = 3, 2
+_MAX_NAME_TERMS = 3
 _MAX_NAMING_TEXT = 1500  # characters of a post that are read
 # Words after which no more of a noun phrase comes.
 _PHRASE_END = re.compile(r"\b(?:that|which|who|you|we|with|of|in|on|at|for|from|and|to|is|was|has|since)\b")
@@ -41,26 +36,6 @@ _TIME_WORDS = (
 def list_time_stems() -> frozenset[str]:
     """List the stems of words of time, which name nothing: not at import, as Russian ones need the dictionary."""
     return frozenset(tokenize(_TIME_WORDS))
-
-
-def find_aliases(asked: Iterable[str], texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Find (term of the question, term of its other name), both ways, in texts that give names."""
-    wanted, found = frozenset(asked), defaultdict[str, dict[frozenset[str], None]](dict)
-    for text in texts:
-        for _, common, name in _match_namings(text[:_MAX_NAMING_TEXT]):
-            if common in wanted:
-                found[common][name - wanted] = None
-            elif name <= wanted:
-                for term in name:
-                    found[term][frozenset({common})] = None
-    # "company" or "film" have many names: none of them is meant
-    return tuple(
-        (term, other)
-        for term, names in sorted(found.items())
-        if len(names) <= _MAX_NAMES_OF_TERM
-        for name in names
-        for other in sorted(name)
-    )
 
 
 def list_written_namings(text: str) -> Iterator[tuple[str, str]]:

@@ -34,9 +34,3 @@ def extract_speakers(line: str) -> tuple[str, ...]:
     match = _TITLE_AND_DATE.match(line)
     title = match[0][:-_DATE_LENGTH].partition(_TOPIC_MARK)[0] if match else ""
     return tuple(filter(None, title.split(" → ")))
-
-
-def extract_title_and_topic(line: str) -> tuple[str, str]:
-    """Extract the channel's title, with the origin of a forward, and the topic of a forum, "" without one."""
-    title, _, topic = line.partition(" · ")[0].partition(_TOPIC_MARK)
-    return title, topic

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
+from rag_core.text.query_expansion import SYNONYM_WEIGHT, expand_words, is_translation
 from rag_core.text.stem_similarity import measure_stem_similarity
 from rag_core.text.tokens import stem, tokenize
 
@@ -48,7 +49,11 @@ def is_asking_stem(term: str) -> bool:
 
 
 _ASKING_WEIGHT = 0.3
-_ALIAS_WEIGHT, _HEAD_WEIGHT = 0.8, 0.5  # of another name, and of a compound's second part; of the term itself 1
+# Terms of a question up to which variants have their full weight, and from which they have none: on XQuAD, with seven
+# terms on average, variants at full weight lost 2 points at rank 1.
+_FULL_WEIGHT_TERMS, _NO_VARIANT_TERMS = 3, 6
+_LEAST_TRANSLATION_FACTOR = 0.5  # of a translation, however many terms there are
+_ALIAS_WEIGHT = 0.8  # of another name, as of a translation
 _UNKNOWN_TERM = "\0"  # no term of any index
 
 
@@ -56,19 +61,6 @@ def is_asking_word(word: str) -> bool:
     """Whether a word only names the kind of answer that is asked for."""
     terms = tokenize(word)
     return bool(terms) and all(map(is_asking_stem, terms))
-
-
-_ORDINAL_OR_DAY = re.compile(r"\b([1-9]|[12]\d|3[01])(st|nd|rd|th)?\b", re.ASCII | re.IGNORECASE)
-
-
-def _list_day_variants(text: str) -> dict[str, dict[str, float]]:
-    """List the days of a month in a text, each with its other spelling: "the 11th" and "11 July"."""
-    variants = {}
-    for day in _ORDINAL_OR_DAY.finditer(text):
-        number = int(day[1])
-        ending = "th" if number in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-        variants[day[0].lower()] = {day[1] if day[2] else f"{number}{ending}": 1.0}
-    return variants
 
 
 # Beginnings of Russian compounds, whose second part may stand alone in a post: "главврач", "авиабилет", "микрочип".
@@ -89,7 +81,7 @@ def strip_combining_form(term: str) -> str:
 class QueryTerms:
     """Query terms with weights: each term's share of the total weight; the shares add up to 1.
 
-    `variants`: other spellings and names of terms, with weights 0..1.
+    `variants`: synonyms and translations of each term, with weights 0..1, and of phrases, which are no terms.
     """
 
     text: str
@@ -101,7 +93,7 @@ class QueryTerms:
     @classmethod
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
-        order, variants = tuple(tokenize(text)), _list_day_variants(text)
+        order, variants = tuple(tokenize(text)), expand_words(text)
         asking = extract_asking_stems(text)
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
@@ -111,7 +103,7 @@ class QueryTerms:
             weight = weigh(term)
             if weight >= unknown:  # no post has it: it matters as much as its rarest variant that one has
                 if (head := strip_combining_form(term)) and weigh(head) < unknown:
-                    variants.setdefault(term, {}).setdefault(head, _HEAD_WEIGHT)
+                    variants.setdefault(term, {}).setdefault(head, SYNONYM_WEIGHT)
                 known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
                 weight = max(known, default=weight)
             weights[term] = weight * (_ASKING_WEIGHT if term in asking or is_asking_stem(term) else 1.0)
@@ -142,3 +134,20 @@ class QueryTerms:
             for term, share in self.share.items()
             if term not in found
         )
+
+    def weigh_variants(self) -> dict[str, dict[str, float]]:
+        """Variants for the lexical search. A long question has words enough of its own: its variants weigh less.
+
+        A post in the other language has no other word of it: half the weight of translations stays.
+        """
+        spare = (_NO_VARIANT_TERMS - len(self.share)) / (_NO_VARIANT_TERMS - _FULL_WEIGHT_TERMS)
+        synonym_factor = min(1.0, max(0.0, spare))
+        translation_factor = max(synonym_factor, _LEAST_TRANSLATION_FACTOR)
+        return {
+            term: {
+                variant: weight * factor
+                for variant, weight in found.items()
+                if (factor := translation_factor if is_translation(term, variant) else synonym_factor)
+            }
+            for term, found in self.variants.items()
+        }

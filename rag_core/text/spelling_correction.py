@@ -1,4 +1,4 @@
-"""Spelling correction: a word that no post knows is read as a near word that posts know.
+"""Spelling correction: a word that no post knows is read as a near word that posts, or our table, know.
 
 Edit distance counts an exchange of neighbours as one edit (optimal string alignment, by rapidfuzz). A word typed in the
 other keyboard layout ("ghbdtn") is read in the right one. Left alone are words of the Russian dictionary, English words
@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 
 from rag_core.text.morphology import is_dictionary_word
 from rag_core.text.names import list_surname_stems, transliterate_word
+from rag_core.text.query_expansion import is_table_word, list_table_stems
 from rag_core.text.tokens import STOP_WORDS, stem
 
 _MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
@@ -20,7 +21,7 @@ _SHORT_WORD = 5  # letters
 _MIN_LENGTH, _MAX_LENGTH = 4, 30  # letters of a word that is corrected; in four only an exchange of two
 _LONG_WORD, _LONG_STEM, _EDITS_OF_LONG_WORD = 8, 6, 2  # letters and edits; in a shorter word one edit
 _MAX_CUT = 4  # letters by which a word may be cut off: "postgres" for "PostgreSQL"
-_STOP_WORD_FREQUENCY = 3  # posts that a stop word counts for beside the terms of the posts
+_TABLE_FREQUENCY = 3  # posts that a word of our table counts for beside those of the posts
 _MIN_TERM = 3  # letters of a term that is read
 _MIN_SWITCHED = 3  # letters of a word in the other keyboard layout
 _MAX_TEXT = 500  # characters of a question that are corrected: a longer one is no typing on the go
@@ -37,7 +38,7 @@ def correct_spelling(
     is_asking_word: Callable[[str], bool] = lambda word: False,
     is_english_word: Callable[[str], bool] | None = None,
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Correct the words of a question that neither the posts nor a dictionary know: the text, and (typed, read as).
+    """Correct the words of a question that neither the posts nor a table or dictionary know: the text, and (typed, read as).
 
     `list_vocabulary` gives terms; those whose `frequency` in the posts that the asker may read is 0 are not used.
     `is_asking_word`: whether a word asks, such as "запостили" or "почом"; posts seldom have them.
@@ -81,7 +82,7 @@ def correct_spelling(
 
 def _is_word(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
     term = stem(word)
-    return not term or frequency(term) > 0 or is_dictionary_word(word) or is_asking_word(word)
+    return not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word) or is_asking_word(word)
 
 
 def _is_known(
@@ -98,7 +99,7 @@ def _is_known(
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
-    """Find the term of the posts or the stop words with the fewest edits; a frequent one wins a tie.
+    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie.
 
     A term of the posts that begins with a long word counts as one edit.
     """
@@ -111,7 +112,7 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
     vocabulary = [term for term in vocabulary if low <= len(term) <= high]
     ranked = [(1, True, False, -frequency(term), term) for term in beginnings if frequency(term)]
     forms = (word, stem(word), f"{word[:-1]}i" if word.endswith("y") else word)
-    for choices, ours in ((vocabulary, False), (_STOP_WORDS, True)):
+    for choices, ours in ((vocabulary, False), (list_table_stems(), True), (_STOP_WORDS, True)):
         for typed in dict.fromkeys(forms):
             # a short stem of a long word ("comun" of "comunity") is near to anything
             most = _EDITS_OF_LONG_WORD if long and len(typed) >= _LONG_STEM else 1
@@ -121,7 +122,7 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
                 plausible = swapped or (
                     len(typed) > _MIN_LENGTH and (same_start or (edits <= 1 and len(word) > _SHORT_WORD))
                 )
-                count = _STOP_WORD_FREQUENCY if ours else frequency(term)
+                count = _TABLE_FREQUENCY if ours else frequency(term)
                 if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
                     ranked.append((edits, not swapped, not same_start, -count, term))
     return min(ranked)[-1] if ranked else None

@@ -40,7 +40,6 @@ _WEEK_DAYS = 7  # days
 _BESIDE = 80  # characters of context around a number or a day
 _MAX_RATIO = 3.0  # "more than 100" is not said of 5 000
 
-_PRICE_LEAD_IN = re.compile(r"(?:(?<!\w)(?:теперь|уже|сейчас|по|стоит|стоят|costs?|now)|:|\s[-—–])\s*$")
 _CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
 _CLOSED_ON_WORDS = re.compile(
     r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.morphology import WordReading, read_word
 from rag_core.text.numbers import Number
+from rag_core.text.query_expansion import expand_words
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.spelling_correction import is_misspelt
 from rag_core.text.stem_similarity import measure_stem_similarity
@@ -46,7 +48,13 @@ _MIN_ROOT = 4  # letters
 
 def is_light(word: Word) -> bool:
     """Check for a word like "costs", "fee" or "can" that posts leave out."""
-    return is_asking_word(word.low) or word.stem in _LIGHT_STEMS
+    return is_asking_word(word.low) or word.stem in _LIGHT_STEMS or _asks_for_value(word.low)
+
+
+@lru_cache(maxsize=20_000)
+def _asks_for_value(low: str) -> bool:
+    """Whether a word asks for a price, hours or a phone number: our table has it beside their annotation."""
+    return any(term.startswith("<") for variants in expand_words(low).values() for term in variants)
 
 
 def list_unit_words(facts: SentenceFacts) -> frozenset[int]:

@@ -28,7 +28,7 @@ WRITE = os.environ.get("GOLDEN") == "write"
 CHAT: list[tuple[int, str]] = [
     (READER_ID, "/start"),
     (READER_ID, "/help"),
-    (READER_ID, "How long is the humpback bridge shut?"),
+    (READER_ID, "When does the farmers' market open?"),
     (READER_ID, "/why"),
     (READER_ID, "/sources"),
     (READER_ID, "are you sure?"),
@@ -89,7 +89,7 @@ CHAT: list[tuple[int, str]] = [
     (ADMIN_ID, "/reindex"),
 ]
 IN_GROUP = [
-    "/ask@citegram_bot How long is the humpback bridge shut?",
+    "/ask@citegram_bot When does the farmers' market open?",
     "/ask@citegram_bot Сколько стоит абонемент в бассейн?",
     "/settings@citegram_bot",
     "/bind@citegram_bot",

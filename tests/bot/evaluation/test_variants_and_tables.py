@@ -55,8 +55,8 @@ def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any,
 
 
 async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library: Any) -> None:
-    question = library.question("Почом абонимент?")  # a word of asking is no typo
-    for way, read_as in (("on", (("абонимент", "абонемент"),)), ("off", ())):
+    question = library.question("Почом курс кирамики?")  # a word of asking is no typo
+    for way, read_as in (("on", (("кирамики", "керамики"),)), ("off", ())):
         rag = Variant(plan=way).over(library.rag)
         plan = await plan_with_spelling_and_aliases(question, await load_channels(rag.archive), rag)
         assert plan.read_as == read_as

@@ -69,10 +69,14 @@ async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_f
     assert told["text"] == (
         "You asked: “Is fresh mackerel sold on the quay until October?”\n\n"
         "Source\n1. Harbour News · 13 March 2024\n\n"
-        "Other posts I looked at:\n• Harbour News · 14 March 2024"
+        "Other posts I looked at:\n• Harbour News · 14 March 2024\n• Печь и глина · 14 March 2024\n"
+        "• Harbour News · 12 March 2024"  # a pier is near a quay
     )
     links = [e["url"] for e in told["entities"] if e["type"] == "text_link"]
-    assert links == ["https://t.me/harbour_news/11", "https://t.me/harbour_news/12"]
+    assert links == [
+        "https://t.me/harbour_news/11", "https://t.me/harbour_news/12", "https://t.me/pech_i_glina/12",
+        "https://t.me/harbour_news/10",
+    ]  # fmt: skip
 
 
 async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live: Any, ask: Any) -> None:

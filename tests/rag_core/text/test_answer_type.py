@@ -9,7 +9,6 @@ from rag_core.text.answer_type import (
     detect_answer_type,
     extract_name_stems,
     extract_numbers,
-    names_a_role,
 )
 from rag_core.text.tokens import stem
 
@@ -63,20 +62,6 @@ def test_the_first_word_of_a_sentence_is_no_name() -> None:
 
 def test_numbers_are_taken_as_they_are_written() -> None:
     assert extract_numbers("с 7:30 до 21.45, 1 200 шт., v2") == {"7:30", "21.45", "1", "200", "2"}
-
-
-@pytest.mark.parametrize(
-    ("text", "question", "names"),
-    [
-        ("A firm offered to buy the boat.", "Who offered to buy the boat?", True),
-        ("Крышу чинят соседи.", "Кто чинит крышу?", True),
-        ("Firmware 2 is on the roof.", "Who is on the roof?", False),
-        ("The council meets on Monday.", "Who leads the council?", False),
-        ("Крышу починили в мае.", "Кто чинит крышу?", False),
-    ],
-)
-def test_who_is_said_by_a_role_too(text, question, names):
-    assert names_a_role(text, question) is names
 
 
 @pytest.mark.parametrize(

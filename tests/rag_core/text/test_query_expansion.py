@@ -1,15 +1,19 @@
-"""Query expansion: dictionary forms, other names and spellings of words, and corrected spelling."""
+"""Query expansion: dictionary forms, synonyms, translations, the wanted kind of answer, and corrected spelling."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rag_core.index.bm25_postings import NO_VARIANTS, PostingsBM25
+from rag_core.text import query_expansion
+from rag_core.text.query_expansion import annotate_answer_kinds, expand_words, is_table_word
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.spelling_correction import correct_spelling
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
 
 @pytest.mark.parametrize(
@@ -18,6 +22,68 @@ from rag_core.text.tokens import tokenize
 )
 def test_forms_of_one_word_share_a_term(one: str, other: str) -> None:
     assert tokenize(one) == tokenize(other)
+
+
+@pytest.mark.parametrize(
+    ("question", "post"),
+    [
+        ("маршрутка до вокзала", "автобус"), ("is the swimming pool open", "бассейн"), ("где велик", "bicycle"),
+        ("how much is it", "<money>"), ("почём вход", "<money>"), ("во сколько сбор", "<clock>"),
+        ("телефон врача", "doctor"), ("сто раз", "hundred"),
+    ],
+)  # fmt: skip
+def test_everyday_words_are_expanded_within_and_across_languages(question: str, post: str) -> None:
+    term = post if post.startswith("<") else stem(post)
+    assert any(term in found for found in expand_words(question).values())
+
+
+@pytest.mark.slow
+def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
+    table = (
+        Path(query_expansion.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
+    )
+    entries = (
+        entry.strip()
+        for line in table.splitlines()
+        if line and line[0] not in "#="
+        for entry in re.split("[,|]", line.lstrip("~"))
+    )
+    single = {entry for entry in entries if re.fullmatch(r"[^\W_]+", entry)} - STOP_WORDS
+    assert len(single) > 4000
+    assert not {word for word in single if stem(word) != stem_dictionary_form(word)}
+    assert not {word for word in single if not is_table_word(word)}  # entries are looked up by their first letters
+
+
+def test_a_typo_is_read_as_an_everyday_word_where_a_vocabulary_says_that_it_is_no_word() -> None:
+    def correct(is_english_word: Callable[[str], bool] | None) -> str:
+        return correct_spelling("compnay", list, lambda term: 0, is_english_word=is_english_word)[0]
+
+    assert [correct(None), correct(lambda word: True), correct(lambda word: False)] == ["compnay", "compnay", "company"]
+
+
+def test_of_a_long_question_translations_are_searched_and_synonyms_are_not() -> None:
+    asked = QueryTerms.of("which bakery sells fresh warm bread near the old railway station", lambda term: 1.0)
+    found = asked.weigh_variants()
+    assert (
+        0
+        < found["bread"][stem("хлеб")]
+        < QueryTerms.of("bread", lambda term: 1.0).weigh_variants()["bread"][stem("хлеб")]
+    )
+    assert all(variant.isascii() != term.isascii() for term, variants in found.items() for variant in variants)
+    priced = QueryTerms.of("сколько стоит свежий тыквенный хлеб возле старого вокзала города", lambda term: 1.0)
+    assert not any(variant.startswith("<") for variants in priced.weigh_variants().values() for variant in variants)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Хлеб 90 ₽", ["<money>"]), ("A loaf is €3.50", ["<money>"]), ("Ждём вас в 9:30", ["<clock>"]),
+        ("Doors 7 pm", ["<clock>"]),
+        ("Звоните: 8 912 345-67-89", ["<phone>"]), ("Счёт 2:1, 15 домов, версия 1.4", []),
+    ],
+)  # fmt: skip
+def test_posts_are_annotated_with_the_answers_they_hold(text: str, kinds: list[str]) -> None:
+    assert annotate_answer_kinds(text) == kinds
 
 
 def test_of_the_variants_of_a_word_only_the_best_counts_and_none_more_than_the_word() -> None:
@@ -32,10 +98,9 @@ def test_of_the_variants_of_a_word_only_the_best_counts_and_none_more_than_the_w
     assert plain[1][0] == pytest.approx(scores[0])
 
 
-def test_a_word_counts_as_met_by_its_other_name_and_matters_as_much_as_that() -> None:
+def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> None:
     posts = {"хлеб": 1.0, "доставк": 2.0}
-    names = [("bread", "хлеб"), ("deliveri", "доставк")]
-    asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0), names)
+    asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0))
     assert 0.5 < asked.matched_share(frozenset({"хлеб", "доставк"})) < 1
     assert asked.share["bread"] == pytest.approx(1 / 3)
     assert asked.matched_share(frozenset()) == 0
@@ -72,21 +137,15 @@ def test_a_misspelt_word_is_read_as_a_near_word_of_posts_that_the_asker_may_read
     assert bool(read_as) == (typed != read)
 
 
-def test_an_english_word_is_corrected_only_where_a_vocabulary_says_that_it_is_none() -> None:
-    def correct(is_english_word: Callable[[str], bool] | None) -> str:
-        count = lambda term: POSTS.get(term, 0)  # noqa: E731
-        return correct_spelling("libary", lambda: list(POSTS), count, is_english_word=is_english_word)[0]
-
-    assert [correct(None), correct(lambda word: True), correct(lambda word: False)] == ["libary", "libary", "library"]
+def test_a_day_of_the_month_is_met_as_a_number_and_as_an_ordinal() -> None:
+    assert expand_words("the 11th")["11th"] == {"11": 1.0}
+    assert [expand_words(day)[day] for day in ("1", "12", "23")] == [{"1st": 1.0}, {"12th": 1.0}, {"23rd": 1.0}]
+    assert not expand_words("32 132nd 0")
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"), [("the 11th", "11"), ("1 July", "1st"), ("12 мая", "12th"), ("on the 23rd", "23")]
-)
-def test_a_day_of_the_month_is_met_as_a_number_and_as_an_ordinal(typed: str, said: str) -> None:
-    asked = QueryTerms.of(typed, lambda term: 1.0)
-    assert max(asked.match(term, frozenset({said})) for term in asked.share) == 1
-    assert not QueryTerms.of("32 132nd 0", lambda term: 1.0).variants
+def test_a_stop_word_is_not_expanded_as_a_word_with_its_stem() -> None:
+    assert not expand_words("за и на по it do").keys() & {"за", "и", "на", "по", "it", "do"}
+    assert "кред" in expand_words("займ").get("за", {})
 
 
 def test_a_compound_that_no_post_has_is_met_by_its_second_part() -> None:

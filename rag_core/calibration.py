@@ -21,6 +21,9 @@ from rag_core.types import Certainty
 log = logging.getLogger(__name__)
 
 
+_MOST_LEAD = 4.0  # of a score by words: in a small archive any shared word leads
+
+
 def estimate_answering(score: float, lead: float, terms: float | None = None) -> float:
     """Probability that a piece answers the question, 0..1.
 
@@ -33,7 +36,7 @@ def estimate_answering(score: float, lead: float, terms: float | None = None) ->
     """
     z = -8.76 + 0.253 * score + 0.227 * lead
     if terms is not None:
-        z = -3.4 + 0.11 * score + 0.38 * lead + 2.3 * terms
+        z = -4.2 + 0.11 * score + 0.3 * min(_MOST_LEAD, lead) + 3.4 * terms
     return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 

@@ -36,7 +36,7 @@ async def test_on_the_terminal_too_a_forward_is_its_origins_word_and_an_edit_is_
 async def test_a_refusal_on_the_terminal_names_whose_words_were_nearest(library: Any, make_post: Any) -> None:
     post = make_post(50, "Zeppelins fly over Mill Lane.", chat=library.harbour, origin=Origin("Owl Gazette"))
     await library.keep(post)
-    question = "Who bought the zeppelins yesterday, and for how much?"
+    question = "Who bought both zeppelins at the auction yesterday, and for how much money?"
     found = await TerminalAnswerer(library.rag, UTC).ask(question, trace=False)
     assert found
     assert found["answer"]["refused"]

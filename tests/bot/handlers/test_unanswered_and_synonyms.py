@@ -50,7 +50,7 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
 async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_post(
     sandbox: Sandbox, live: Any, ask: Any, home: Path
 ) -> None:
-    posted = await sandbox.post(HARBOUR, "Zeppelins fly from the new mast every June.")
+    posted = await sandbox.post(HARBOUR, "The new mast of the harbour stands since June.")
     async with live():
         for reader in (OTTO, RITA):
             await ask(reader, ZEPPELIN)
@@ -65,7 +65,7 @@ async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_p
         pinned = await say_text(sandbox, ADMIN, link, reply_to=asked["message_id"])
         assert pinned.startswith("Pinned. Readers of Harbour News")
         told = (await ask(OTTO, ALIKE))["text"]
-        assert told.startswith("Zeppelins fly from the new mast every June. [1]")
+        assert told.startswith("The new mast of the harbour stands since June. [1]")
         await press(sandbox, listed, "📌 Pin an answer", ADMIN)
         (again,) = await sandbox.replies(ADMIN)
         assert "📌 Harbour News" in again["text"]

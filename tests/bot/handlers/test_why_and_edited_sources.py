@@ -67,7 +67,7 @@ async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_f
     assert "• Harbour News · 12 March 2024" in of_refusal
     assert "Source" not in of_refusal
     assert told["text"] == (
-        "You asked: “Is fresh mackerel sold on the quay until October?”\n\n"
+        "You asked: “Is fresh mackerel sold on the quay until October?”\n\nI was not sure about this answer.\n\n"
         "Source\n1. Harbour News · 13 March 2024\n\n"
         "Other posts I looked at:\n• Harbour News · 14 March 2024\n• Печь и глина · 14 March 2024\n"
         "• Harbour News · 12 March 2024"  # a pier is near a quay

@@ -20,7 +20,7 @@ from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
-from rag_core.types import Answer, Certainty, PostKey
+from rag_core.types import Answer, PostKey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -127,9 +127,7 @@ async def test_a_first_visit_comes_to_a_right_cited_answer_by_two_clicks(
     assert wrong == []
 
 
-async def test_every_suggested_question_gets_a_right_and_sure_answer(
-    demo: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_suggested_question_gets_a_right_answer(demo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Answer] = []
     monkeypatch.setattr(demo.observed, "show_answer", lambda chat, message, answer: answers.append(answer))
     failed = []
@@ -146,8 +144,8 @@ async def test_every_suggested_question_gets_a_right_and_sure_answer(
             answer = answers[-1]
             right = says(answer.sentences[0].text, row) if answer.sentences else False
             cited = bool(answer.sentences) and answer.sentences[0].citations[0].post in find_posts(row)
-            if not (answer.certainty is Certainty.SURE and right and cited and says(shown["text"], row)):
-                failed.append((text, answer.certainty, shown["text"]))
+            if not (right and cited and says(shown["text"], row)):
+                failed.append((text, shown["text"]))
     assert failed == []
 
 

@@ -19,7 +19,7 @@ from rag_core.types import PostKey
 QUESTIONS = [
     "When does the ferry to Owl Island leave?",
     "Where is fresh mackerel sold?",
-    "What does the lighthouse museum show?",
+    "What does the lighthouse museum show until October?",
 ]
 
 

@@ -30,7 +30,6 @@ async def test_both_are_given_with_their_days_the_further_one_word_for_word(disa
     assert {citation.post.message_id for s in found.sentences for citation in s.citations} == {5, 7}
     (citation,) = found.sentences[1].citations
     assert texts[1].endswith(f": {citation.quote}")
-    assert "conflicts" in [span.stage for span in disagreeing.runs[-1].spans]
 
 
 async def test_where_nothing_disagrees_nothing_is_added(library: Any) -> None:

@@ -405,7 +405,7 @@ async def test_what_the_agents_first_round_found_stands_where_the_second_fails(q
 
     monkeypatch.setattr(quick.rag.lexical, "search", search)
     await answered(quick, "agent", None, far)
-    enough, calls = calls // 2 + 1, 0
+    enough, calls = calls - 1, 0
     reply = await answered(quick, "agent", None, far)
     assert (reply.recipe, reply.refused) == ("agent", True)
     assert lacks(reply) & {"again", "queries", "follow", "lexical"}

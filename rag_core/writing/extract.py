@@ -92,12 +92,12 @@ class RankedPieces:
         """Whether a later post may supersede the first piece: it gives what changes, and no time is named."""
         return bool(self.pieces) and not (self.series or self.timed) and self.asked.want in _CHANGING_TYPES
 
-    def put_successor_first(self, piece: ExtractCandidate, earlier: ExtractCandidate | None = None) -> RankedPieces:
-        """Put a piece first that probably supersedes an earlier one: by default the first one."""
-        first, earlier = self.pieces[0], earlier or self.pieces[0]
-        posts = piece.source.number, earlier.source.number
-        others = (one for one in self.pieces if one.source.number not in posts)
-        return replace(self, pieces=(replace(piece, score=first.score), *others), earlier=earlier)
+    def put_successor_first(self, piece: ExtractCandidate, *older: ExtractCandidate) -> RankedPieces:
+        """Put a piece first that probably supersedes `older` ones, newest first: by default the first piece."""
+        first, older = self.pieces[0], older or self.pieces[:1]
+        gone = {one.source.number for one in (piece, *older)}
+        others = (one for one in self.pieces if one.source.number not in gone)
+        return replace(self, pieces=(replace(piece, score=first.score), *others), earlier=older[0])
 
     @property
     def is_contested(self) -> bool:
@@ -165,7 +165,7 @@ def rank_pieces(
         return found
     if asks_for_changes(asked.text):
         return replace(found, series=tuple(series))
-    return found.put_successor_first(*series[:-3:-1])
+    return found.put_successor_first(*reversed(series))
 
 
 def _estimate_likely(ranked: Sequence[ExtractCandidate]) -> float:

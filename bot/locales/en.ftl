@@ -1007,7 +1007,7 @@ live-place = { $count ->
     [one] { $count } question is ahead of yours.
    *[other] { $count } questions are ahead of yours.
 }
-answer-probable = I am not sure. The closest I found:
+answer-probable = The answer is probably here:
 delivery-again = Here is your answer. You may already have it…
 answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.
 button-halt = Stop

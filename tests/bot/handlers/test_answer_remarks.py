@@ -68,9 +68,9 @@ async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brie
 ) -> None:
     monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
     async with live():
-        assert (await ask(OTTO, FERRY))["text"].startswith("I am not sure.")
+        assert (await ask(OTTO, FERRY))["text"].startswith("The answer is probably here:")
         assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not sure")
-        assert (await say_text(sandbox, OTTO, "tldr")).startswith("I am not sure.")
+        assert (await say_text(sandbox, OTTO, "tldr")).startswith("The answer is probably here:")
 
 
 async def test_without_an_answer_before_it_a_remark_is_a_text_like_any_other(

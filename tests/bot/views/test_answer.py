@@ -214,7 +214,7 @@ def test_an_answer_that_is_only_probable_says_so_and_dates_its_quotes() -> None:
     sentences = cited("Занятие стоит 500 ₽.", PostKey(PUBLIC, 1)), cited("С мая 600 ₽.", PostKey(PRIVATE, 2))
     text, entities = render_answer(answered(*sentences, certainty=Certainty.PROBABLE), {}, RU).render()
     assert text.startswith(
-        "Точно не скажу. Ближе всего:\n\n12 марта 2024: Занятие стоит 500 ₽. [1]\n\n12 марта 2024: С мая 600 ₽. [2]"
+        "Скорее всего, ответ здесь:\n\n12 марта 2024: Занятие стоит 500 ₽. [1]\n\n12 марта 2024: С мая 600 ₽. [2]"
     )
     assert of_type(entities, "bold", text)[:2] == ["12 марта 2024", "12 марта 2024"]
 

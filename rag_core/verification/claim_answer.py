@@ -32,8 +32,8 @@ async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) ->
     sentences = tuple(_phrase_verdict(verdict, question.lang))
     if not sentences:
         return None
-    certainty = Certainty.PROBABLE if verdict.contested else Certainty.SURE
-    return Draft(sentences, max(verdict.likely, 1 - verdict.likely), certainty=certainty)
+    # of 30 claims 22 were answered rightly and 3 the opposite: never sure
+    return Draft(sentences, max(verdict.likely, 1 - verdict.likely), certainty=Certainty.PROBABLE)
 
 
 def _phrase_verdict(verdict: Verdict, lang: str) -> Iterator[Sentence]:

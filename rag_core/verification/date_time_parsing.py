@@ -196,7 +196,7 @@ _DOTTED = re.compile(
 )
 _SLASHED = re.compile(r"(?<![\d/])(?P<a>\d{1,2})/(?P<b>\d{1,2})/(?P<y>(?:19|20)\d\d)(?!\d)")
 _YEAR_ALONE = re.compile(
-    rf"(?<![\w.,$€£№#:/]){_YEAR_GROUP}(?![.,]\d|[%\w])(?!\s*(?:{CURRENCY}|человек|чел\b|тонн|км\b|кг\b|people|km\b|kg\b|метр|met(?:er|re)|мест\b|тыс|млн))"
+    rf"(?<!costs )(?<!cost )(?<!стоит )(?<!стоят )(?<![\w.,$€£№#:/]){_YEAR_GROUP}(?![.,]\d|[%\w])(?!\s*(?:{CURRENCY}|человек|чел\b|тонн|км\b|кг\b|people|km\b|kg\b|метр|met(?:er|re)|мест\b|тыс|млн))"
 )
 _DECADE = re.compile(r"(?<![\w.,])(?P<y>(?:1\d|20)\d0)(?:\s?['’]?s\b|-?(?:е|х|ых)\b(?:\s+год\w*)?)")
 _CLOCK = re.compile(

@@ -1,7 +1,7 @@
 """Suggested questions: made from the newest posts in the background, and offered while their posts answer them.
 
 Each question is asked beforehand as a reader of that one channel, without a model; it is kept if its own post answers
-it as sure. So what is offered from a channel depends on this channel alone. Suggestions are kept in memory: a start of
+it first. So what is offered from a channel depends on this channel alone. Suggestions are kept in memory: a start of
 the bot makes the same ones again.
 """
 
@@ -22,7 +22,7 @@ from rag_core.errors import RagError
 from rag_core.storage import channels, post_lookup, posts, visible_posts
 from rag_core.storage.monitoring_stats import fetch_queue_stats
 from rag_core.text.question_generation import generate_questions
-from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Post, PostKey, Question, Viewer
+from rag_core.types import DIRECT_RECIPE, Answer, Post, PostKey, Question, Viewer
 
 MAX_SUGGESTIONS = 3
 _PER_CHANNEL, _NEWEST_POSTS = 5, 60
@@ -102,8 +102,8 @@ class QuestionSuggester:
             answer = await self._answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
             if answer.shortfalls:
                 self._asked.discard((post.key, mark))
-            sure = answer.certainty is Certainty.SURE and answer.posts()[:1] == (post.key,)
-            if sure and generated.answer in answer.sentences[0].text:
+            answered = not answer.refused and answer.posts()[:1] == (post.key,)
+            if answered and generated.answer in answer.sentences[0].text:
                 kept.append(SuggestedQuestion(text, generated.lang, post.key, mark))
                 return
 

@@ -32,7 +32,7 @@ _CHANGING_TYPES = frozenset(
 _PERIOD_BONUS = 1.5
 _FAR_BEHIND = 4.0  # of the first score: another post adds nothing then, but more of the first one may
 _CLEAR_MARGIN = 1.0  # of score, between posts
-_LONELY_LEAD = 3.0  # of a piece without a piece of another post, about the median of the others
+_LONELY_LEAD = 4.0  # of a piece without a piece of another post
 # Of the terms of the best piece, what another value of the same thing has; and how far its score may be behind.
 _SERIES_TERMS, _SERIES_MARGIN = 0.85, 4.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)

@@ -371,7 +371,6 @@ class Source:
     number: int
     passage: Passage
     score: float
-    likeness: float = 0.0
     leg: str = ""
 
 

@@ -47,7 +47,6 @@ def compose_evidence(
                 n,
                 choose_cited_passage([h.passage for h in group], known),
                 group[0].score,
-                max(h.likeness for h in group),
                 group[0].leg if len({h.leg for h in group}) == 1 else "both",
             )
             for n, group in enumerate(groups, 1)

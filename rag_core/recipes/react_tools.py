@@ -261,7 +261,7 @@ async def compose_posts(context: ToolContext, posts: PostNumbers) -> ToolData:
     """Compose the evidence from posts as the writer gets it: copies merged, boilerplate left out."""
     chosen = [context.found[n - 1] for n in dict.fromkeys(posts) if context.passage(n)]
     evidence = await gather_evidence(chosen, context.question.viewer, context.rag)
-    numbers = context.add_hits(Hit(s.passage, s.score, s.leg, s.likeness) for s in evidence.sources)
+    numbers = context.add_hits(Hit(s.passage, s.score, s.leg) for s in evidence.sources)
     return {
         "posts": [_format_text(n, context.passage(n)) for n in numbers],
         "left_out": sorted(set(posts) - set(numbers)),

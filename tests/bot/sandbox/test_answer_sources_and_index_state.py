@@ -69,7 +69,7 @@ async def test_the_quoted_words_are_marked_and_posts_told_by_dates_have_no_leg(s
     cited = Citation(key, text[23:], 123, 100 + len(text), DATE)
     by_date = Citation(told, "First post", 0, 10, DATE)
     others = [Source(n, Passage(PostKey(HARBOUR, n), 0, "", f"Other {n}", 0, 7, DATE), -1.0) for n in range(3, 12)]
-    source = Source(12, Passage(key, 0, "", text, 100, 100 + len(text), DATE), 2.0, 0.5, "both")
+    source = Source(12, Passage(key, 0, "", text, 100, 100 + len(text), DATE), 2.0, "both")
     sentences = (Sentence("Ten.", (cited, cited)), Sentence("First.", (by_date,)))
     for n in range(12):
         await sandbox.post(HARBOUR, f"Post {n}")

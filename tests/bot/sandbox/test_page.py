@@ -155,7 +155,7 @@ async def test_on_a_phone_a_pressed_source_opens_its_post(
 ) -> None:
     text = "Паром на Совиный остров уходит в 7:30 от четвёртого причала. " * 4
     date = datetime.fromtimestamp(1_700_000_000, UTC)
-    found = Source(1, Passage(PostKey(CHANNEL, 10), 0, "", text, 0, len(text), date), 1.0, 0.4, "dense")
+    found = Source(1, Passage(PostKey(CHANNEL, 10), 0, "", text, 0, len(text), date), 1.0, "dense")
     question = await sandbox.say(READER, "Когда паром?")
     sandbox.observed.show_answer(READER, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
     async with make_local_bot(sandbox.url, sandbox.token) as bot:
@@ -309,7 +309,7 @@ async def found(sandbox: Sandbox) -> None:
     sources = []
     for n, text in enumerate(MARKUP, 1):
         key = PostKey(CHANNEL - 10 * (n - 1), 1)
-        sources.append(Source(n, Passage(key, 0, text, text, 0, len(text), DATE), 1.0, 0.4, "dense"))
+        sources.append(Source(n, Passage(key, 0, text, text, 0, len(text), DATE), 1.0, "dense"))
     cited = tuple(
         Sentence(one.passage.text, (Citation(one.passage.key, one.passage.text, 0, 9, DATE),)) for one in sources
     )

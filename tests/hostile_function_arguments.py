@@ -159,7 +159,7 @@ def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...
     return hints, given
 
 
-def _built(wanted: Any, text: str, deep: int = 0) -> Any:  # noqa: C901 - one row for each kind of type
+def _built(wanted: Any, text: str, deep: int = 0) -> Any:
     if deep > _DEEPEST:
         raise CannotBuild("a type that holds itself")
     if isinstance(wanted, typing.TypeVar):

@@ -75,7 +75,7 @@ async def submit_question(message: Message, text: str, update_id: int, context: 
     await queue_message_text(message, text, update_id, context, words, lang=detect_question_language(text, words.lang))
 
 
-async def queue_message_text(  # noqa: PLR0913 - a parameter for each column of the row
+async def queue_message_text(
     message: Message, text: str, update_id: int, context: AppContext, words: Translator, *, lang: str, kind: str = "ask"
 ) -> None:
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""

@@ -163,7 +163,7 @@ def resolve_day_bounds(
     )
 
 
-async def search_posts(  # noqa: PLR0913 - its parameters are what the model writes
+async def search_posts(
     context: ToolContext,
     queries: Annotated[list[QueryText], Field(min_length=1, max_length=3)],
     channels: Annotated[list[ChannelName], Field(min_length=1, max_length=3)] | None = None,

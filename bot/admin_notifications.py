@@ -54,8 +54,8 @@ _MAX_LINE_LENGTH = 200  # characters per line
 _MAX_TRYING_SECONDS = 120.0  # a notice
 
 _OWN_LOGGERS = ("bot.", "ingest.", "rag_core.")
-# Failures of jobs are sent separately (bot/background_job_log.py), or shown in /stats.
-_JOB_LOGGER = "bot.background_job_log"
+# Failures of jobs are sent separately (bot/jobs.py), or shown in /stats.
+_JOB_LOGGER = "bot.jobs"
 _NUMBER_PATTERN = re.compile(r"\d+")
 
 

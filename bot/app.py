@@ -21,11 +21,9 @@ from aiogram.utils.token import TokenValidationError
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
-from bot.answers_of_changed_posts import AnswerUpdater
 from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
-from bot.digest_sender import run_digests
 from bot.handlers import (
     about_channel,
     admins,
@@ -58,21 +56,20 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.handlers.reindex import report_rebuilds
-from bot.history_service import HistoryService, open_history_client
-from bot.indexing_and_rebuild import BotObserver, IndexingWorker, RebuildRunner
+from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
+from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, open_scheduler
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring.monitoring_server import monitor_bot
-from bot.scheduled_jobs import MaintenanceJobs, open_scheduler
+from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings
-from bot.suggested_questions import QuestionSuggester
 from bot.telegram.command_menu import publish_menu
 from bot.telegram.recheck_before_sending import RecheckMiddleware
 from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
 from bot.telegram.update_inbox import InboxMiddleware
 from bot.telegram.webhook import keep_webhook_set, serve_webhook
-from bot.watch_notifier import WatchNotifier
 from bot.worker.question_worker import QuestionWorker
+from bot.worker.suggestions import QuestionSuggester
 from bot.worker.trace_recording import record_traces
 from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer

@@ -10,12 +10,12 @@ from datetime import tzinfo
 from typing import Protocol
 
 from bot.access import AdminRegistry
-from bot.history_service import HistoryService
 from bot.i18n import load_zone
-from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
+from bot.jobs import HistoryService
 from bot.settings import Settings
-from bot.suggested_questions import QuestionSuggester
 from bot.worker.rate_limits import RateLimiter
+from bot.worker.suggestions import QuestionSuggester
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 

@@ -8,7 +8,7 @@ Those with a file are there, beside what raises them; all others are here:
         ArchiveUnavailable
             ArchiveTooNew
             ArchiveNotUpdated
-            FolderLocked                    bot/data_folder_lock_and_usage.py
+            FolderLocked                    bot/data_folder.py
             BotSilent                       bot/control/socket_client.py
         BackupFailed
         IndexUnavailable

@@ -24,7 +24,7 @@ from bot.sandbox.state import SandboxState, UploadedFile
 from bot.sandbox.user_actions import UserMessage
 
 if TYPE_CHECKING:
-    from bot.indexing_and_rebuild import BotObserver
+    from bot.indexing import BotObserver
     from bot.settings import Settings
 
 

@@ -27,7 +27,7 @@ _FORKED = {
     "rag_core.index.edge_shard_process": "rag_core.index.edge_shard_process",
     "rag_core.llm.llama_worker_process": "rag_core.llm.llama_model",
     "ingest.rebuild": "ingest.rebuild",
-    "rag_core.worker_process": "bot.import_process",  # which it runs with limits
+    "rag_core.worker_process": "bot.imports",  # which it runs with limits
     "vector_store_programs": "vector_store_programs",
 }
 _SUBREAPER = 36

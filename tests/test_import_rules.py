@@ -28,7 +28,7 @@ MAY_NOT_IMPORT = {
 # Which files may import an outside library.
 LIBRARIES = {
     "aiosqlite": {"rag_core/storage", "ingest/inbox.py"},
-    "apscheduler": {"bot/scheduled_jobs.py"},
+    "apscheduler": {"bot/jobs.py"},
     "rank_bm25": {"rag_core/index/bm25_postings.py"},
     "cachetools": {"rag_core/caches.py"},
     "prometheus_client": {"bot/monitoring"},

@@ -73,7 +73,7 @@ NOT_REACHED = {
 }
 # Functions that change the process in which they are called.
 NOT_CALLED = {
-    "bot.import_process.main": "ends its process",
+    "bot.imports.main": "ends its process",
     "bot.logs.set_up_logging": "sets up the log",
     "bot.logs.set_log_format": "sets up the log",
     "bot.logs.set_text_logging": "sets up the log",
@@ -91,7 +91,7 @@ NOT_MADE = {
     "asyncio.timeouts.Timeout": "a clock",
     "bot.access.AdminRegistry": "the admins of a bot, and its archive",
     "bot.admin_notifications.ChannelNotificationLimiter": "a counter of the bot",
-    "bot.background_job_log.JobLog": "the archive",
+    "bot.jobs.JobLog": "the archive",
     "builtins.module": "a module that is imported",
     "collections.abc.Awaitable[dict[str, typing.Any]]": "a tool",
     "collections.abc.Awaitable[str | None]": "a job",

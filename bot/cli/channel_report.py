@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
-from bot.data_folder_lock_and_usage import open_private_file
+from bot.data_folder import open_private_file
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import strip_control_characters
 from rag_core.errors import SettingsWrong

@@ -18,7 +18,7 @@ from bot.app import run_bot
 from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder
-from bot.data_folder_lock_and_usage import open_lock_file, take_lock
+from bot.data_folder import open_lock_file, take_lock
 from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion

@@ -14,7 +14,7 @@ from bot.cli.open_data_folder import open_archive, require_archive, require_chan
 from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
-from bot.history_service import open_history_client
+from bot.jobs import open_history_client
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from ingest.history.backfill import BackfillRunner, PacedSource, estimate_minutes, estimate_size

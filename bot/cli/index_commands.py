@@ -22,7 +22,7 @@ from rag_core.storage import Archive, post_lookup
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
-    from bot.indexing_and_rebuild import RebuildRunner
+    from bot.indexing import RebuildRunner
     from ingest.exports.export_checks import ImportOptions
     from ingest.exports.importer import ImportReport
 
@@ -112,7 +112,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _rebuild(rag: Engine, chat_id: int | None) -> None:
     """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
-    from bot.indexing_and_rebuild import RebuildRunner
+    from bot.indexing import RebuildRunner
 
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)

@@ -15,7 +15,7 @@ from aiogram.exceptions import AiogramError
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.data_folder_lock_and_usage import find_exposed_files, open_private_file
+from bot.data_folder import find_exposed_files, open_private_file
 from bot.doctor.telegram_checks import check_proxy, explain_call_error, open_bot
 from bot.logs import register_secrets
 from bot.settings import BotSettings, Settings, read_settings

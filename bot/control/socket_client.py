@@ -22,7 +22,7 @@ from bot.control.socket_protocol import (
     open_socket_path,
     require_same_protocol,
 )
-from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
+from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
 from rag_core.types import AUTO_RECIPE

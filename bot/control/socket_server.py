@@ -30,7 +30,7 @@ from bot.control.socket_protocol import (
     require_same_protocol,
 )
 from bot.control.terminal_answers import TerminalAnswerer
-from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError
 from rag_core.models.active_models import switch_model

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from bot.data_folder_lock_and_usage import is_open_to_others, measure_disk_usage
+from bot.data_folder import is_open_to_others, measure_disk_usage
 from bot.doctor import CheckContext, Finding
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory

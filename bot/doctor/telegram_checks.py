@@ -21,7 +21,7 @@ from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientTimeout
 
 from bot.doctor import CheckContext, Finding
-from bot.history_service import open_history_client
+from bot.jobs import open_history_client
 from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
 from bot.views.clean_and_shorten_text import strip_control_characters

@@ -16,8 +16,8 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot import access
 from bot.access import get_reader
 from bot.app_context import AppContext
-from bot.filters import ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ChatCommand
 from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links

@@ -20,8 +20,8 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot.access import Refusal
 from bot.admin_notifications import get_user_translator, send_notice
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.settings import parse_person_id
 from bot.telegram.command_menu import publish_menu, withdraw_menu
 from bot.views.answer import format_one_line

@@ -19,12 +19,12 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Update
 from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.deep_links import create_question_link
-from bot.filters import ChatCommand
 from bot.handlers.find_answer_and_check_access import check_button_access, find_asked_answer
 from bot.handlers.questions import queue_deeper_question
 from bot.handlers.suggested_question_buttons import send_rephrase_hint
 from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
+from bot.middlewares import ChatCommand
 from bot.stored_answer import parse_stored_answer
 from bot.telegram.recheck_before_sending import View, recheck_before_sending
 from bot.views.answer import shorten_answer

@@ -13,11 +13,11 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Text, as_list
 
 from bot.access import Refusal, get_reader_id
 from bot.app_context import AppContext
-from bot.filters import PRIVATE, extract_addressed_question, get_replied_message, get_thread
 from bot.handlers.questions import queue_deeper_question
 from bot.handlers.suggested_question_buttons import send_rephrase_hint
 from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
+from bot.middlewares import PRIVATE, extract_addressed_question, get_replied_message, get_thread
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
 from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, shorten_answer

@@ -17,9 +17,9 @@ from aiogram.utils.formatting import Text
 
 from bot.access import Refusal
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY
-from bot.history_service import HistoryService
 from bot.i18n import Translator, get_translator
+from bot.jobs import HistoryService
+from bot.middlewares import ADMINS_ONLY
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import (
     ChannelAction,

@@ -13,8 +13,8 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.access import MAX_SET_NAME_LENGTH
 from bot.app_context import AppContext
-from bot.filters import ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ChatCommand
 from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.message_formatting import neutralize_links

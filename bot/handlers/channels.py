@@ -18,9 +18,9 @@ from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.access import Refusal
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.handlers.membership_changes import refresh_channel
 from bot.i18n import Translator
+from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
 from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.channel_card import (
     ChannelAction,

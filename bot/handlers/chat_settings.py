@@ -25,8 +25,8 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import Refusal, check_may_change_settings, get_reader_id, is_group_admin
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
+from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.settings import find_time_zone
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token

@@ -12,9 +12,9 @@ from aiogram.utils.formatting import Code
 from bot import access
 from bot.access import check_may_change_settings, get_reader
 from bot.app_context import AppContext
-from bot.digest_sender import compute_next_due, send_digest
-from bot.filters import ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ChatCommand
+from bot.notifications import compute_next_due, send_digest
 from bot.views.post_formatting import RenderContext, format_moment
 from rag_core.retrieval.period_digest import parse_digest_command
 from rag_core.storage import subscriptions

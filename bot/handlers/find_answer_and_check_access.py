@@ -8,8 +8,8 @@ from aiogram.types import CallbackQuery, Message
 from bot import access
 from bot.access import Refusal, get_reader_id
 from bot.app_context import AppContext
-from bot.filters import get_replied_message, get_thread
 from bot.i18n import Translator
+from bot.middlewares import get_replied_message, get_thread
 from bot.views.keyboards import AnswerAction, AnswerCallback
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question

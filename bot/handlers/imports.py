@@ -37,13 +37,12 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal, is_admin
 from bot.app_context import AppContext
-from bot.data_folder_lock_and_usage import open_private_file
-from bot.filters import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
+from bot.data_folder import open_private_file
 from bot.handlers import error_handler
 from bot.i18n import Translator, get_translator
-from bot.import_process import run_import
+from bot.imports import DocumentRefused, run_import
+from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
-from bot.unpack_document import DocumentRefused
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters

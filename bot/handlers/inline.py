@@ -29,8 +29,8 @@ from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
 from bot.deep_links import encode_payload
-from bot.filters import extract_addressed_question
 from bot.i18n import Translator
+from bot.middlewares import extract_addressed_question
 from bot.telegram.recheck_before_sending import (
     SendingRefused,
     ShownContent,

@@ -16,8 +16,8 @@ from aiogram.utils.formatting import Text
 
 from bot.access import Refusal
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.keyboards import build_keyboard, edit_message, make_callback_token
 from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import (

@@ -24,8 +24,8 @@ from aiogram.utils.formatting import Text, as_list
 
 from bot.access import Refusal
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import make_link
 from bot.views.clean_and_shorten_text import join_lines, shorten_at_word
 from bot.views.keyboards import build_keyboard

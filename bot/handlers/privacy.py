@@ -24,8 +24,8 @@ from aiogram.utils.formatting import Text
 from bot import access
 from bot.access import Reader, Refusal, get_reader_id
 from bot.app_context import AppContext
-from bot.filters import GROUPS, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import GROUPS, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending

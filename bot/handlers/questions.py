@@ -16,17 +16,22 @@ from aiogram.utils.formatting import Code
 from bot import access, logs
 from bot.access import Refusal, get_reader, get_reader_id
 from bot.app_context import AppContext
-from bot.filters import IN_GROUP, IN_PRIVATE, ChatCommand, extract_addressed_question, get_thread
 from bot.handlers.small_talk import reply_to_talk
 from bot.i18n import Translator, detect_question_language
+from bot.middlewares import (
+    IN_GROUP,
+    IN_PRIVATE,
+    MAX_QUESTION_LENGTH,
+    ChatCommand,
+    extract_addressed_question,
+    get_thread,
+)
 from bot.views.keyboards import DEEP_MODE
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk_detection import TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
-
-MAX_QUESTION_LENGTH = 1000  # long enough for a paragraph of context, short enough for a small model
 
 # Content that people send; everything else in a private chat is a service message.
 _USER_CONTENT_TYPES = {

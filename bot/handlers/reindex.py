@@ -17,9 +17,9 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, MaybeInaccessible
 from aiogram.utils.formatting import Text
 
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator, get_translator
-from bot.indexing_and_rebuild import RebuildRunner
+from bot.indexing import RebuildRunner
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import build_channel_rows, find_channel_by_token
 from bot.views.keyboards import CHANNELS_PER_PAGE, build_keyboard, build_page_row, cut_page, redraw_message

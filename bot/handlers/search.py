@@ -20,11 +20,10 @@ from aiogram.utils.formatting import Code, Text
 from bot import access
 from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
 from bot.app_context import AppContext
-from bot.filters import ChatCommand
 from bot.handlers import error_handler
 from bot.handlers.find_answer_and_check_access import check_button_access
-from bot.handlers.questions import MAX_QUESTION_LENGTH
 from bot.i18n import Translator, detect_question_language
+from bot.middlewares import MAX_QUESTION_LENGTH, ChatCommand
 from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import (
     AnswerAction,

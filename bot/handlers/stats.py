@@ -10,10 +10,10 @@ from aiogram import Router
 from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot import data_folder_lock_and_usage
+from bot import data_folder
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.clean_and_shorten_text import join_lines, shorten
 from rag_core.errors import IndexUnavailable
 from rag_core.storage import (
@@ -92,7 +92,7 @@ async def _describe_questions(context: AppContext, words: Translator) -> AsyncIt
 
 async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     folder = context.archive.folder
-    disk = await asyncio.to_thread(data_folder_lock_and_usage.measure_disk_usage, folder)
+    disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
     archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
     kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
     yield words("stats-disk", archive=archive, indexes=indexes, backups=kept, free=free)

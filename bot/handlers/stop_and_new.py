@@ -11,8 +11,8 @@ from aiogram.types import CallbackQuery, Message, MessageGenerationStopped
 
 from bot.access import Refusal, check_may_change_settings, get_reader_id
 from bot.app_context import AppContext
-from bot.filters import ChatCommand, get_thread
 from bot.i18n import Translator
+from bot.middlewares import ChatCommand, get_thread
 from bot.worker.streaming import StopCallback
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.storage.conversation_turns import ConversationKey

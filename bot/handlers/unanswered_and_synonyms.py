@@ -24,8 +24,8 @@ from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
 from bot import access
 from bot.access import Reader, Refusal
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.stored_answer import parse_stored_answer
 from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, format_reference

@@ -11,9 +11,9 @@ from aiogram.types import Message, Update
 from aiogram.utils.formatting import Code
 
 from bot.app_context import AppContext
-from bot.filters import IN_PRIVATE, ChatCommand, get_replied_message
 from bot.handlers.questions import queue_message_text
 from bot.i18n import Translator, detect_question_language
+from bot.middlewares import IN_PRIVATE, ChatCommand, get_replied_message
 from bot.views.answer import strip_sources
 
 

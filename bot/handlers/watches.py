@@ -1,4 +1,4 @@
-"""Watches: /watch and /watches, and the buttons of watches and notices; bot/watch_notifier.py sends the notices.
+"""Watches: /watch and /watches, and the buttons of watches and notices; bot/notifications.py sends the notices.
 
 In a group its admins decide what is watched.
 """
@@ -16,8 +16,8 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.access import Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
-from bot.filters import ChatCommand
 from bot.i18n import Translator
+from bot.middlewares import ChatCommand
 from bot.telegram.recheck_before_sending import View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_number
 from bot.views.keyboards import LabelledPress, build_keyboard

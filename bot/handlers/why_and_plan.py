@@ -23,9 +23,9 @@ from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuot
 from bot import access
 from bot.access import Reader, is_admin
 from bot.app_context import AppContext
-from bot.filters import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.i18n import Translator, get_translator
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
 from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending

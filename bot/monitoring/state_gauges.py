@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bot import data_folder_lock_and_usage
+from bot import data_folder
 from bot.app_context import AppContext
 from bot.monitoring.metrics import Meter
 from ingest.dedup import describe_fingerprint
@@ -169,7 +169,7 @@ class StateCollector:
 
     async def _disk(self, context: AppContext) -> AsyncIterator[Metric]:
         folder = context.archive.folder
-        disk = await asyncio.to_thread(data_folder_lock_and_usage.measure_disk_usage, folder)
+        disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
         sizes = {("archive",): disk.archive, ("indexes",): disk.indexes, ("backups",): disk.backups}
         description = "What lies in the data folder: archive, indexes, backups."
         yield _make_metric("disk_bytes", description, sizes, "part")

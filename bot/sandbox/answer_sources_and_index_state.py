@@ -15,7 +15,7 @@ _MAX_SHOWN_POSTS = 5  # best posts shown with an answer, besides the cited ones
 
 
 class DemoObserver:
-    """`bot.indexing_and_rebuild.BotObserver` that keeps what the page shows."""
+    """`bot.indexing.BotObserver` that keeps what the page shows."""
 
     def __init__(self, world: SandboxState) -> None:
         self._world = world

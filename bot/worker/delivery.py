@@ -24,8 +24,8 @@ from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadR
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
 
 from bot.access import AdminRegistry, get_question_reader
-from bot.background_job_log import JobLog
 from bot.i18n import get_translator
+from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
 from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,

@@ -26,10 +26,10 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
-from bot.background_job_log import JobLog
 from bot.handlers import error_handler
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
-from bot.indexing_and_rebuild import BotObserver
+from bot.indexing import BotObserver
+from bot.jobs import JobLog
 from bot.monitoring.metrics import Meter
 from bot.settings import BotSettings
 from bot.stored_answer import (
@@ -40,7 +40,6 @@ from bot.stored_answer import (
     serialize_answer,
     serialize_verdicts,
 )
-from bot.suggested_questions import QuestionSuggester
 from bot.telegram.recheck_before_sending import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -60,6 +59,7 @@ from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, buil
 from bot.worker.pinned_answers import answer_from_pin
 from bot.worker.rate_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
+from bot.worker.suggestions import QuestionSuggester
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine

@@ -31,7 +31,7 @@ if __name__ == "__main__":
 import numpy as np
 from bench import end_to_end_engine, synthetic_posts
 
-from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.watch_notifier import REWORDED_WITHIN
+from bot.notifications import REWORDED_WITHIN
 from ingest.dedup import are_rewordings
 from rag_core.storage.subscriptions import Watch
 from rag_core.types import Post, PostKey

@@ -19,7 +19,7 @@ from driven_sandbox import DrivenSandbox, running_bot
 from driver import ADMIN, CREW, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, Cli, CommandResult, index_posts, make_local_bot
 from share_aiogram_between_bots import share_between_bots
 
-from bot.indexing_and_rebuild import BotObserver
+from bot.indexing import BotObserver
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine

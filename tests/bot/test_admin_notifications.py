@@ -14,7 +14,7 @@ from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO, open_archive
 from sandbox_chat_changes import set_bot_blocked
 
-from bot import scheduled_jobs
+from bot import jobs
 from bot.admin_notifications import AdminNotifier
 from bot.sandbox import Sandbox
 from bot.settings import BotSettings, Settings
@@ -89,8 +89,8 @@ async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: Admi
 async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduled_jobs, "_HEARTBEAT_SECONDS", 0.05)
-    monkeypatch.setattr(scheduled_jobs, "_FIRST_HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "_HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "_FIRST_HEARTBEAT_SECONDS", 0.05)
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
         past = int((datetime.now(UTC) - timedelta(days=3)).timestamp())
         archive.execute("INSERT INTO heartbeat VALUES (0, ?)", (past,))

@@ -22,8 +22,8 @@ CHESS_ASKED = "Where does the chess tournament of lighthouse keepers take place?
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are corrected within half a second; the first test takes the bot's own time."""
-    monkeypatch.setattr("bot.answers_of_changed_posts._INTERVAL_SECONDS", 0.1)
-    monkeypatch.setattr("bot.answers_of_changed_posts._DEBOUNCE_SECONDS", 0.3)
+    monkeypatch.setattr("bot.notifications._ANSWER_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.notifications._DEBOUNCE_SECONDS", 0.3)
 
 
 async def ask_of(

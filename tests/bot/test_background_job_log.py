@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from bot import background_job_log
-from bot.background_job_log import JobLog
+from bot import jobs
+from bot.jobs import JobLog
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, monitoring_stats
 
@@ -55,7 +55,7 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
     archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 5000.0
-    monkeypatch.setattr(background_job_log, "get_monotonic_time", lambda: now)
+    monkeypatch.setattr(jobs, "get_monotonic_time", lambda: now)
     job_log = JobLog(archive)
     for _ in range(130):
         job_log.record_failure("inbox", FULL)

@@ -80,7 +80,7 @@ async def test_what_is_not_ours_or_no_error_or_told_elsewhere_is_silent() -> Non
     admins = Admins()
     async with notify_of_errors(admins):
         logging.getLogger("aiogram.dispatcher").error("Failed to fetch updates")
-        logging.getLogger("bot.background_job_log").error("backup: there is no room")
+        logging.getLogger("bot.jobs").error("backup: there is no room")
         ours.warning("hm")
         await asyncio.sleep(0.2)
     assert admins.heard == []

@@ -9,7 +9,7 @@ import pytest
 from chaos.bot_process import fork_process
 from driver import HARBOUR, OTTO
 
-from bot.data_folder_lock_and_usage import find_exposed_files
+from bot.data_folder import find_exposed_files
 from bot.sandbox import Sandbox
 
 EXPORT = b"""{"name": "Bakery", "type": "public_channel", "id": 77, "messages": [

@@ -11,8 +11,7 @@ from aiogram import Bot
 from aiogram.types import Chat, Message, User
 
 from bot.app import build_dispatcher
-from bot.filters import GROUPS, PRIVATE, ChatCommand
-from bot.middlewares import DeduplicationMiddleware
+from bot.middlewares import GROUPS, PRIVATE, ChatCommand, DeduplicationMiddleware
 from bot.settings import Settings
 from bot.telegram.command_menu import _ADMIN_COMMANDS
 

@@ -31,7 +31,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.worker.delivery.FAILURE_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr("bot.middlewares._CLAIM_RETRY_SECONDS", 0.02)
-    monkeypatch.setattr("bot.indexing_and_rebuild._MAX_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("bot.indexing._MAX_PAUSE_SECONDS", 0.05)
 
 
 @pytest.fixture

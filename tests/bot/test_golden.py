@@ -160,9 +160,9 @@ async def sleep_for_ever(*_args: object, **_named: object) -> None:
 async def test_the_chat_shows_what_it_showed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     # suggested questions are ready some seconds after the start: on a busy machine they would stand under answers
-    monkeypatch.setattr("bot.suggested_questions._FIRST_RUN_SECONDS", 3600)
+    monkeypatch.setattr("bot.worker.suggestions._FIRST_RUN_SECONDS", 3600)
     # the demo's indexes must be complete before its bot starts: how soon the bot looks at them may change no answer
-    monkeypatch.setattr("bot.indexing_and_rebuild.repeat_job", sleep_for_ever)
+    monkeypatch.setattr("bot.indexing.repeat_job", sleep_for_ever)
     found = []
     async with open_demo_sandbox(settings_in(tmp_path), 0) as (sandbox, settings), run_demo_bot(settings):
         for who, text in CHAT:

@@ -18,7 +18,7 @@ from driver import OTTO
 
 from bot.control.socket_client import RunningBot
 from bot.control.socket_server import serve_control_socket
-from bot.data_folder_lock_and_usage import lock_data_folder
+from bot.data_folder import lock_data_folder
 from bot.sandbox import Sandbox
 from rag_core.errors import RagError
 

@@ -171,7 +171,7 @@ def test_menus_have_the_language_of_the_reader(code: str | None, lang: str) -> N
 
 
 # The terminal, the evaluation, the sandbox's own town, and ways to read what others wrote.
-NOT_SHOWN = {"cli", "evaluation", "sandbox", "control", "import_process.py"}
+NOT_SHOWN = {"cli", "evaluation", "sandbox", "control"}
 # Where a text goes to a reader, and how it is called there; the rest of a call is for machines.
 SAYS = {
     "answer",

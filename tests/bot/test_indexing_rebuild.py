@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from driver import hold_rebuild, index_posts
 
-from bot.indexing_and_rebuild import IndexingWorker, RebuildRunner
+from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
@@ -249,7 +249,7 @@ class Listening(RebuildRunner):
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from bot.indexing_and_rebuild import RebuildRunner
+from bot.indexing import RebuildRunner
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
 

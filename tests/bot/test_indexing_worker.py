@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from driver import HARBOUR, OTTO, say
 
-from bot.indexing_and_rebuild import IndexingWorker, IndexProgressReporter
+from bot.indexing import IndexingWorker, IndexProgressReporter
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core.errors import IndexUnavailable

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.scheduled_jobs import MaintenanceJobs
+from bot.jobs import MaintenanceJobs
 from ingest.times_out_of_touch import AdminNotice, GapsFound, Heartbeat
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, history_gaps, questions, raw_updates

@@ -10,10 +10,10 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from driver import wait_until
 
-from bot import scheduled_jobs
-from bot.background_job_log import JobLog
-from bot.scheduled_jobs import (
+from bot import jobs
+from bot.jobs import (
     FixedDelayTrigger,
+    JobLog,
     ScheduledJob,
     open_scheduler,
 )
@@ -142,7 +142,7 @@ async def test_many_missed_times_are_made_up_for_once(archive: Archive) -> None:
 async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduled_jobs, "_CLOCK_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "_CLOCK_CHECK_SECONDS", 0.01)
     work, done = counting(1)
     shift = 0.0
     clock = Clock(lambda: datetime.now(UTC).timestamp() + shift)
@@ -160,7 +160,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
 async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduled_jobs, "_OVERDUE_START_DELAY", SOON)
+    monkeypatch.setattr(jobs, "_OVERDUE_START_DELAY", SOON)
     job_log = JobLog(archive)
     far = (datetime.now(UTC) + timedelta(hours=12)).hour
 

@@ -11,7 +11,7 @@ import pytest
 from driver import OTTO
 
 from bot.app import run_bot
-from bot.data_folder_lock_and_usage import lock_data_folder
+from bot.data_folder import lock_data_folder
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong

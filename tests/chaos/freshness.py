@@ -82,11 +82,11 @@ class Stopwatch:
         self.found: dict[int, dict[PostKey, str]] = {}  # by the question's message: post -> leg
 
     def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
-        """See `bot.indexing_and_rebuild.BotObserver`."""
+        """See `bot.indexing.BotObserver`."""
         self.found[message_id] = {source.passage.key: source.leg for source in answer.found}
 
     def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
-        """See `bot.indexing_and_rebuild.BotObserver`."""
+        """See `bot.indexing.BotObserver`."""
         if leg == LEXICAL:
             self._take(leg, [(post.key, post.text) for post in taken])
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.data_folder_lock_and_usage import measure_disk_usage
+from bot.data_folder import measure_disk_usage
 
 _MB = 2**20
 

@@ -38,7 +38,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 from qdrant_node import QdrantNode, run_cluster
 
-from bot.indexing_and_rebuild import IndexingWorker
+from bot.indexing import IndexingWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.integrity import check_integrity
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine

@@ -16,7 +16,7 @@ import pytest
 from fake_qdrant import FakeQdrant
 
 import ingest.embedder_change
-from bot.indexing_and_rebuild import IndexingWorker
+from bot.indexing import IndexingWorker
 from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer, prepare_point
 from ingest.integrity import compare_indexes, read_current_passages

@@ -31,17 +31,17 @@ from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
 
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
-from bot.background_job_log import JobLog
 from bot.handlers.about_channel import render_profile
 from bot.handlers.inline import find_articles
 from bot.handlers.why_and_plan import describe_reading
 from bot.i18n import get_translator
+from bot.jobs import JobLog
+from bot.notifications import WatchNotifier
 from bot.plan_and_trace import plan_as_json
-from bot.suggested_questions import QuestionSuggester
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
-from bot.watch_notifier import WatchNotifier
 from bot.worker.pinned_answers import answer_from_pin, hash_question
+from bot.worker.suggestions import QuestionSuggester
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps

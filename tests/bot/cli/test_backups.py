@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from driver import Cli
 
-from bot.data_folder_lock_and_usage import lock_data_folder
+from bot.data_folder import lock_data_folder
 from rag_core.storage.backup_listing import list_backups
 
 EARLIER = Path(__file__).parents[2] / "data" / "archive13" / "data.tar.xz"

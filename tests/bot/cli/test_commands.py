@@ -241,7 +241,7 @@ def test_ctrl_c_while_a_command_is_imported_is_exit_code_130(citegram: Cli, monk
 # What a question without a model has no use for; each takes from 0.01 s to seconds of processor time.
 HEAVY = (
     "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
-    "qdrant_client rapidfuzz simpleeval tokenizers tqdm bot.indexing_and_rebuild ingest.exports bot.scheduled_jobs "
+    "qdrant_client rapidfuzz simpleeval tokenizers tqdm bot.indexing ingest.exports bot.jobs "
     "rag_core.planning.llm_planner rag_core.planning.plan_schema_and_parsing "
     "rag_core.recipes.council rag_core.recipes.mapreduce rag_core.recipes.react "
     "rag_core.verification.claim_comparison rag_core.verification.verify"

@@ -18,7 +18,7 @@ from driven_sandbox import DrivenSandbox
 from driver import Cli
 
 from bot.cli.progress_bar import show_progress_bar
-from bot.data_folder_lock_and_usage import take_lock
+from bot.data_folder import take_lock
 from bot.sandbox.server import Sandbox
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from driver import HARBOUR, save
 
 from bot.cli import question_commands
 from bot.cli.open_data_folder import open_archive
-from bot.data_folder_lock_and_usage import lock_data_folder
+from bot.data_folder import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
 from rag_core.types import Post, PostKey

@@ -25,7 +25,7 @@ from bot.app import run_bot
 from bot.cli import doctor, index_commands, question_commands
 from bot.control import socket_client
 from bot.control.socket_client import RunningBot
-from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
+from bot.data_folder import FolderLocked, lock_data_folder
 from bot.doctor import archive_checks
 from bot.sandbox import Sandbox
 from bot.settings import Settings
@@ -195,7 +195,7 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
 _DIES = """
 import asyncio, os
 from bot.control.socket_server import serve_control_socket
-from bot.data_folder_lock_and_usage import lock_data_folder
+from bot.data_folder import lock_data_folder
 
 async def die(request, say):
     os.kill(os.getpid(), 9)
@@ -244,7 +244,7 @@ async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: P
 _ORPHANS = """
 import os, subprocess, sys
 from pathlib import Path
-from bot.data_folder_lock_and_usage import lock_data_folder
+from bot.data_folder import lock_data_folder
 
 with lock_data_folder(Path(sys.argv[1])):
     child = subprocess.Popen(["sleep", "30"], close_fds=False, stdout=subprocess.DEVNULL)

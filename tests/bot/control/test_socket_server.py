@@ -29,7 +29,7 @@ from bot.control.socket_server import (
     RequestHandlers,
     serve_control_socket,
 )
-from bot.data_folder_lock_and_usage import FolderLocked, lock_data_folder
+from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts
 from rag_core.types import Post, PostKey

@@ -11,7 +11,7 @@ import pytest
 from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_archive, say
 from fake_mtproto_server import CHAT_ID, TelegramServer, make_message, serve
 
-from bot import history_service
+from bot import jobs
 from bot.handlers import channel_history as handlers
 from bot.sandbox import Sandbox
 from ingest.history.backfill import PacedSource
@@ -26,7 +26,7 @@ GROUP_ID = CHAT_ID - 1
 def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
     """Telegram below the client library, asked without pauses."""
     quick = partial(PacedSource, sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
-    monkeypatch.setattr(history_service, "PacedSource", quick)
+    monkeypatch.setattr(jobs, "PacedSource", quick)
     monkeypatch.setattr(handlers, "_UPDATE_SECONDS", 0.05)
     return serve(monkeypatch)
 

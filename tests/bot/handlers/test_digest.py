@@ -27,8 +27,8 @@ from driver import (
     wait_until_idle,
 )
 
-from bot.digest_sender import compute_next_due
 from bot.i18n import get_translator
+from bot.notifications import compute_next_due
 from bot.sandbox import Sandbox
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
@@ -92,7 +92,7 @@ async def test_what_changes_before_a_digest_arrives_is_left_out_and_the_rest_is_
             await asyncio.to_thread(execute, home, CHANGES[change])
         return "The squid festival"
 
-    monkeypatch.setattr("bot.digest_sender.write_heading", write_heading)
+    monkeypatch.setattr("bot.notifications.write_heading", write_heading)
     async with live():
         for chat, text in ((HARBOUR, SQUIDS[0]), (HARBOUR, SQUIDS[1]), (KILN, FAIR)):
             await sandbox.post(chat, text, extra={"date": int(time.time()) - 10})
@@ -112,7 +112,7 @@ async def test_what_changes_before_a_digest_arrives_is_left_out_and_the_rest_is_
 async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
     async with live():
         assert (await say_text(sandbox, OTTO, "/digest")).startswith("No digest is planned.")
         hour = (datetime.now(UTC).hour + 12) % 24
@@ -134,7 +134,7 @@ async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
 async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
     sandbox.world.clock = lambda: time.time() - 43_200  # this machine is ahead by half a day
     async with live():
         await say_text(sandbox, OTTO, "/digest daily 9")

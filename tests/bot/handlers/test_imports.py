@@ -14,7 +14,7 @@ import pytest
 from driven_sandbox import send_file_as_person
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, buttons, current, make_zip, query_archive, say, wait_until
 
-from bot import import_process
+from bot import imports
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.state import UploadedFile
 from bot.sandbox.user_actions import press_button
@@ -81,7 +81,7 @@ def nothing_left(home: Path) -> bool:
 
 
 def child_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(import_process, "_WORKER_ARGUMENTS", ("-c", code))
+    monkeypatch.setattr(imports, "_WORKER_ARGUMENTS", ("-c", code))
 
 
 @pytest.fixture
@@ -343,7 +343,7 @@ async def test_a_child_that_ends_badly_is_a_sentence(
     async with live():
         for how, (code, said) in LIMITS.items():
             child_that(monkeypatch, code)
-            monkeypatch.setattr(import_process, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
+            monkeypatch.setattr(imports, "_MAX_SECONDS", 0.7 if how == "too long" else 60)
             assert said in await (await sent(sandbox, export())).end(), how
             assert nothing_left(home)
 
@@ -363,7 +363,7 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
     (folder / "document").write_bytes(export(20_000))
     order = {"folder": str(folder), "document": "document", "data": str(home), "zone": "UTC", "chat": None}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bot.import_process", json.dumps(order),
+        sys.executable, "-m", "bot.imports", json.dumps(order),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout and process.stdin

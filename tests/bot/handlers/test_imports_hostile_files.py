@@ -16,8 +16,8 @@ from driver import RITA, make_zip, open_archive, say
 
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
+from bot.imports import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
-from bot.unpack_document import DocumentRefused, unpack_document
 from ingest.exports.export_checks import ImportOptions
 from ingest.exports.export_formats import import_export
 from rag_core.errors import ImportRefused

@@ -7,7 +7,7 @@ from typing import Any
 from driven_sandbox import send_file_as_person
 from driver import GROUP, OTTO, RITA, execute, press, say, say_text
 
-from bot.handlers.questions import MAX_QUESTION_LENGTH
+from bot.middlewares import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
 from bot.sandbox.chats import Membership
 from bot.sandbox.state import UploadedFile

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from driver import ADMIN, OTTO, execute, say
 
-from bot import data_folder_lock_and_usage
+from bot import data_folder
 from bot.handlers.stats import format_age
 from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox
@@ -93,7 +93,7 @@ def test_the_disk_is_measured(tmp_path: Path) -> None:
     (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
     (tmp_path / "lexical" / "1").mkdir(parents=True)
     (tmp_path / "lexical" / "1" / "postings.npz").write_bytes(b"x" * 30)
-    disk = data_folder_lock_and_usage.measure_disk_usage(tmp_path)
+    disk = data_folder.measure_disk_usage(tmp_path)
     assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
     assert disk.free > 0
 
@@ -112,5 +112,5 @@ def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path: Path, mon
         return real(path)
 
     monkeypatch.setattr(os, "scandir", late)
-    assert data_folder_lock_and_usage.measure_disk_usage(tmp_path).indexes == 1000
+    assert data_folder.measure_disk_usage(tmp_path).indexes == 1000
     assert not (log / "young").exists()

@@ -26,9 +26,9 @@ from driver import (
     wait_until,
 )
 
-from bot import watch_notifier
+from bot import notifications
+from bot.notifications import is_quiet
 from bot.sandbox import Sandbox
-from bot.watch_notifier import is_quiet
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.posts import save_posts
 from rag_core.types import Post, PostKey
@@ -138,7 +138,7 @@ async def test_a_notice_is_of_the_post_as_it_was_read(
             changed.append(await asyncio.to_thread(execute, home, f"UPDATE posts SET {change} WHERE text = '{NEWS}'"))
         return await fetch_copies(*given)
 
-    monkeypatch.setattr("bot.watch_notifier.fetch_copies", change_first)
+    monkeypatch.setattr("bot.notifications.fetch_copies", change_first)
     async with live():
         await say_text(sandbox, OTTO, "/watch walruses")
         await post(sandbox, home, HARBOUR, NEWS)
@@ -188,7 +188,7 @@ async def test_admins_of_a_group_watch_for_it(sandbox: Sandbox, live: Any, home:
 async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.watch_notifier.MAX_NOTICES_A_DAY", 1)
+    monkeypatch.setattr("bot.notifications.MAX_NOTICES_A_DAY", 1)
     async with live():
         await say_text(sandbox, OTTO, "/watch walrus")
         await post(sandbox, home, HARBOUR, NEWS)
@@ -208,8 +208,8 @@ async def test_the_index_of_watches_is_built_when_watches_change_and_not_for_pos
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[int] = []
-    build = watch_notifier._build_index
-    monkeypatch.setattr(watch_notifier, "_build_index", lambda rows: built.append(len(rows)) or build(rows))
+    build = notifications._build_index
+    monkeypatch.setattr(notifications, "_build_index", lambda rows: built.append(len(rows)) or build(rows))
     async with live():
         for text in ("walrus", "lantern"):
             await say_text(sandbox, OTTO, f"/watch {text}")

@@ -15,7 +15,7 @@ from local_server import find_free_port
 from metrics_client import fetch_text
 from prometheus_client.metrics_core import Metric
 
-from bot.background_job_log import JobLog
+from bot.jobs import JobLog
 from bot.monitoring.health import ReadinessCheck
 from bot.monitoring.metrics import Meter
 from bot.monitoring.state_gauges import StateCollector

@@ -147,9 +147,9 @@ async def test_no_sender_asks_more_than_three_times_a_minute(
 ) -> None:
     """A minute of the back-off lasts three seconds here."""
     monkeypatch.setattr(SendingBackoff.__init__, "__defaults__", (lambda: 20 * time.monotonic(),))
-    monkeypatch.setattr("bot.digest_sender._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
     monkeypatch.setattr("bot.admin_notifications._GATHER_SECONDS", 0.1)
-    monkeypatch.setattr("bot.answers_of_changed_posts._DEBOUNCE_SECONDS", 0.1)
+    monkeypatch.setattr("bot.notifications._DEBOUNCE_SECONDS", 0.1)
     await bind(home, HARBOUR)
     async with live():
         await say_text(sandbox, OTTO, "/watch walrus")

@@ -1,16 +1,41 @@
-"""Unpacking of a document of a stranger: the export in a zip, with checks of its members, or the file itself."""
+"""Import process: unpacks and imports one document of a stranger into the archive, in a confined worker process.
+
+It writes only the archive; the bot updates the indexes. Its messages:
+
+    {"at": [done, all]}                    progress
+    {"end": {"tally", "channels", "notes"}}
+    {"refused": [id, values]}              the id of a sentence in bot/locales; import-refused has the reason itself
+"""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import json
 import lzma
+import os
 import re
 import stat
+import sys
+import time
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC
+from functools import partial
 from pathlib import Path, PurePosixPath
+from threading import Thread
+from typing import Any
+from zoneinfo import ZoneInfo
 
-from bot.data_folder_lock_and_usage import open_private_file
+from bot.data_folder import open_private_file
+from ingest.exports.export_checks import ImportOptions
+from ingest.exports.export_formats import import_export
+from ingest.exports.importer import ImportReport
+from rag_core.errors import RagError
+from rag_core.storage import Archive
+from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message
 
 
 class DocumentRefused(Exception):
@@ -102,3 +127,93 @@ def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: P
             written.write(piece)
             left -= len(piece)
     return file
+
+
+_MAX_SECONDS = 900.0
+_WORKER_ARGUMENTS = (*CONFINED, "bot.imports")
+
+_PROGRESS_INTERVAL_SECONDS = 0.5
+_MAX_CHANNELS, _MAX_NOTES = 200, 20  # a full export may hold thousands of chats; a message shows a few
+
+
+async def run_import(order: Mapping[str, object]) -> AsyncGenerator[Message, None]:
+    """Run the worker and yield its messages. Close it with `aclosing`, which ends the worker.
+
+    Raises DocumentRefused if the limits or the timeout end the worker.
+    """
+    worker = await WorkerProcess.start(*_WORKER_ARGUMENTS, json.dumps(order))
+    ends = asyncio.get_running_loop().time() + _MAX_SECONDS
+    try:
+        while True:
+            async with asyncio.timeout_at(ends):
+                message = await worker.receive()
+            yield message
+    except TimeoutError:
+        raise DocumentRefused("import-too-long") from None
+    except WorkerExited as exc:
+        if exc.code is None or exc.code < 0:
+            raise DocumentRefused("import-too-heavy") from None
+    finally:
+        worker.kill()
+        await worker.stop()
+
+
+def main(order: str) -> int:
+    """Run the order, given as JSON; returns the exit code."""
+    os.umask(0o077)
+    requests, replies = open_parent_pipes()
+    Thread(target=_exit_with_parent, args=(requests.fileno(),), daemon=True).start()
+    parameters, write = json.loads(order), partial(write_message, replies)
+    try:
+        report = asyncio.run(_import_document(parameters, write))
+    except DocumentRefused as exc:
+        write({"refused": [exc.sentence, exc.values]})
+    except RagError as exc:
+        reason = exc.reason.replace(f"{parameters['folder']}/", "")
+        values = dict(exc.parameters) if exc.code else {"reason": reason}
+        write({"refused": [exc.code or "import-refused", values]})
+    except (MemoryError, RecursionError):
+        write({"refused": ["import-too-heavy", {}]})
+    except OSError as exc:
+        if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        write({"refused": ["import-disk", {}]})
+    else:
+        channels = [channel.chat_id for channel in report.channels[:_MAX_CHANNELS]]
+        notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
+        more = len(report.notes) - len(notes)
+        write({"end": {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}})
+        return 0
+    return 1
+
+
+async def _import_document(order: Mapping[str, Any], write: Callable[[Message], None]) -> ImportReport:
+    folder = Path(order["folder"])
+    file = await asyncio.to_thread(unpack_document, folder / order["document"], folder)
+    # UTC needs no time zone database, which slim containers lack.
+    zone = UTC if order["zone"] == "UTC" else ZoneInfo(order["zone"])
+    options = ImportOptions(chat=order["chat"], zone=zone)
+    said = 0.0
+
+    def report_progress(done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= _PROGRESS_INTERVAL_SECONDS:
+            said = time.monotonic()
+            write({"at": [done, total]})
+
+    archive = await Archive.open(Path(order["data"]))
+    try:
+        return await import_export(archive, file, options, report_progress)
+    finally:
+        await archive.close()
+
+
+def _exit_with_parent(requests: int) -> None:
+    """Exit when standard input closes: nothing is written to it, so its end means that the bot has died."""
+    while os.read(requests, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

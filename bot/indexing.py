@@ -14,8 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from bot.background_job_log import JobLog
-from bot.repeated_job import repeat_job
+from bot.jobs import JobLog, repeat_job
 from ingest import inbox
 from ingest.dedup import CopyIndexer
 from ingest.embedder_change import EmbedderChange

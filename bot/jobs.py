@@ -1,20 +1,26 @@
-"""Scheduled jobs: what runs when, and the scheduler.
+"""Background jobs: their log, repeated jobs, the scheduler with its maintenance jobs, and the history of channels.
 
 Jobs are plain async functions. One instance of each runs at a time; a missed run is made up for once or reported, and
 no failure is silent. APScheduler goes by the wall clock: when that is set back, the next runs are computed anew, or
 they would wait until the old time has come again.
+
+The job log, which /stats shows, is kept in memory and written now and then: a job that runs every few seconds must not
+write every few seconds, and a failure must not be forgotten because the archive is what failed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -22,22 +28,137 @@ from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 
-from bot.background_job_log import JobLog
+from bot.settings import Settings
 from ingest import integrity
+from ingest.history.backfill import BackfillRunner, PacedSource
+from ingest.history.look_at_posts import look_before_citing, sweep_channels
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.times_out_of_touch import Clock, ClockDrift, Heartbeat, JobFailing, NotifyAdmins, report_gaps
+from ingest.times_out_of_touch import (
+    Clock,
+    ClockDrift,
+    Heartbeat,
+    JobFailing,
+    NotifyAdmins,
+    get_monotonic_time,
+    report_gaps,
+)
 from rag_core import process_memory_release
 from rag_core.engine import Engine
-from rag_core.errors import RagError
+from rag_core.errors import RagError, SettingsWrong
 from rag_core.settings import DataSettings
-from rag_core.storage import questions, raw_updates, user_data
+from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, user_data
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.conversation_turns import expire_turns
 from rag_core.storage.history_gaps import get_last_heartbeat
+from rag_core.storage.monitoring_stats import JobRecord
 from rag_core.storage.subscriptions import forget_old_watches
+from rag_core.types import PostKey
+
+if TYPE_CHECKING:
+    from ingest.history.mtproto_client import HistoryClient
 
 log = logging.getLogger(__name__)
+
+_WRITE_INTERVAL_SECONDS = 60.0
+_REPEAT_LOG_SECONDS = 3600.0  # a repeated failure is logged again after this time
+
+
+class JobLog:
+    """Log of job runs and failures, in `jobs` by name. Call `read` once at the start, `write` now and then."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.jobs: dict[str, JobRecord] = {}
+        self._unwritten: set[str] = set()
+        self._last_logged: dict[str, tuple[str, float]] = {}
+        self._written, self._urgent = 0.0, False
+
+    async def read(self) -> None:
+        """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
+        self.jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self.jobs
+
+    async def write(self) -> None:
+        """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
+        fresh = [self.jobs[name] for name in self._unwritten]
+        if fresh:
+            await monitoring_stats.save_jobs(self._archive, fresh)
+            self._unwritten -= {job.name for job in fresh if self.jobs[job.name] is job}
+
+    async def keep(self) -> None:
+        """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
+        if self._urgent or get_monotonic_time() - self._written >= _WRITE_INTERVAL_SECONDS:
+            self._written, self._urgent = get_monotonic_time(), False
+            with suppress(RagError):  # the job that met the same error reports it
+                await self.write()
+
+    def record_success(self, name: str, took: float, said: str = "") -> None:
+        """Record a run of `took` seconds with its result `said`."""
+        before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        self._store(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
+        if self._last_logged.pop(name, None):
+            log.warning("%s works again", name)
+
+    def record_failure(self, name: str, problem: Exception | str) -> bool:
+        """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
+        before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        reason = _describe_problem(problem)
+        ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
+        self._store(replace(ran, failed_at=moment, error=reason, said=None))
+        self._urgent |= not before.failing
+        logged, at = self._last_logged.get(name, ("", 0.0))
+        if logged == reason and get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
+            return False
+        self._last_logged[name] = (reason, get_monotonic_time())
+        # Only a bug needs a traceback.
+        bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
+        log.error("%s: %s", name, reason, exc_info=bug)
+        return True
+
+    def _store(self, job: JobRecord) -> None:
+        self.jobs[job.name] = job
+        self._unwritten.add(job.name)
+
+
+def _describe_problem(problem: Exception | str) -> str:
+    if isinstance(problem, RagError):
+        return problem.reason
+    if isinstance(problem, str):
+        return problem
+    name = type(problem).__name__
+    # Messages of other exceptions may repeat a reader's text; the traceback is in the log.
+    return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name
+
+
+async def repeat_job(
+    job_log: JobLog,
+    name: str,
+    work: Callable[[], Awaitable[None]],
+    seconds: float,
+    longest: float,
+    wakeup: asyncio.Event | None = None,
+) -> NoReturn:
+    """Run a job every few seconds, and when `wakeup` is set, until cancelled; record each run.
+
+    After a failure the pause doubles, up to `longest` seconds, until the job works again.
+    """
+    pause, wakeup = seconds, wakeup or asyncio.Event()
+    while True:
+        wakeup.clear()
+        started = get_monotonic_time()
+        try:
+            await work()
+        except Exception as exc:
+            job_log.record_failure(name, exc)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+            continue
+        job_log.record_success(name, get_monotonic_time() - started)
+        pause = seconds
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await wakeup.wait()
+
 
 _MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
 _STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
@@ -254,3 +375,77 @@ class MaintenanceJobs:
             return made.name
 
         return await run_cancellable(work)
+
+
+_SWEEP_SECONDS, _FIRST_SWEEP_SECONDS = 3600.0, 120.0
+
+_KEY_TEXT = "HISTORY__SERVER_PEM names no key file that can be read: {problem}."
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryService:
+    """History service of a running bot. `wake` tells the indexes of changes."""
+
+    archive: Archive
+    client: HistoryClient
+    wake: Callable[[], None]
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def source(self) -> PacedSource:
+        """The client at a rate that leaves room for the bot's other calls."""
+        return PacedSource(self.client)
+
+    async def run(self) -> None:
+        """Run backfills until cancelled, and the tasks that show their progress."""
+        try:
+            await BackfillRunner(self.archive, self.source, self.wake).run()
+        finally:
+            for task in self.tasks:
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def spawn(self, showing: Coroutine[Any, Any, None]) -> None:
+        """Run a task that shows progress; it ends with the bot."""
+        task = asyncio.create_task(showing)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def confirm_posts(self, keys: Iterable[PostKey]) -> bool:
+        """Look at posts that an answer is about to cite; True where one of them changed or is gone."""
+        changed = await look_before_citing(self.archive, self.client, keys)
+        if changed:
+            self.wake()
+        return changed
+
+    def build_sweep_job(self, tell: NotifyAdmins) -> ScheduledJob:
+        """Build the hourly job that looks for deletions and missed edits."""
+
+        async def sweep() -> str:
+            said = await sweep_channels(self.archive, self.source, tell)
+            self.wake()
+            return said
+
+        return ScheduledJob("history", sweep, FixedDelayTrigger(_SWEEP_SECONDS, _FIRST_SWEEP_SECONDS))
+
+
+@asynccontextmanager
+async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient | None]:
+    """Open the client, which connects when it is first asked; None without HISTORY__API_ID. Raises SettingsWrong."""
+    chosen = settings.history
+    if not chosen.api_id:
+        yield None
+        return
+    from ingest.history.mtproto_client import HistoryAccount, HistoryClient
+
+    try:
+        key = Path(chosen.server_pem).read_text(encoding="utf-8") if chosen.server_pem else ""
+    except (OSError, UnicodeDecodeError) as exc:
+        raise SettingsWrong(_KEY_TEXT.format(problem=exc)) from None
+    token = settings.bot.token.get_secret_value()
+    secret = chosen.api_hash.get_secret_value()
+    client = HistoryClient(HistoryAccount(chosen.api_id, secret, token, chosen.address, key), settings.data.dir)
+    try:
+        yield client
+    finally:
+        await client.close()

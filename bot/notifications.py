@@ -1,0 +1,488 @@
+"""Notifications of readers in the background: watched posts, digests, and answers whose posts changed.
+
+What a reader may read is worked out when they are told, and again before each attempt to send. Hits of watches are
+stored before they are sent and marked after; a digest is rescheduled after it was sent, so that a process that dies in
+between sends it again, and the next one begins at Telegram's time of this one: this machine's clock may be ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from aiogram import Bot
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramAPIError,
+    TelegramBadRequest,
+    TelegramEntityTooLarge,
+    TelegramForbiddenError,
+    TelegramMigrateToChat,
+    TelegramNotFound,
+)
+from aiogram.utils.formatting import Bold, Italic, Text, as_list
+
+from bot import access
+from bot.access import Reader
+from bot.app_context import AppContext
+from bot.handlers.chat_settings import move_group_settings
+from bot.handlers.watches import WatchCallback
+from bot.i18n import Translator, detect_question_language, get_translator
+from bot.jobs import repeat_job
+from bot.stored_answer import (
+    CitedPost,
+    CitedSpan,
+    StoredAnswer,
+    StoredSentence,
+    hash_text_version,
+    load_cited_text,
+    parse_stored_answer,
+)
+from bot.telegram.recheck_before_sending import (
+    ContentWithdrawn,
+    RecheckUnavailable,
+    SendingRefused,
+    ShownContent,
+    ShownPost,
+    View,
+    collect_content_of_posts,
+    recheck_before_sending,
+)
+from bot.telegram.sending_backoff import PERMANENT_ERRORS, ChatTasks, get_backoff, send_in_background
+from bot.views.answer import get_answer_translator, link_author, link_number, render_stored_sentences
+from bot.views.digest_message import render_digest
+from bot.views.keyboards import build_answer_keyboard, build_keyboard, build_quote_keyboard, update_vote_counts
+from bot.views.message_formatting import neutralize_links, split_pages
+from bot.views.post_formatting import RenderContext
+from ingest.dedup import are_rewordings
+from rag_core.retrieval.period_digest import build_period_digest
+from rag_core.storage import Archive, channels, posts, questions, subscriptions, visible_posts
+from rag_core.storage.near_duplicates import fetch_copies
+from rag_core.storage.questions import AnsweredQuestion
+from rag_core.storage.subscriptions import DigestPlan, Watch, WatchHit
+from rag_core.types import Channel, Post, PostKey, Viewer
+from rag_core.watch_matching import WatchIndex, find_quote
+from rag_core.writing.write import write_heading
+
+MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
+_WATCH_INTERVAL_SECONDS, _MAX_WATCH_PAUSE_SECONDS = 0.5, 60.0
+_COPIES_SECONDS = 2  # a post waits so long to be compared with others
+_COPIES_DAYS = 3  # copies of a post are made within this time
+REWORDED_WITHIN = timedelta(hours=12)  # a report of the same words on the next day is of another event
+_WATCH_JOB = "watches"
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipient:
+    """Recipient of notices of a watch; `midnight` began the present day in its chat, in Unix seconds."""
+
+    watch: Watch
+    reader: Reader
+    viewer: Viewer
+    midnight: int
+    words: Translator
+
+
+class WatchNotifier:
+    """Watch notifier. One per process."""
+
+    def __init__(self, bot: Bot, context: AppContext) -> None:
+        self._bot, self._context, self._archive = bot, context, context.archive
+        self._indexed: list[sqlite3.Row] = []  # the watches of the index
+        self._index = WatchIndex(())
+        self._chats = ChatTasks()
+
+    async def run(self) -> None:
+        """Match posts and send notices until cancelled."""
+        job_log = self._context.indexing.job_log
+        try:
+            await repeat_job(
+                job_log, _WATCH_JOB, self._match_and_send, _WATCH_INTERVAL_SECONDS, _MAX_WATCH_PAUSE_SECONDS
+            )
+        finally:
+            await self._chats.stop()
+
+    async def _match_and_send(self) -> None:
+        await self.match_changes()
+        await self.send_notices()
+
+    async def match_changes(self) -> None:
+        """Match the changes of posts since the watermark. Raises ArchiveUnavailable."""
+        last = await posts.get_last_seq(self._archive)
+        before = await subscriptions.load_watermark(self._archive)
+        if before >= last:
+            return
+        watches = await subscriptions.list_watch_rows(self._archive)
+        if watches != self._indexed:
+            self._index = await asyncio.to_thread(_build_index, watches)
+            self._indexed = watches
+        while before < last:
+            # later changes wait for the next time: a watch may have been added before them, after the index was built
+            changes = [one for one in await posts.list_post_changes(self._archive, before) if one.seq <= last]
+            found = [one.post for one in changes if one.post is not None]
+            hits = await asyncio.to_thread(_match_posts, self._index, found) if watches else []
+            before = max((one.seq for one in changes), default=last)
+            await subscriptions.save_hits(self._archive, hits, before)
+
+    async def send_notices(self) -> None:
+        """Send what waits, to chats side by side. Raises ArchiveUnavailable; where a chat must wait they stay."""
+        backoff, waiting = get_backoff(self._bot), defaultdict[int, list[Watch]](list)
+        for watch in await subscriptions.list_pending_watches(self._archive):
+            if not backoff.get_wait(watch.chat_id):
+                waiting[watch.chat_id].append(watch)
+        await self._chats.run({chat: partial(self._send_to_chat, chat, watches) for chat, watches in waiting.items()})
+
+    async def _send_to_chat(self, chat_id: int, watches: Sequence[Watch]) -> None:
+        now = datetime.now(await self._context.load_zone(chat_id))
+        try:
+            for watch in watches:
+                if not is_quiet(watch.quiet, now.hour):
+                    await self._send_of_watch(watch, now)
+        except SendingRefused:  # what may be sent is looked at again the next time
+            return
+        except TelegramForbiddenError:
+            await subscriptions.mark_chat_blocked(self._archive, chat_id, blocked=True)
+        except TelegramMigrateToChat as exc:
+            await move_group_settings(self._context, chat_id, exc.migrate_to_chat_id)
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            self._context.indexing.job_log.record_failure(_WATCH_JOB, f"A notice was not sent: {type(exc).__name__}.")
+
+    async def _send_of_watch(self, watch: Watch, now: datetime) -> None:
+        midnight = int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
+        words = get_translator(detect_question_language(watch.text, self._context.settings.bot.language))
+        reader = Reader(watch.user_id, watch.chat_id, watch.private)
+        viewer = await access.build_viewer(self._context.admins, reader)
+        over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
+        left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
+        if left:
+            readable = [hit.key for hit in left if hit.key.chat_id in viewer.channels]
+            found = (await visible_posts.fetch_posts(self._archive, readable)).values()
+            matching = await asyncio.to_thread(_list_matching, watch, found)
+            if matching:
+                line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(matching))
+                content = ShownContent(matching)
+                with recheck_before_sending(content, reader, self._context.admins), send_in_background():
+                    await self._bot.send_message(watch.chat_id, **line.as_kwargs())
+            await subscriptions.mark_hits(self._archive, left, "listed")
+        known = await channels.load_channels(self._archive)
+        for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
+            await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
+
+    async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
+        watch, viewer, words = to.watch, to.viewer, to.words
+        if viewer.may_miss(hit.key.chat_id):  # it waits until Telegram says whether the reader is a member
+            return
+        post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
+        matching = _list_matching(watch, [post] if post else [])
+        if post is None or not matching or hit.key.chat_id not in viewer.channels:
+            await subscriptions.mark_hits(self._archive, [hit], "closed")
+            return
+        since = hit.found_at - _COPIES_DAYS * 86_400
+        before = await subscriptions.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
+        told = [one.key for one in before]
+        copies = await fetch_copies(self._archive, [hit.key, *told], viewer.channels)
+        if hit.key not in copies and time.time() - hit.found_at < _COPIES_SECONDS:
+            return
+        same = hit.key in copies and any(
+            copies[key].family == copies[hit.key].family for key in told if key in copies and key != hit.key
+        )
+        if same or await self._is_rewording_of_told(post, before, viewer):
+            await subscriptions.mark_hits(self._archive, [hit], "joined")
+            return
+        if await subscriptions.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
+            await subscriptions.mark_hits(self._archive, [hit], "over")
+            return
+        carried = {one.key.chat_id for one in copies[hit.key].all} if hit.key in copies else set()
+        view = _render_notice(watch, post, matching[0], known[hit.key.chat_id], carried - {hit.key.chat_id}, words)
+        try:
+            with recheck_before_sending(view.content, to.reader, self._context.admins), send_in_background():
+                await self._bot.send_message(watch.chat_id, **view.as_kwargs())
+        except (TelegramBadRequest, TelegramNotFound, TelegramEntityTooLarge):
+            if get_backoff(self._bot).was_refused_before(watch.chat_id):  # it may be this notice that is refused
+                await subscriptions.mark_hits(self._archive, [hit], "closed")
+            raise
+        await subscriptions.mark_hits(self._archive, [hit], "told")
+
+    async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
+        """Whether another channel's post that was told lately is reworded: two of one channel are two events."""
+        others = viewer.channels - {post.key.chat_id}
+        stored = await visible_posts.fetch_posts(self._archive, [hit.key for hit in told if hit.key.chat_id in others])
+        near = [one for one in stored.values() if abs(post.date - one.date) <= REWORDED_WITHIN]
+        return any(are_rewordings(post.text, one.text) for one in near)
+
+
+def _build_index(watches: list[sqlite3.Row]) -> WatchIndex:
+    return WatchIndex(subscriptions.decode_watches(watches))
+
+
+def _match_posts(index: WatchIndex, found: list[Post]) -> list[tuple[int, PostKey]]:
+    now = time.time()
+    return [
+        (watch.id, post.key)
+        for post in found
+        for watch in index.match(post)
+        if post.stamp >= watch.made_at and not watch.paused and watch.muted_until <= now
+    ]
+
+
+def is_quiet(quiet: str, hour: int) -> bool:
+    """Whether an hour of the day is within quiet hours such as "22-8"."""
+    if not quiet:
+        return False
+    start, end = map(int, quiet.split("-"))
+    return start <= hour < end if start < end else hour >= start or hour < end
+
+
+def _list_matching(watch: Watch, found: Iterable[Post]) -> tuple[ShownPost, ...]:
+    """List the posts that still match a watch, each with the span that does: an edit beside it withdraws nothing."""
+    spans = ((post, find_quote(watch, post.text)) for post in found)
+    return tuple(ShownPost(post.key, hash_text_version(post.text), (span,)) for post, span in spans if span)
+
+
+def _render_notice(
+    watch: Watch, post: Post, shown: ShownPost, channel: Channel, others: Collection[int], words: Translator
+) -> View:
+    """Render a notice: the watch, the words that match, the link, and the number of other channels with copies."""
+    link, (start, end) = link_author(post.key, channel, post.origin, words), shown.spans[0]
+    also = [words("watch-also", count=len(others))] if others else []
+    head = Bold(neutralize_links(words("watch-notice", text=watch.text)))
+    actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
+    buttons = build_keyboard([(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions])
+    text = as_list(head, neutralize_links(post.text[start:end]), link, *also)
+    return View(text, ShownContent((shown,), counted=frozenset(others)), buttons)
+
+
+_DIGEST_INTERVAL_SECONDS, _MAX_DIGEST_PAUSE_SECONDS = 20.0, 300.0
+_MAX_RENDERINGS = 3  # of one digest; the last has no new heading, so that nothing takes seconds
+_RETRY_AFTER = timedelta(minutes=10)
+_LONGEST_WAIT = timedelta(hours=6)  # for Telegram to say which channels the reader is a member of
+_DIGEST_JOB = "digests"
+
+
+async def run_digests(bot: Bot, context: AppContext) -> None:
+    """Send what is due until cancelled, to chats side by side."""
+    job_log, chats = context.indexing.job_log, ChatTasks()
+
+    async def send_due() -> None:
+        due = await subscriptions.list_due_digests(context.archive, datetime.now(UTC))
+        ready = [plan for plan in due if not get_backoff(bot).get_wait(plan.chat_id)]
+        await chats.run({plan.chat_id: partial(_send_and_reschedule, bot, context, plan) for plan in ready})
+
+    try:
+        await repeat_job(job_log, _DIGEST_JOB, send_due, _DIGEST_INTERVAL_SECONDS, _MAX_DIGEST_PAUSE_SECONDS)
+    finally:
+        await chats.stop()
+
+
+async def _send_and_reschedule(bot: Bot, context: AppContext, plan: DigestPlan) -> None:
+    archive, now = context.archive, datetime.now(UTC)
+    since = max(plan.since, now - timedelta(days=plan.days + 1))
+    try:
+        with send_in_background():
+            sent_at = await send_digest(bot, context, plan, since, now, wait=True)
+    except TelegramForbiddenError:  # the bot was blocked or removed
+        await subscriptions.delete_digest_plan(archive, plan.chat_id)
+    except TelegramMigrateToChat as exc:
+        await move_group_settings(context, plan.chat_id, exc.migrate_to_chat_id)
+    except (SendingRefused, TelegramAPIError, ClientDecodeError) as exc:
+        context.indexing.job_log.record_failure(_DIGEST_JOB, f"A digest was not sent: {type(exc).__name__}.")
+        if isinstance(exc, RecheckUnavailable):  # Telegram's refusals have pauses of their own
+            await subscriptions.reschedule_digest(archive, plan.chat_id, plan.since, now + _RETRY_AFTER)
+    else:
+        due = compute_next_due(now.astimezone(await context.load_zone(plan.chat_id)), plan.hour, plan.days)
+        await subscriptions.reschedule_digest(archive, plan.chat_id, min(now, sent_at or plan.since), due)
+
+
+async def send_digest(
+    bot: Bot, context: AppContext, plan: DigestPlan, since: datetime, until: datetime, *, wait: bool = False
+) -> datetime | None:
+    """Send the digest of a period to the chat of a plan; Telegram's time of the message, None where nothing is new.
+
+    What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it. What
+    could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
+    """
+    reader = Reader(plan.user_id, plan.chat_id, plan.private)
+    words = get_translator(plan.lang)
+    shown = RenderContext(words, await context.load_zone(plan.chat_id))
+    headings: dict[tuple[Post, ...], str] = {}
+    for attempt in range(_MAX_RENDERINGS):
+        found = await access.resolve_channel_access(context.admins, reader)
+        viewer = found.build_viewer(plan.user_id)
+        viewer = viewer if plan.channels is None else viewer.narrow(plan.channels)
+        missed = access.describe_shortfalls(viewer, words)
+        if missed and wait and until - plan.since < timedelta(days=plan.days) + _LONGEST_WAIT:
+            raise RecheckUnavailable("Telegram did not say which channels the reader is a member of.")
+        wanted = {chat: one for chat, one in found.open.items() if chat in viewer.channels}
+        lines = await build_period_digest(context.archive, wanted, since, until)
+        if not lines:
+            return None
+        for n, line in enumerate(lines):
+            subject = (line.post, *line.related)
+            if line.related and subject not in headings and attempt + 1 < _MAX_RENDERINGS:
+                headings[subject] = await write_heading(subject, plan.user_id, context.rag)
+            lines[n] = replace(line, heading=headings.get(subject, ""))
+        view = render_digest(lines, wanted, shown, since, until)
+        if missed:
+            view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
+        with suppress(ContentWithdrawn), recheck_before_sending(view.content, reader, context.admins):
+            return (await bot.send_message(plan.chat_id, **view.as_kwargs())).date
+    raise ContentWithdrawn
+
+
+def compute_next_due(now: datetime, hour: int, days: int) -> datetime:
+    """Compute when the next digest is due: at the hour, in the zone of `now`, tomorrow or in a week at the latest."""
+    due = now.replace(hour=hour, minute=0, second=0, microsecond=0)
+    if days > 1:
+        due += timedelta(days=days)
+    return due if due > now else due + timedelta(days=1)
+
+
+_MAX_ANSWER_AGE = timedelta(hours=48)  # Telegram's limit for deleting a message, and so for taking words back
+_ANSWER_INTERVAL_SECONDS, _MAX_ANSWER_PAUSE_SECONDS = 1.0, 60.0
+_DEBOUNCE_SECONDS = 3.0  # authors mend a post several times in a row
+_MIN_EDIT_INTERVAL_SECONDS = 60.0  # between two edits of one answer
+_ANSWER_JOB = "edits"
+
+
+class AnswerUpdater:
+    """Answer updater. One per process."""
+
+    def __init__(self, bot: Bot, context: AppContext) -> None:
+        self._bot, self._context, self._archive = bot, context, context.archive
+        self._seq = -1  # last change that was read
+        self._due: dict[PostKey, float] = {}  # changed post -> when its answers are looked at
+        self._edited_at: dict[int, float] = {}  # question -> last edit of its answer
+
+    async def run(self) -> None:
+        """Update answers until cancelled."""
+        job_log = self._context.indexing.job_log
+        await repeat_job(job_log, _ANSWER_JOB, self._update_due, _ANSWER_INTERVAL_SECONDS, _MAX_ANSWER_PAUSE_SECONDS)
+
+    async def _update_due(self) -> None:
+        if self._seq < 0:  # after the start answers to posts that changed meanwhile are looked at, too
+            last = await posts.get_last_seq(self._archive)
+            await self._update_answers(None)
+            self._seq = last
+        seq = self._seq
+        while changes := await posts.list_post_changes(self._archive, seq):
+            for change in changes:
+                if change.post is None or change.post.edited:
+                    self._due.setdefault(change.key, time.monotonic() + _DEBOUNCE_SECONDS)
+            seq = changes[-1].seq
+        self._seq = seq
+        ripe = {key for key, moment in self._due.items() if moment <= time.monotonic()}
+        if ripe:
+            await self._update_answers(ripe)
+
+    async def _update_answers(self, keys: Collection[PostKey] | None) -> None:
+        """Update the answers that cite one of these posts (None: any); what has to wait is looked at again later."""
+        now = time.monotonic()
+        self._edited_at = {n: at for n, at in self._edited_at.items() if now - at < _MIN_EDIT_INTERVAL_SECONDS}
+        later: dict[PostKey, float] = {}
+        since = datetime.now(UTC) - _MAX_ANSWER_AGE
+        for asked in await questions.list_answers_citing(self._archive, keys, since):
+            answer = parse_stored_answer(asked.answer)
+            edited_at = self._edited_at.get(asked.id, now - _MIN_EDIT_INTERVAL_SECONDS)
+            again = max(edited_at + _MIN_EDIT_INTERVAL_SECONDS, now + get_backoff(self._bot).get_wait(asked.chat_id))
+            if again <= now:
+                try:
+                    await self._update_answer(asked, answer)
+                    continue
+                except ContentWithdrawn:  # changed again meanwhile
+                    again = now + _DEBOUNCE_SECONDS
+                except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
+                    self._context.indexing.job_log.record_failure(
+                        _ANSWER_JOB, f"An answer was not updated: {type(exc).__name__}."
+                    )
+                    again = now + _MIN_EDIT_INTERVAL_SECONDS
+            later |= {one.key: again for one in answer.cited if keys is None or one.key in keys}
+        self._due = {key: at for key, at in self._due.items() if keys is None or key not in keys} | later
+
+    async def _update_answer(self, asked: AnsweredQuestion, answer: StoredAnswer) -> None:
+        """Edit an answer where words that it cites are gone, if its message does not say so yet."""
+        reader = access.get_question_reader(asked)
+        viewer = await access.build_viewer(self._context.admins, reader)
+        if any(viewer.may_miss(one.key.chat_id) for one in answer.cited):
+            raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
+        cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
+        stored = await visible_posts.fetch_posts(self._archive, [one.key for one in cited])
+        content = collect_content_of_posts(stored.values())
+        texts = await _load_cited_texts(cited, stored, self._archive)
+
+        def stands(place: CitedSpan) -> bool:
+            return place.key in texts and texts[place.key][place.start : place.end] in stored[place.key].text
+
+        gone = {place.key for place in answer.quotes if not stands(place)}
+        changed = {(*one.key, one.key not in stored) for one in cited if one.key in gone or one.key not in stored}
+        if changed <= answer.noted:
+            return
+        words = await get_answer_translator(asked, self._archive)
+        known = await channels.load_channels(self._archive)
+        zone = await self._context.load_zone(asked.chat_id)
+        shown = RenderContext(words, zone, group=not asked.private)
+        if asked.kind == "verify":
+            standing = [StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
+        else:
+            standing = [one for one in answer.sentences if one.places and all(map(stands, one.places))]
+        blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
+        said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
+        text = as_list(said, *blocks, sep="\n\n")
+        # a message that the reader deleted needs no edit
+        recheck = recheck_before_sending(content, reader, self._context.admins)
+        with recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
+            await self._edit_messages(asked, answer, text, words)
+        self._edited_at[asked.id] = time.monotonic()
+        await questions.save_noted_changes(self._archive, asked.id, changed)
+
+    async def _edit_messages(
+        self, asked: AnsweredQuestion, answer: StoredAnswer, text: Text, words: Translator
+    ) -> None:
+        pages = split_pages(text)[: len(answer.messages)]
+        if asked.kind == "verify":
+            buttons = build_quote_keyboard(answer, self._archive, words)
+        else:
+            votes = await questions.count_votes_on_answer(self._archive, asked.id)
+            buttons = update_vote_counts(build_answer_keyboard(asked, answer, words), votes)
+        for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
+            await self._bot.edit_message_text(
+                page.text,
+                chat_id=asked.chat_id,
+                message_id=message_id,
+                entities=list(page.entities),
+                reply_markup=buttons if number == len(pages) else None,
+            )
+        for message_id in answer.messages[len(pages) :]:
+            await self._bot.delete_message(asked.chat_id, message_id)
+
+
+async def _load_cited_texts(
+    cited: Sequence[CitedPost], stored: Mapping[PostKey, Post], archive: Archive
+) -> dict[PostKey, str]:
+    """Load the texts that posts had when they were cited; a post that is gone, or a text that is unknown, has none."""
+    texts = {one.key: await load_cited_text(stored[one.key], one.mark, archive) for one in cited if one.key in stored}
+    return {key: text for key, text in texts.items() if text is not None}
+
+
+def _render_changes(
+    answer: StoredAnswer,
+    changed: Collection[tuple[int, int, bool]],
+    known: Mapping[int, Channel],
+    words: Translator,
+    *,
+    verdict: bool,
+) -> Text:
+    """Render the line that says which posts changed, by their numbers in the answer."""
+    parts: list[Text] = []
+    for number, one in enumerate(answer.cited, 1):
+        for deleted in (False, True):
+            if (*one.key, deleted) in changed:
+                label = Text(f"[{number}]") if deleted else link_number(number, one.key, known)
+                parts.append(words.rich("stale-post", number=label, gone="yes" if deleted else "no"))
+    return words.rich("verdict-stale" if verdict else "answer-stale", posts=as_list(*parts, sep=", "))

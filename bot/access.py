@@ -42,7 +42,7 @@ from rag_core.storage.questions import QuestionRow
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
-# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/recheck_before_sending.py): a user
+# For finding posts. Before a message is sent Telegram is asked again (bot/telegram/recheck.py): a user
 # who left without an update reaching the bot sees nothing more, except drafts of the next seconds.
 _MEMBER_TTL_SECONDS = 240.0
 _ADMIN_TTL_SECONDS = 60.0

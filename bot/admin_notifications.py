@@ -26,7 +26,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.logs import SecretFilter, TextFilter
-from bot.telegram.sending_backoff import PERMANENT_ERRORS, get_backoff, send_in_background
+from bot.telegram.session import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters

@@ -63,14 +63,12 @@ from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, Langu
 from bot.monitoring.monitoring_server import monitor_bot
 from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings
-from bot.telegram.command_menu import publish_menu
-from bot.telegram.recheck_before_sending import RecheckMiddleware
-from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session
-from bot.telegram.update_inbox import InboxMiddleware
-from bot.telegram.webhook import keep_webhook_set, serve_webhook
+from bot.stored_answer import record_traces
+from bot.telegram.recheck import RecheckMiddleware
+from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session, publish_menu
+from bot.telegram.updates import InboxMiddleware, keep_webhook_set, serve_webhook
+from bot.worker.known_answers import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
-from bot.worker.suggestions import QuestionSuggester
-from bot.worker.trace_recording import record_traces
 from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.times_out_of_touch import Heartbeat

@@ -14,8 +14,8 @@ from bot.i18n import load_zone
 from bot.indexing import IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService
 from bot.settings import Settings
+from bot.worker.known_answers import QuestionSuggester
 from bot.worker.rate_limits import RateLimiter
-from bot.worker.suggestions import QuestionSuggester
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 

@@ -45,7 +45,7 @@ from bot.stored_answer import (
     load_cited_text,
     parse_stored_answer,
 )
-from bot.telegram.recheck_before_sending import (
+from bot.telegram.recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     SendingRefused,
@@ -55,7 +55,7 @@ from bot.telegram.recheck_before_sending import (
     collect_content_of_posts,
     recheck_before_sending,
 )
-from bot.telegram.sending_backoff import PERMANENT_ERRORS, ChatTasks, get_backoff, send_in_background
+from bot.telegram.session import PERMANENT_ERRORS, ChatTasks, get_backoff, send_in_background
 from bot.views.answer import get_answer_translator, link_author, link_number, render_stored_sentences
 from bot.views.digest_message import render_digest
 from bot.views.keyboards import build_answer_keyboard, build_keyboard, build_quote_keyboard, update_vote_counts

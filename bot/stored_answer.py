@@ -1,4 +1,4 @@
-"""Stored form of an answer in the archive: its sentences, cited posts and found posts, as JSON.
+"""Stored form of an answer in the archive: its sentences, cited posts and found posts, as JSON; and the traces of runs.
 
 It holds the positions of the citations in the posts and no words of them: a text that is deleted or closed must not
 live on in old answers, so that only the words around the quotes are stored.
@@ -6,15 +6,22 @@ live on in old answers, so that only the words around the quotes are stored.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from rag_core.engine import Engine
+from rag_core.errors import ArchiveUnavailable
+from rag_core.stage_runner import Run
 from rag_core.storage import Archive
 from rag_core.storage.post_lookup import list_post_versions
+from rag_core.storage.questions import save_trace
 from rag_core.types import Answer, Certainty, Post, PostKey, Sentence
 from rag_core.verification.verdict_types import Label, Verification
 
@@ -145,7 +152,7 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The content of the messages ("basis", bot/telegram/recheck_before_sending.py) is stored until they have arrived.
+    The content of the messages ("basis", bot/telegram/recheck.py) is stored until they have arrived.
     """
     arrived = {name: value for name, value in kept.items() if name != "basis"}
     return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
@@ -202,3 +209,44 @@ def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:
         if citation.quote and sentence.text.endswith(citation.quote):
             return sentence.text.removesuffix(citation.quote).rstrip(), place
     return sentence.text.rstrip(), None
+
+
+_MAX_WAITING_TRACES = 200  # limits memory while the archive is busy
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def record_traces(rag: Engine) -> AsyncIterator[None]:
+    """Save the traces of all runs in the background while the block lasts; those waiting at its end are still saved."""
+    waiting: asyncio.Queue[Run] = asyncio.Queue(_MAX_WAITING_TRACES)
+    before: Callable[[Run], None] = rag.traced
+
+    def keep_trace(run: Run) -> None:
+        before(run)
+        if not waiting.full():
+            waiting.put_nowait(run)
+
+    async def work() -> None:
+        while True:
+            run = await waiting.get()
+            try:
+                spans = [asdict(span) for span in run.spans]
+                await save_trace(
+                    rag.archive, run.trace_id, run.recipe, spans, [short.stage for short in run.shortfalls]
+                )
+            except ArchiveUnavailable as exc:
+                log.warning("the trace %s was not kept: %s", run.trace_id, exc.reason)
+            except Exception:  # otherwise the loop would end, and `join` would wait for ever
+                log.exception("the trace %s was not kept", run.trace_id)
+            waiting.task_done()
+
+    rag.traced = keep_trace
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        rag.traced = before
+        await waiting.join()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

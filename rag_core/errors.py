@@ -32,9 +32,9 @@ Those with a file are there, beside what raises them; all others are here:
         RecipeFailed
         ToolFailed
         SettingsWrong
-        SendingRefused                      bot/telegram/recheck_before_sending.py
-            ContentWithdrawn                bot/telegram/recheck_before_sending.py
-            RecheckUnavailable              bot/telegram/recheck_before_sending.py
+        SendingRefused                      bot/telegram/recheck.py
+            ContentWithdrawn                bot/telegram/recheck.py
+            RecheckUnavailable              bot/telegram/recheck.py
         BotGone                             bot/control/socket_client.py
 """
 

@@ -16,11 +16,17 @@ from bot.control.schemas import AnswerJson
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.control.terminal_answers import TerminalAnswerer
 from bot.i18n import get_translator
-from bot.plan_and_trace import format_answer_trace, format_plan_lines, format_stages
 from bot.settings import Settings, is_color_wanted
+from bot.stored_answer import record_traces
 from bot.views.clean_and_shorten_text import dump_json
-from bot.views.terminal_text import format_answer_text, format_channel_list, format_verdicts_text
-from bot.worker.trace_recording import record_traces
+from bot.views.terminal_text import (
+    format_answer_text,
+    format_answer_trace,
+    format_channel_list,
+    format_plan_lines,
+    format_stages,
+    format_verdicts_text,
+)
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels

@@ -12,8 +12,7 @@ from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import get_translator
-from bot.plan_and_trace import plan_as_json
-from bot.views.terminal_text import format_channel_list
+from bot.views.terminal_text import format_channel_list, plan_as_json
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine

@@ -18,7 +18,7 @@ from bot.access import get_reader
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ChatCommand
-from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.engine import Engine

@@ -23,7 +23,7 @@ from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.settings import parse_person_id
-from bot.telegram.command_menu import publish_menu, withdraw_menu
+from bot.telegram.session import publish_menu, withdraw_menu
 from bot.views.answer import format_one_line
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from bot.views.message_formatting import neutralize_links

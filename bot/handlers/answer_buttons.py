@@ -26,7 +26,7 @@ from bot.handlers.why_and_plan import explain_answer, prepare_to_show, reply_in_
 from bot.i18n import Translator, get_translator
 from bot.middlewares import ChatCommand
 from bot.stored_answer import parse_stored_answer
-from bot.telegram.recheck_before_sending import View, recheck_before_sending
+from bot.telegram.recheck import View, recheck_before_sending
 from bot.views.answer import shorten_answer
 from bot.views.keyboards import (
     DEEP_SENTENCES,

@@ -19,7 +19,7 @@ from bot.handlers.why_and_plan import prepare_to_show, reply_in_pages
 from bot.i18n import Translator, get_translator
 from bot.middlewares import PRIVATE, extract_addressed_question, get_replied_message, get_thread
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
-from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, shorten_answer
 from bot.views.clean_and_shorten_text import strip_control_characters
 from bot.views.keyboards import DEEP_MODE

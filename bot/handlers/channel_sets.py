@@ -15,7 +15,7 @@ from bot.access import MAX_SET_NAME_LENGTH
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ChatCommand
-from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
+from bot.telegram.recheck import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage.chat_and_admin_settings import load_channel_sets, save_channel_sets

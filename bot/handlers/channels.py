@@ -1,6 +1,6 @@
 """Handlers of channels: posts wake the indexer, /channels approves channels and manages them.
 
-Handlers never commit posts: those were saved with their raw batch (bot/telegram/update_inbox.py).
+Handlers never commit posts: those were saved with their raw batch (bot/telegram/updates.py).
 
 Removing a channel erases all its data after a confirmation; where the bot stays in it, the next post makes the
 channel wait for approval again.

@@ -25,7 +25,7 @@ from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_stored_answer
-from bot.telegram.recheck_before_sending import ShownContent, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference
 from bot.views.clean_and_shorten_text import shorten, strip_control_characters
 from bot.views.keyboards import QuoteCallback, find_quote_by_token

@@ -17,7 +17,7 @@ from aiogram.types import CallbackQuery, ErrorEvent, Message
 from bot.access import AdminRegistry, Refusal, get_reader_id
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.settings import Settings
-from bot.telegram.recheck_before_sending import ContentWithdrawn, RecheckUnavailable, SendingRefused
+from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable, SendingRefused
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
 _ERROR_SENTENCES: dict[type, str] = {

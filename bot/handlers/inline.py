@@ -31,7 +31,7 @@ from bot.app_context import AppContext
 from bot.deep_links import encode_payload
 from bot.i18n import Translator
 from bot.middlewares import extract_addressed_question
-from bot.telegram.recheck_before_sending import (
+from bot.telegram.recheck import (
     SendingRefused,
     ShownContent,
     collect_content_of_answer,

@@ -28,7 +28,7 @@ from bot.i18n import Translator
 from bot.middlewares import GROUPS, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
-from bot.telegram.recheck_before_sending import collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, visible_posts
 from rag_core.storage.chat_and_admin_settings import load_channel_sets

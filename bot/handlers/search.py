@@ -24,7 +24,7 @@ from bot.handlers import error_handler
 from bot.handlers.find_answer_and_check_access import check_button_access
 from bot.i18n import Translator, detect_question_language
 from bot.middlewares import MAX_QUESTION_LENGTH, ChatCommand
-from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import (
     AnswerAction,
     AnswerCallback,

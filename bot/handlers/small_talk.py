@@ -15,7 +15,7 @@ from bot.access import get_reader
 from bot.app_context import AppContext
 from bot.handlers.suggested_question_buttons import send_with_suggestions
 from bot.i18n import Translator, get_translator
-from bot.telegram.recheck_before_sending import ShownContent
+from bot.telegram.recheck import ShownContent
 from bot.views.answer import format_channel_title
 from bot.views.message_formatting import neutralize_links
 from bot.worker.streaming import call_best_effort

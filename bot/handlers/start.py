@@ -16,7 +16,7 @@ from bot.handlers.questions import submit_question
 from bot.handlers.suggested_question_buttons import send_with_suggestions
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, IN_PRIVATE, MAX_QUESTION_LENGTH, PRIVATE, ChatCommand
-from bot.telegram.recheck_before_sending import ShownContent, recheck_before_sending
+from bot.telegram.recheck import ShownContent, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
 from bot.views.message_formatting import neutralize_links

@@ -15,7 +15,7 @@ from bot import access, logs
 from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
-from bot.telegram.recheck_before_sending import ContentWithdrawn, ShownContent, ShownPost, recheck_before_sending
+from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, recheck_before_sending
 from bot.views.keyboards import SuggestionCallback, build_suggestion_rows
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage import questions

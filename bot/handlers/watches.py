@@ -18,7 +18,7 @@ from bot.access import Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ChatCommand
-from bot.telegram.recheck_before_sending import View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_number
 from bot.views.keyboards import LabelledPress, build_keyboard
 from bot.views.message_formatting import neutralize_links

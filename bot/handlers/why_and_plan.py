@@ -26,13 +26,13 @@ from bot.app_context import AppContext
 from bot.handlers.find_answer_and_check_access import find_asked_answer
 from bot.i18n import Translator, get_translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
-from bot.plan_and_trace import format_plan_lines, format_stages, plan_as_json
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
-from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference, format_source
 from bot.views.clean_and_shorten_text import cut_lines, join_lines, shorten
 from bot.views.message_formatting import neutralize_links, split_pages, style_text
 from bot.views.post_formatting import RenderContext
+from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
 from bot.views.text_changes import format_changes
 from rag_core.engine import Engine
 from rag_core.errors import RagError

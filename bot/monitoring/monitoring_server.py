@@ -12,11 +12,11 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from bot.app_context import AppContext
-from bot.guarded_http_listener import check_listen_host, refuse_foreign_pages, serve_http
 from bot.monitoring.health import WORKING_STATES, ReadinessCheck
 from bot.monitoring.metrics import Meter
 from bot.monitoring.state_gauges import StateCollector
 from bot.settings import MonitoringSettings
+from bot.telegram.updates import check_listen_host, refuse_foreign_pages, serve_http
 from rag_core.engine import Engine
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.stage_runner import Run

@@ -16,7 +16,7 @@ from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Ita
 
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
-from bot.telegram.recheck_before_sending import View, collect_content_of_posts
+from bot.telegram.recheck import View, collect_content_of_posts
 from bot.views.clean_and_shorten_text import join_lines, shorten_at_word, strip_control_characters
 from bot.views.message_formatting import QUOTE_TYPES, neutralize_links, style_text
 from bot.views.post_formatting import (

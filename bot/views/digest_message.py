@@ -8,7 +8,7 @@ from datetime import datetime
 
 from aiogram.utils.formatting import Bold, Text, as_list
 
-from bot.telegram.recheck_before_sending import View, collect_content_of_posts
+from bot.telegram.recheck import View, collect_content_of_posts
 from bot.views.answer import link_author
 from bot.views.clean_and_shorten_text import join_lines
 from bot.views.message_formatting import neutralize_links, style_text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from aiogram.utils.formatting import Bold, ExpandableBlockQuote, Text, as_list
 
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
-from bot.telegram.recheck_before_sending import ShownContent, View, collect_content_of_posts
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.answer import format_source
 from bot.views.clean_and_shorten_text import shorten, strip_control_characters
 from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page

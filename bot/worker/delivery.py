@@ -27,7 +27,7 @@ from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
-from bot.telegram.recheck_before_sending import (
+from bot.telegram.recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     ShownContent,
@@ -35,8 +35,7 @@ from bot.telegram.recheck_before_sending import (
     recheck_before_sending,
     recheck_shown_content,
 )
-from bot.telegram.sending_backoff import PERMANENT_ERRORS, get_backoff, send_in_background
-from bot.telegram.session import SendOnce, may_have_arrived
+from bot.telegram.session import PERMANENT_ERRORS, SendOnce, get_backoff, may_have_arrived, send_in_background
 from bot.views.message_formatting import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
@@ -173,7 +172,7 @@ class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
     The content of an answer is checked before each attempt to send it, whoever makes the attempt
-    (bot/telegram/recheck_before_sending.py); an answer that no longer holds is replaced by a sentence that says so.
+    (bot/telegram/recheck.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
     def __init__(

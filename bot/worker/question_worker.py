@@ -40,7 +40,7 @@ from bot.stored_answer import (
     serialize_answer,
     serialize_verdicts,
 )
-from bot.telegram.recheck_before_sending import (
+from bot.telegram.recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
     collect_content_of_answer,
@@ -54,12 +54,10 @@ from bot.views.keyboards import DEEP_MODE, DEEP_SENTENCES
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from bot.views.verdict import render_verdicts
-from bot.worker.answer_cache import AnswerCache
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
-from bot.worker.pinned_answers import answer_from_pin
+from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
-from bot.worker.suggestions import QuestionSuggester
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk_detection import strip_courtesies
 from rag_core.engine import Engine

@@ -22,7 +22,7 @@ from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReplyParam
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.telegram.recheck_before_sending import (
+from bot.telegram.recheck import (
     DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
     SendingRefused,
     View,

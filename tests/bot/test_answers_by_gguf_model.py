@@ -20,10 +20,9 @@ from scripted_model import FakeLlm
 from bot.__main__ import main
 from bot.control.terminal_answers import TerminalAnswerer
 from bot.i18n import Translator
-from bot.plan_and_trace import format_answer_trace
 from bot.views.answer import render_answer
 from bot.views.post_formatting import RenderContext
-from bot.views.terminal_text import format_answer_text
+from bot.views.terminal_text import format_answer_text, format_answer_trace
 from ingest.indexer import LexicalIndexer
 from rag_core.engine_factory import open_engine
 from rag_core.settings import RagSettings

@@ -13,7 +13,7 @@ from aiogram.types import Chat, Message, User
 from bot.app import build_dispatcher
 from bot.middlewares import GROUPS, PRIVATE, ChatCommand, DeduplicationMiddleware
 from bot.settings import Settings
-from bot.telegram.command_menu import _ADMIN_COMMANDS
+from bot.telegram.session import _ADMIN_COMMANDS
 
 
 class NamedBot(Bot):

@@ -160,7 +160,7 @@ async def sleep_for_ever(*_args: object, **_named: object) -> None:
 async def test_the_chat_shows_what_it_showed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.cli.demo.Sandbox", DrivenSandbox)
     # suggested questions are ready some seconds after the start: on a busy machine they would stand under answers
-    monkeypatch.setattr("bot.worker.suggestions._FIRST_RUN_SECONDS", 3600)
+    monkeypatch.setattr("bot.worker.known_answers._FIRST_RUN_SECONDS", 3600)
     # the demo's indexes must be complete before its bot starts: how soon the bot looks at them may change no answer
     monkeypatch.setattr("bot.indexing.repeat_job", sleep_for_ever)
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.guarded_http_listener import check_listen_host
+from bot.telegram.updates import check_listen_host
 from rag_core.errors import SettingsWrong
 
 

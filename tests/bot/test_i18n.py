@@ -15,7 +15,7 @@ from fluent.syntax import ast as ftl
 from fluent.syntax.visitor import Visitor
 
 from bot.i18n import LANGUAGES, choose_interface_language, detect_question_language, get_translator
-from bot.telegram.command_menu import _ADMIN_COMMANDS, _READER_COMMANDS
+from bot.telegram.session import _ADMIN_COMMANDS, _READER_COMMANDS
 from rag_core.errors import ArchiveUnavailable, RagError
 
 BOT = Path(__file__).parents[2] / "bot"

@@ -19,8 +19,8 @@ PUBLIC, SECRET = (
 
 @pytest.fixture(autouse=True)
 def made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.worker.suggestions._FIRST_RUN_SECONDS", 0.1)
-    monkeypatch.setattr("bot.worker.suggestions._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.known_answers._FIRST_RUN_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.known_answers._INTERVAL_SECONDS", 0.1)
 
 
 async def greet(sandbox: Sandbox, who: int, text: str = "hello") -> dict[str, Any]:

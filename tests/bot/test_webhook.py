@@ -229,7 +229,7 @@ async def test_polling_takes_the_webhook_away_and_loses_nothing(
 async def test_a_webhook_that_somebody_took_away_is_set_again(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr("bot.telegram.webhook._CHECK_INTERVAL_SECONDS", 0.02)
+    monkeypatch.setattr("bot.telegram.updates._CHECK_INTERVAL_SECONDS", 0.02)
     async with live(sections={"webhook": hook}):
         await hooked(sandbox)
         sandbox.world.queue.hook("")
@@ -242,7 +242,7 @@ async def test_a_webhook_that_somebody_took_away_is_set_again(
 async def test_a_proxy_that_does_not_pass_on_is_told_of(
     sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr("bot.telegram.webhook._CHECK_INTERVAL_SECONDS", 0.02)
+    monkeypatch.setattr("bot.telegram.updates._CHECK_INTERVAL_SECONDS", 0.02)
     sandbox.world.queue.clock = lambda: 4e9  # an error after the start, to the second
     sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{find_free_port()}"
     async with live(sections={"webhook": hook}):

@@ -66,16 +66,16 @@ async def brought(port: int, number: int) -> int:
 
 
 async def test_a_connection_that_asks_nothing_is_closed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.guarded_http_listener._FIRST_REQUEST_SECONDS", 0.2)
-    monkeypatch.setattr("bot.guarded_http_listener._CHECK_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.telegram.updates._FIRST_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr("bot.telegram.updates._IDLE_CHECK_SECONDS", 0.1)
     said = [b"", b"POST /telegram/up", HEAD, KNOWN + b"Content-Length: 5\r\n"]
     assert await asyncio.gather(*(answer(port, one) for one in said)) == [0] * len(said)
     assert await brought(port, 7) == 200
 
 
 async def test_a_head_that_comes_byte_by_byte_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.guarded_http_listener._FIRST_REQUEST_SECONDS", 0.5)
-    monkeypatch.setattr("bot.guarded_http_listener._CHECK_INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr("bot.telegram.updates._FIRST_REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr("bot.telegram.updates._IDLE_CHECK_SECONDS", 0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HEAD)
     async with asyncio.timeout(15):
@@ -88,7 +88,7 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_off(port: int, monkeypatch:
 
 
 async def test_a_flood_of_silent_connections_keeps_nobody_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.guarded_http_listener._MAX_CONNECTIONS", 20)
+    monkeypatch.setattr("bot.telegram.updates._MAX_CONNECTIONS", 20)
     before = len(list(Path("/proc/self/fd").iterdir()))
     async with contextlib.AsyncExitStack() as stack:
         readers = [await stack.enter_async_context(opened(port, HEAD)) for _ in range(200)]
@@ -102,7 +102,7 @@ async def test_a_flood_of_silent_connections_keeps_nobody_out(port: int, monkeyp
 
 
 async def test_connections_at_work_are_not_closed_for_others(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.guarded_http_listener._MAX_CONNECTIONS", 3)
+    monkeypatch.setattr("bot.telegram.updates._MAX_CONNECTIONS", 3)
     body = message(9, "/help")
     async with contextlib.AsyncExitStack() as stack:
         ends = []
@@ -130,7 +130,7 @@ ENDLESS = [
 
 
 async def test_a_body_without_an_end_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.telegram.webhook._READ_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("bot.telegram.updates._READ_TIMEOUT_SECONDS", 0.3)
     found = await asyncio.gather(*(answer(port, said) for said, _ in ENDLESS))
     assert found == [status for _, status in ENDLESS]
     assert await brought(port, 8) == 200
@@ -188,9 +188,7 @@ async def test_what_is_no_request_is_refused_and_fills_no_log(port: int, caplog:
     caplog.clear()
     for number, said in enumerate(NO_REQUESTS):
         assert await answer(port, said) in {0, 400, 401}, said[:100]
-        assert not [
-            record for record in caplog.records if record.name.startswith(("aiohttp", "bot.guarded_http_listener"))
-        ]
+        assert not [record for record in caplog.records if record.name.startswith(("aiohttp", "bot.telegram.updates"))]
         assert await brought(port, 11 + number) == 200
 
 

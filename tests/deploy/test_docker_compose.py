@@ -119,10 +119,10 @@ def test_what_is_written_goes_to_volumes(compose: dict[str, Any]) -> None:
 
 def test_the_time_to_stop_is_longer_than_the_bot_takes(compose: dict[str, Any], root: Path) -> None:
     from bot import app
-    from bot.telegram import webhook
+    from bot.telegram import updates
     from bot.worker import question_worker
 
-    takes = question_worker._DRAIN_SECONDS + app._SHUTDOWN_GRACE_SECONDS + 2 * webhook._CLOSE_SECONDS
+    takes = question_worker._DRAIN_SECONDS + app._SHUTDOWN_GRACE_SECONDS + 2 * updates._CLOSE_SECONDS
     assert int(compose["services"]["bot"]["stop_grace_period"].removesuffix("s")) >= 2 * takes
     unit = (root / "deploy" / "citegram.service").read_text("utf-8")
     (patience,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)

@@ -37,11 +37,10 @@ from bot.handlers.why_and_plan import describe_reading
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.notifications import WatchNotifier
-from bot.plan_and_trace import plan_as_json
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
-from bot.worker.pinned_answers import answer_from_pin, hash_question
-from bot.worker.suggestions import QuestionSuggester
+from bot.views.terminal_text import plan_as_json
+from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
 from ingest.dedup import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps

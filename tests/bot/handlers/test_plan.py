@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import Any
 
 from bot.control.terminal_answers import TerminalAnswerer
-from bot.plan_and_trace import format_answer_trace, format_plan_lines, plan_as_json
+from bot.views.terminal_text import format_answer_trace, format_plan_lines, plan_as_json
 from rag_core.storage.questions import fetch_trace
 
 ASKED = "How much does a ferry ticket cost in April 2025?"

@@ -9,7 +9,7 @@ import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, find_formatted, say
 
 from bot.sandbox import Sandbox
-from bot.telegram.command_menu import publish_menu
+from bot.telegram.session import publish_menu
 
 
 async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: Any) -> None:

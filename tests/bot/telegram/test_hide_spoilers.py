@@ -18,7 +18,7 @@ from driver import GROUP, HARBOUR, OTTO, bind, say, sent, wait_until, wait_until
 
 from bot.sandbox import Sandbox
 from bot.sandbox.user_actions import type_inline_query
-from bot.telegram.hide_spoilers import hide_spoilers
+from bot.telegram.recheck import hide_spoilers
 from rag_core.text.spoilers import list_spoilers
 from rag_core.types import Entity
 

@@ -25,9 +25,9 @@ from pydantic import BaseModel
 from sample_sizes import FULL
 
 from bot.sandbox import Sandbox
-from bot.telegram import update_inbox
+from bot.telegram import updates
 from bot.telegram.session import TelegramSession
-from bot.telegram.update_inbox import UNREAD_FIELDS, InboxMiddleware
+from bot.telegram.updates import UNREAD_FIELDS, InboxMiddleware
 from ingest.inbox import process_pending_posts
 from rag_core.storage import Archive, posts, raw_updates
 from rag_core.storage.raw_update_json import RawUpdate, encode_update, split_updates
@@ -124,7 +124,7 @@ def parse(text: str) -> tuple[Update, dict[int, str], float]:
     for _ in range(2):
         wrong = dict[int, str]()
         began = time.thread_time()
-        (update,) = update_inbox._parse_some(None, [RawUpdate(1, "", text)], wrong)  # type: ignore[arg-type]
+        (update,) = updates._parse_some(None, [RawUpdate(1, "", text)], wrong)  # type: ignore[arg-type]
         seconds.append(time.thread_time() - began)
     return update, wrong, min(seconds)
 
@@ -197,7 +197,7 @@ def test_what_is_beyond_the_bounds_is_set_aside_in_little_time(name: str, caplog
 
 @pytest.mark.parametrize("kind", ["bold", "unknown"])
 def test_a_union_that_nobody_knows_of_ends_with_its_processor_time(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(update_inbox, "UNREAD_FIELDS", frozenset())
+    monkeypatch.setattr(updates, "UNREAD_FIELDS", frozenset())
     text: Any = "deep"
     for _ in range(9):
         text = {"type": kind, "text": text}

@@ -22,7 +22,7 @@ from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.sandbox import Sandbox
 from bot.sandbox.chat_rights import set_chat_member
 from bot.sandbox.chats import Membership
-from bot.telegram.recheck_before_sending import (
+from bot.telegram.recheck import (
     METHODS_WITHOUT_TEXT,
     ContentWithdrawn,
     RecheckMiddleware,
@@ -62,7 +62,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (40, 0.02))
     monkeypatch.setattr("bot.telegram.session.compute_retry_delay", lambda exc, pause: 0.05)
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("bot.telegram.sending_backoff._CHAT_PAUSE", (0.05, 0.1))
+    monkeypatch.setattr("bot.telegram.session._CHAT_PAUSE", (0.05, 0.1))
 
 
 # What ends the right to an answer
@@ -481,7 +481,7 @@ async def test_every_method_is_checked_but_those_that_carry_nothing(bot: Bot, mo
         unchecked.append(type(method))
 
     unchecked: list[type[TelegramMethod[Any]]] = []
-    monkeypatch.setattr("bot.telegram.recheck_before_sending.recheck_shown_content", refuse)
+    monkeypatch.setattr("bot.telegram.recheck.recheck_shown_content", refuse)
     nobody: Any = None
     with recheck_before_sending(ShownContent(counted=frozenset({CREW})), Reader(OTTO, OTTO, private=True), nobody):
         for method in list_methods():

@@ -28,10 +28,9 @@ from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, say_t
 from sandbox_faults import MOVED_TO, FaultKind
 
 from bot.sandbox import Sandbox
-from bot.telegram import sending_backoff
-from bot.telegram.recheck_before_sending import RecheckUnavailable
-from bot.telegram.sending_backoff import SendingBackoff, get_backoff, send_in_background
-from bot.telegram.session import RetryMiddleware
+from bot.telegram import session
+from bot.telegram.recheck import RecheckUnavailable
+from bot.telegram.session import RetryMiddleware, SendingBackoff, get_backoff, send_in_background
 
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
 CALL = SendMessage(chat_id=1, text="news")
@@ -59,7 +58,7 @@ class Telegram:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.errors, self.asked = 0.0, dict[int, Exception](), list[tuple[float, int]]()
         self.bot, self.retry = Bot("42:TEST"), RetryMiddleware(pause=0.001)
-        monkeypatch.setitem(sending_backoff._BACKOFFS, self.bot.session, SendingBackoff(lambda: self.now))
+        monkeypatch.setitem(session._BACKOFFS, self.bot.session, SendingBackoff(lambda: self.now))
         self.backoff = get_backoff(self.bot)
 
     async def ask(self, bot: Bot, method: Any) -> Any:

@@ -23,7 +23,7 @@ from driver import HARBOUR, OTTO
 from bot.logs import SecretFilter
 from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware, TelegramSession
-from bot.telegram.update_inbox import InboxMiddleware
+from bot.telegram.updates import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
 

@@ -28,8 +28,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of seconds last hundredths."""
     monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (6, 0.01))
     monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("bot.telegram.sending_backoff._CHAT_PAUSE", (0.05, 0.1))
-    monkeypatch.setattr("bot.telegram.sending_backoff._BOT_PAUSE", (0.05, 0.1))
+    monkeypatch.setattr("bot.telegram.session._CHAT_PAUSE", (0.05, 0.1))
+    monkeypatch.setattr("bot.telegram.session._BOT_PAUSE", (0.05, 0.1))
 
 
 async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, str]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bot.worker import trace_recording
-from bot.worker.trace_recording import record_traces
+from bot import stored_answer
+from bot.stored_answer import record_traces
 from rag_core.engine_factory import open_engine
 from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
 from rag_core.stage_runner import Run
@@ -18,14 +18,14 @@ from rag_core.storage.questions import fetch_trace
 async def test_a_trace_that_cannot_be_kept_stops_neither_the_next_nor_the_end(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = trace_recording.save_trace
+    real = stored_answer.save_trace
 
     async def choosy(archive: Any, trace_id: str, *more: Any) -> None:
         if trace_id == "odd":
             raise TypeError("Object of type int64 is not JSON serializable")
         await real(archive, trace_id, *more)
 
-    monkeypatch.setattr(trace_recording, "save_trace", choosy)
+    monkeypatch.setattr(stored_answer, "save_trace", choosy)
     settings = RagSettings(
         data=DataSettings(dir=tmp_path), models=ModelSettings(embedder="none"), llm=LlmSettings(model="none")
     )

@@ -1,0 +1,267 @@
+"""Answers that need no search: pinned posts, the answer cache, and the questions that readers are offered.
+
+A pinned post goes before the answer cache and before all search, for readers of its channel alone. A pin holds the post
+and a keyed hash of the question's terms, none of its words, and goes with the post. Readers who ask alike get the
+beginning of the post as it stands now.
+
+The cache gives the same question by a reader of the same channels the same answer, for ten minutes. It is checked again
+before it is shown: a post that was edited or deleted, or a channel that was closed, drops it at once. Follow-up
+questions, refusals and answers with a shortfall are not cached.
+
+Suggested questions are made from the newest posts in the background, and offered while their posts answer them. Each is
+asked beforehand as a reader of that one channel, without a model, and kept if its own post answers it first: what is
+offered from a channel depends on this channel alone. They are kept in memory; a start of the bot makes the same again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import unicodedata
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import chain, zip_longest
+
+from bot.stored_answer import hash_text_version
+from bot.views.keyboards import make_callback_token
+from ingest.dedup import describe_fingerprint
+from rag_core.caches import IndexVersion, VersionedCache
+from rag_core.conversation.memory import follows_earlier_question, remember_answer
+from rag_core.engine import Engine
+from rag_core.errors import RagError
+from rag_core.recipe_choice import load_recipe_switches
+from rag_core.storage import (
+    Archive,
+    channels,
+    near_duplicates,
+    post_lookup,
+    posts,
+    synonyms_and_pinned_answers,
+    visible_posts,
+)
+from rag_core.storage.chat_and_admin_settings import load_answer_mode
+from rag_core.storage.monitoring_stats import fetch_queue_stats
+from rag_core.text.query_terms import is_asking_word
+from rag_core.text.question_generation import generate_questions
+from rag_core.text.sentences import split_long_span, split_sentences
+from rag_core.text.tokens import tokenize
+from rag_core.tracing import get_or_make_request_id
+from rag_core.types import DIRECT_RECIPE, Answer, Draft, Post, PostKey, Question, Sentence, Viewer
+from rag_core.verification.support import check_citations
+from rag_core.writing.extract import quote_post_span
+
+PINNED_RECIPE = "pinned"
+_MAX_PIN_LENGTH = 600  # characters shown of the post
+
+
+def extract_question_terms(text: str) -> frozenset[str]:
+    """Extract the terms by which questions are alike: all but the words of asking, or all where there are no others."""
+    terms = frozenset(tokenize(text))
+    return frozenset(term for term in terms if not is_asking_word(term)) or terms
+
+
+def hash_question(text: str, archive: Archive) -> str:
+    """Hash the terms of a question with the archive's key: the same for questions that are alike."""
+    terms = " ".join(sorted(extract_question_terms(text)))
+    return urlsafe_b64encode(blake2b(terms.encode(), key=archive.identity.encode(), digest_size=9).digest()).decode()
+
+
+async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
+    """Answer from the pinned post; None where no post is pinned that this asker may read, or for a follow-up."""
+    pinned = await synonyms_and_pinned_answers.find_pinned_post(
+        rag.archive, hash_question(question.text, rag.archive), question.viewer.channels
+    )
+    post = (await visible_posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
+    sentences = _quote_beginning(post) if post else ()
+    if not sentences or await follows_earlier_question(question, rag):
+        return None
+    known = await channels.load_channels(rag.archive)
+    titles = {chat: known[chat] for chat in question.viewer.channels if chat in known}
+    answer = Answer(sentences, 1.0, PINNED_RECIPE, trace_id=get_or_make_request_id(), channels=titles)
+    await remember_answer(question, answer, rag)
+    return answer
+
+
+def _quote_beginning(post: Post) -> tuple[Sentence, ...]:
+    quoted: list[Sentence] = []
+    length = 0
+    for span in split_sentences(post.text):
+        for start, end in split_long_span(post.text, span)[:1]:
+            length += end - start
+            if length > _MAX_PIN_LENGTH:
+                return tuple(quoted)
+            quoted.append(quote_post_span(post, (start, end)))
+    return tuple(quoted)
+
+
+# An answer with the 40 passages that were found takes about 80 kB.
+_MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
+
+
+def _normalize_question(text: str) -> str:
+    """Normalize a question for the cache key: case, white space and final punctuation are ignored."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" ?!.…")
+
+
+class AnswerCache:
+    """Answer cache by question, channels, language, day and model, valid for one index version."""
+
+    def __init__(self, rag: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rag = rag
+        self._answers: VersionedCache[Answer] = VersionedCache(_MAX_ANSWERS, _MAX_AGE_SECONDS, clock)
+
+    async def key(self, question: Question, mode: str | None) -> Hashable | None:
+        """Cache key: all that an answer depends on, except the posts; None for a question that is not cached.
+
+        Not cached: follow-up questions, those of a reader some of whose channels could not be looked at, and questions
+        asked while changed posts wait for copy detection, because "also in" may be missing. Raises ArchiveUnavailable.
+        """
+        if question.viewer.list_shortfalls():
+            return None
+        if await near_duplicates.count_uncompared_changes(self._rag.archive, describe_fingerprint()):
+            return None
+        if await follows_earlier_question(question, self._rag):
+            return None
+        models = self._rag.writer, self._rag.planner
+        chosen = await load_answer_mode(self._rag.archive, question.chat)
+        switches = tuple((await load_recipe_switches(self._rag)).items())
+        asked = question.asked_at
+        return (
+            _normalize_question(question.text), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
+            *(model and model.name for model in models), mode, chosen, switches,
+        )  # fmt: skip
+
+    async def get(self, question: Question, key: Hashable | None) -> Answer | None:
+        """Cached answer, if its citations still hold; also added to the conversation. Raises ArchiveUnavailable."""
+        known = None if key is None else self._answers.get(key, self._rag.version)
+        if known is None:
+            return None
+        sentences = await check_citations(Draft(known.sentences), question.viewer, self._rag)
+        if sentences != known.sentences:
+            return None
+        await remember_answer(question, known, self._rag)
+        now = await channels.load_channels(self._rag.archive)
+        return replace(known, channels={chat: now[chat] for chat in question.viewer.channels if chat in now})
+
+    def forget(self) -> None:
+        """Drop all answers, for a reader who has their data erased."""
+        self._answers.forget()
+
+    def store(self, key: Hashable | None, version: IndexVersion, answer: Answer) -> None:
+        """Cache an answer without shortfalls, made with this index version.
+
+        Refusals show other posts and are not cached.
+        """
+        if key is not None and not answer.refused and not answer.shortfalls:
+            self._answers.store(key, version, answer)
+
+
+MAX_SUGGESTIONS = 3
+_PER_CHANNEL, _NEWEST_POSTS = 5, 60
+_FIRST_RUN_SECONDS, _INTERVAL_SECONDS, _PAUSE_SECONDS = 30.0, 600.0, 0.2
+_MAX_BUTTON_CHARACTERS = 60
+
+AnswerFunction = Callable[[Question, Engine], Awaitable[Answer]]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedQuestion:
+    """Question that a post answers; `mark` is the hash of its text at that time."""
+
+    text: str
+    lang: str
+    post: PostKey
+    mark: str
+
+
+class QuestionSuggester:
+    """Suggester of questions: `run` makes them, `suggest` and `find` only give those whose posts are unchanged."""
+
+    def __init__(self, rag: Engine, answer_question: AnswerFunction) -> None:
+        self._rag = replace(rag, writer=None, planner=None, recipe=DIRECT_RECIPE, traced=lambda run: None)
+        self._answer_question = answer_question
+        self._kept: dict[int, list[SuggestedQuestion]] = {}
+        self._asked: set[tuple[PostKey, str]] = set()
+        self._seq = 0
+
+    async def run(self) -> None:
+        """Make suggestions until cancelled, anew whenever posts have changed."""
+        await asyncio.sleep(_FIRST_RUN_SECONDS)
+        while True:
+            with suppress(RagError):  # the archive or an index is down: the next run makes up for it
+                seq = await posts.get_last_seq(self._rag.archive)
+                if seq != self._seq and self._rag.lexical.watermark >= seq:
+                    await self.make_suggestions()
+                    self._seq = seq
+            await asyncio.sleep(_INTERVAL_SECONDS)
+
+    async def make_suggestions(self) -> None:
+        """Ask the questions of the newest posts of each channel until there are enough. Raises RagError."""
+        present = set[PostKey]()
+        for chat in await channels.load_channels(self._rag.archive):
+            kept = await self._drop_changed(self._kept.get(chat, ()))
+            self._kept[chat] = kept
+            newest = await post_lookup.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
+            found = await visible_posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
+            present |= found.keys()
+            for post in sorted(found.values(), key=lambda one: one.date, reverse=True):
+                if len(kept) >= _PER_CHANNEL:
+                    break
+                await self._try_post(post, kept)
+        self._asked = {one for one in self._asked if one[0] in present}
+
+    async def _try_post(self, post: Post, kept: list[SuggestedQuestion]) -> None:
+        """Keep the first question of a post that the post answers."""
+        mark = hash_text_version(post.text)
+        if (post.key, mark) in self._asked:
+            return
+        # a question asked before its post can be found, or while a search fails, would be given up for good
+        if self._rag.lexical.watermark < await posts.get_last_seq(self._rag.archive):
+            return
+        self._asked.add((post.key, mark))
+        for generated in await asyncio.to_thread(lambda: list(generate_questions(post.text))):
+            if generated.kind == "count":  # "How many visitors?" says nothing away from its post
+                continue
+            text = f"{generated.text[:1].upper()}{generated.text[1:]}?"
+            if len(text) > _MAX_BUTTON_CHARACTERS or any(text == one.text for one in kept):
+                continue
+            # readers go first
+            while (await fetch_queue_stats(self._rag.archive)).waiting:  # noqa: ASYNC110 - the archive rings no bell
+                await asyncio.sleep(_PAUSE_SECONDS)
+            viewer = Viewer(0, frozenset({post.key.chat_id}))
+            answer = await self._answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
+            if answer.shortfalls:
+                self._asked.discard((post.key, mark))
+            answered = not answer.refused and answer.posts()[:1] == (post.key,)
+            if answered and generated.answer in answer.sentences[0].text:
+                kept.append(SuggestedQuestion(text, generated.lang, post.key, mark))
+                return
+
+    async def suggest(self, viewer: Viewer, lang: str) -> list[SuggestedQuestion]:
+        """Suggest up to three questions to a reader, those in their language first, of different channels."""
+        by_channel = [self._kept.get(chat, []) for chat in sorted(viewer.channels)]
+        mixed = [one for one in chain.from_iterable(zip_longest(*by_channel)) if one is not None]
+        preferred = sorted(mixed, key=lambda one: one.lang != lang)
+        return (await self._drop_changed(preferred[: 2 * MAX_SUGGESTIONS]))[:MAX_SUGGESTIONS]
+
+    async def find(self, token: str, viewer: Viewer) -> SuggestedQuestion | None:
+        """Find the suggestion of a button among those this reader may see; None for one that no longer holds."""
+        readable = chain.from_iterable(self._kept.get(chat, ()) for chat in viewer.channels)
+        found = [one for one in readable if self.make_token(one) == token]
+        return next(iter(await self._drop_changed(found)), None)
+
+    def make_token(self, suggested: SuggestedQuestion) -> str:
+        """Make the token of a button; only this archive can make it."""
+        return make_callback_token(repr((*suggested.post, suggested.text)), self._rag.archive.identity, size=9)
+
+    async def _drop_changed(self, suggested: Iterable[SuggestedQuestion]) -> list[SuggestedQuestion]:
+        listed = list(suggested)
+        stored = await visible_posts.fetch_posts(self._rag.archive, [one.post for one in listed])
+        return [one for one in listed if one.post in stored and hash_text_version(stored[one.post].text) == one.mark]

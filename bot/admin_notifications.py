@@ -32,7 +32,7 @@ from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters
 from bot.worker.rate_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
-from ingest.times_out_of_touch import (
+from ingest.outages import (
     AdminNotice,
     ErrorsLogged,
     GapsFound,

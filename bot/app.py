@@ -69,9 +69,9 @@ from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, cre
 from bot.telegram.updates import InboxMiddleware, keep_webhook_set, serve_webhook
 from bot.worker.known_answers import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
-from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.times_out_of_touch import Heartbeat
+from ingest.outages import Heartbeat
+from ingest.rebuild import EmbedderChange
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine

@@ -30,9 +30,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bot.data_folder import open_private_file
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
-from ingest.exports.importer import ImportReport
+from ingest.exports import ImportReport, import_export
+from ingest.json_export import ImportOptions
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message

@@ -16,10 +16,9 @@ from typing import Protocol
 
 from bot.jobs import JobLog, repeat_job
 from ingest import inbox
-from ingest.dedup import CopyIndexer
-from ingest.embedder_change import EmbedderChange
+from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.rebuild import SAVE_INTERVAL_SECONDS, build_next_index, load_next_index, remove_next_index
+from ingest.rebuild import SAVE_INTERVAL_SECONDS, EmbedderChange, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.query_and_result import DENSE, LEXICAL
 from rag_core.storage import Archive, channel_removal, channels, index_state, posts

@@ -30,11 +30,10 @@ from apscheduler.triggers.date import DateTrigger
 
 from bot.settings import Settings
 from ingest import integrity
-from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.look_at_posts import look_before_citing, sweep_channels
+from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.times_out_of_touch import (
+from ingest.outages import (
     Clock,
     ClockDrift,
     Heartbeat,
@@ -56,7 +55,7 @@ from rag_core.storage.subscriptions import forget_old_watches
 from rag_core.types import PostKey
 
 if TYPE_CHECKING:
-    from ingest.history.mtproto_client import HistoryClient
+    from ingest.mtproto import HistoryClient
 
 log = logging.getLogger(__name__)
 
@@ -436,7 +435,7 @@ async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient
     if not chosen.api_id:
         yield None
         return
-    from ingest.history.mtproto_client import HistoryAccount, HistoryClient
+    from ingest.mtproto import HistoryAccount, HistoryClient
 
     try:
         key = Path(chosen.server_pem).read_text(encoding="utf-8") if chosen.server_pem else ""

@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from ingest.times_out_of_touch import get_monotonic_time
+from ingest.outages import get_monotonic_time
 from rag_core.errors import RagError
 from rag_core.tracing import get_request_id
 

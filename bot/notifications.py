@@ -61,7 +61,7 @@ from bot.views.digest_message import render_digest
 from bot.views.keyboards import build_answer_keyboard, build_keyboard, build_quote_keyboard, update_vote_counts
 from bot.views.message_formatting import neutralize_links, split_pages
 from bot.views.post_formatting import RenderContext
-from ingest.dedup import are_rewordings
+from ingest.copies import are_rewordings
 from rag_core.retrieval.period_digest import build_period_digest
 from rag_core.storage import Archive, channels, posts, questions, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from ingest.json_values import MalformedMessage, parse_object
-from ingest.message_parsing import parse_live_post, parse_topic_title
+from ingest.message_kinds import MalformedMessage, parse_object
+from ingest.messages import parse_live_post, parse_topic_title
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, topics, unapproved_channels
 from rag_core.storage.post_rows import encode_entities

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.indexer import LexicalIndexer, build_lexical_entry, load_or_embed_vectors, prepare_point, read_posts_again
-from ingest.times_out_of_touch import IndexesRepaired, NotifyAdmins
+from ingest.outages import IndexesRepaired, NotifyAdmins
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25_files import translate_write_errors

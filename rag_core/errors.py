@@ -16,8 +16,8 @@ Those with a file are there, beside what raises them; all others are here:
                 QdrantGone
                     CollectionLost
         HistoryUnavailable
-            FloodWait                       ingest/history/mtproto_client.py
-            NoAccess                        ingest/history/mtproto_client.py
+            FloodWait                       ingest/mtproto.py
+            NoAccess                        ingest/mtproto.py
         ImportRefused
         VectorRefused
         RebuildRefused

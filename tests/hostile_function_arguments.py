@@ -29,9 +29,9 @@ from aiogram.utils.formatting import Text
 from pydantic import BaseModel, SecretStr
 
 from bot.i18n import Translator, get_translator
-from ingest.dedup import ComparedText as DuplicateWords
-from ingest.dedup import parse_compared_text as duplicate_words
-from ingest.exports.export_checks import ImportNote
+from ingest.copies import ComparedText as DuplicateWords
+from ingest.copies import parse_compared_text as duplicate_words
+from ingest.json_export import ImportNote
 from rag_core.models.token_similarity import PassageSimilarity, TokenVectors
 from rag_core.planning.plan_schema_and_parsing import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher

@@ -98,7 +98,7 @@ NOT_MADE = {
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "dataclasses.Field[typing.Any]": "a column of the archive",
-    "ingest.exports.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
+    "ingest.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.index.lexical_index.Bm25Index": "an open index",
@@ -123,11 +123,11 @@ NOT_MADE = {
 # Functions that cannot be called for another reason, by their exact names.
 NOT_CALLABLE = {
     "bot.telegram.session._check_wait": "a method of the Bot API, with the client in its annotations",
-    "ingest.message_parsing._extract_live_media": "a rich message that was read (test_parsing_of_every_update)",
-    "ingest.rich_messages._list_object_steps": "a rich message that is being read; read_rich_message is called whole",
+    "ingest.messages._extract_live_media": "a rich message that was read (test_parsing_of_every_update)",
+    "ingest.messages._list_object_steps": "a rich message that is being read; read_rich_message is called whole",
     "bot.monitoring.monitoring_server._open_span_exporter": "an exporter of a library that need not be installed",
     "bot.logs.collect_secrets": "any model of settings",
-    "ingest.exports.importer._describe_doubts": "arrays of numbers",
+    "ingest.exports._describe_doubts": "arrays of numbers",
     "rag_core.retrieval.hybrid.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",

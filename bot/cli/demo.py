@@ -23,8 +23,8 @@ from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
+from ingest.json_export import ImportOptions
 from rag_core.engine_factory import open_engine
 from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate_errors
 from rag_core.models.active_models import find_gguf, get_models_folder, select_embedder

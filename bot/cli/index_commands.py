@@ -14,8 +14,8 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
-from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.rebuild import EmbedderChange
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine
 from rag_core.storage import Archive, post_lookup
@@ -23,8 +23,8 @@ from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
     from bot.indexing import RebuildRunner
-    from ingest.exports.export_checks import ImportOptions
-    from ingest.exports.importer import ImportReport
+    from ingest.exports import ImportReport
+    from ingest.json_export import ImportOptions
 
 
 def declare_import(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
-    from ingest.exports.export_checks import ImportOptions
+    from ingest.json_export import ImportOptions
 
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
@@ -67,7 +67,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
-    from ingest.exports.export_formats import import_export
+    from ingest.exports import import_export
 
     with show_progress_bar("import", "B") as moved:
         return await import_export(archive, path, options, moved)

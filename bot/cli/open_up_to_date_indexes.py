@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from bot.cli.progress_bar import show_progress_bar
 from bot.settings import Settings
-from ingest.dedup import CopyIndexer
+from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine

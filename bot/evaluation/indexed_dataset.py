@@ -13,9 +13,9 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.evaluation.datasets import Dataset
 from bot.evaluation.evaluation_variants import Variant
 from bot.evaluation.recorded_replies import Recording
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
+from ingest.json_export import ImportOptions
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.engine_factory import open_engine

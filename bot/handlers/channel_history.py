@@ -29,7 +29,7 @@ from bot.views.channel_card import (
     make_channel_token,
 )
 from bot.views.keyboards import build_keyboard, edit_message, redraw_message
-from ingest.history.backfill import estimate_minutes, estimate_size
+from ingest.history import estimate_minutes, estimate_size
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
 from rag_core.storage import channel_history
 from rag_core.types import Channel

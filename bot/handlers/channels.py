@@ -41,7 +41,7 @@ from bot.views.keyboards import (
     edit_message,
     redraw_message,
 )
-from ingest.json_values import MAX_TITLE_LENGTH
+from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.storage import channel_removal, channels, group_rules_and_bindings, post_lookup
 from rag_core.storage.topics import save_topic_titles
 from rag_core.types import Channel, Visibility

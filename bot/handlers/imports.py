@@ -48,7 +48,7 @@ from bot.views.channel_card import build_approval_keyboard
 from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters
 from bot.views.keyboards import build_keyboard
 from bot.views.message_formatting import split_pages
-from ingest.exports.export_checks import resolve_chat_id
+from ingest.json_export import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility

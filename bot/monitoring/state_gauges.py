@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from bot import data_folder
 from bot.app_context import AppContext
 from bot.monitoring.metrics import Meter
-from ingest.dedup import describe_fingerprint
+from ingest.copies import describe_fingerprint
 from rag_core.errors import RagError
 from rag_core.storage import (
     channel_history,

@@ -29,7 +29,7 @@ from itertools import chain, zip_longest
 
 from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
-from ingest.dedup import describe_fingerprint
+from ingest.copies import describe_fingerprint
 from rag_core.caches import IndexVersion, VersionedCache
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine

@@ -136,7 +136,7 @@ async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
 
 async def open_dense_index(settings: RagSettings, live: str = "") -> DenseIndex | None:
     """Open the embedding model and the vectors of the archive: those that it has (`live`) also where another model is
-    selected, which then takes their place (`ingest.embedder_change`). None where no model is selected or pulled.
+    selected, which then takes their place (`ingest.rebuild`). None where no model is selected or pulled.
 
     Raises ModelUnavailable, VectorsUnavailable.
     """

@@ -1,4 +1,4 @@
-"""Near-duplicates in the archive: text hashes, MinHash bands, and families of copies; found by `ingest.dedup`.
+"""Near-duplicates in the archive: text hashes, MinHash bands, and families of copies; found by `ingest.copies`.
 
 Each post that has words has a row with the hash of its text and the bands of its MinHash signature; a pair of texts
 that are nearly the same has a row as well. Families of copies are the connected components of the posts that the

@@ -1,7 +1,7 @@
 """Polls: a question with options, which states nothing and is evidence of nothing.
 
 Ingest writes a poll as its question and a line "— option" for each option, after a description and before an
-explanation (`ingest/message_parsing.py`).
+explanation (`ingest/messages.py`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.notifications import REWORDED_WITHIN
-from ingest.dedup import are_rewordings
+from ingest.copies import are_rewordings
 from rag_core.storage.subscriptions import Watch
 from rag_core.types import Post, PostKey
 from rag_core.watch_matching import WatchIndex

@@ -20,7 +20,7 @@ from aiogram.types import MessageEntity
 
 from bot.cli.open_data_folder import open_archive as open_archive  # tests take it from here
 from bot.sandbox import Sandbox
-from ingest.dedup import CopyIndexer
+from ingest.copies import CopyIndexer
 from ingest.indexer import LexicalIndexer
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.storage import Archive, channels, group_rules_and_bindings, posts

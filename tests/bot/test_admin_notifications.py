@@ -19,7 +19,7 @@ from bot.admin_notifications import AdminNotifier
 from bot.sandbox import Sandbox
 from bot.settings import BotSettings, Settings
 from bot.telegram.session import TelegramSession
-from ingest.times_out_of_touch import GapsFound, IndexesRepaired, JobFailing
+from ingest.outages import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import questions
 from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel

@@ -13,7 +13,7 @@ from driver import ADMIN, OTTO, RITA
 from bot import access, admin_notifications
 from bot.admin_notifications import notify_of_errors
 from bot.sandbox import Sandbox
-from ingest.times_out_of_touch import AdminNotice, ErrorsLogged
+from ingest.outages import AdminNotice, ErrorsLogged
 
 ours = logging.getLogger("bot.somewhere")
 

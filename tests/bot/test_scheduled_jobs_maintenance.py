@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.jobs import MaintenanceJobs
-from ingest.times_out_of_touch import AdminNotice, GapsFound, Heartbeat
+from ingest.outages import AdminNotice, GapsFound, Heartbeat
 from rag_core.settings import DataSettings
 from rag_core.storage import channels, db, history_gaps, questions, raw_updates
 from rag_core.storage.backup_listing import list_backups

@@ -17,7 +17,7 @@ from bot.jobs import (
     ScheduledJob,
     open_scheduler,
 )
-from ingest.times_out_of_touch import AdminNotice, Clock, JobFailing
+from ingest.outages import AdminNotice, Clock, JobFailing
 from rag_core.errors import BackupFailed
 from rag_core.storage import Archive, monitoring_stats
 

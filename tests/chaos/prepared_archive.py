@@ -10,9 +10,9 @@ from pathlib import Path
 from chaos.channel_traffic import CHANNELS
 from chaos.expected_posts import ExpectedPost
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
+from ingest.json_export import ImportOptions
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels
 from rag_core.types import PostKey

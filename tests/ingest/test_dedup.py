@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from near_duplicate_edits import Corpus, make_fact_edits, make_harmless_edits, read_posts
 
-import ingest.dedup
-from ingest.dedup import BANDS, compute_minhash_bands, hash_exact_text, parse_compared_text
+import ingest.copies
+from ingest.copies import BANDS, compute_minhash_bands, hash_exact_text, parse_compared_text
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ PRICE = "Мастерская на Лесной открыта до 20 часо�
 
 
 def are_duplicates(one: str, other: str) -> bool:
-    return ingest.dedup.are_duplicates(parse_compared_text(one), parse_compared_text(other))
+    return ingest.copies.are_duplicates(parse_compared_text(one), parse_compared_text(other))
 
 
 @pytest.fixture(scope="module")

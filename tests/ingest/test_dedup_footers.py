@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ingest.dedup import strip_footers, write_out_links
+from ingest.copies import strip_footers, write_out_links
 from rag_core.types import Entity, Post
 
 NEWS = "Мост через Оку закрыт на ремонт.\nОбъезд по Полевой улице."

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from bench import synthetic_posts
 
-import ingest.dedup
-from ingest.dedup import CopyIndexer
+import ingest.copies
+from ingest.copies import CopyIndexer
 from rag_core.storage import Archive, channel_removal, channels, near_duplicates, posts
 from rag_core.types import Channel, Entity, Origin, Post, PostKey
 
@@ -97,7 +97,7 @@ async def test_an_edit_moves_a_post_and_a_tombstone_takes_it_out(
 async def test_after_a_crash_it_goes_on_and_nothing_is_twice(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest.dedup, "_BATCH_CHANGES", 10)
+    monkeypatch.setattr(ingest.copies, "_BATCH_CHANGES", 10)
     kept = [make_post(n, BRIDGE.replace("5", str(n % 7)), chat=chat) for chat in (A, B) for n in range(1, 26)]
     await posts.save_posts(archive, kept, source="live")
 
@@ -122,7 +122,7 @@ async def test_a_mark_that_somebody_else_moved_is_not_moved_back(
     archive: Archive, copier: CopyIndexer, make_post: MakePost
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A))
-    before = await near_duplicates.load_copy_watermark(archive, ingest.dedup.describe_fingerprint())
+    before = await near_duplicates.load_copy_watermark(archive, ingest.copies.describe_fingerprint())
     await keep(archive, copier, make_post(2, BRIDGE, chat=B))
     stale = before + 100
     assert not await near_duplicates.save_copies(archive, before, stale, [], [PostKey(A, 1)])
@@ -133,7 +133,7 @@ async def test_another_recipe_begins_anew(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
-    monkeypatch.setattr(ingest.dedup, "describe_fingerprint", lambda: "another")
+    monkeypatch.setattr(ingest.copies, "describe_fingerprint", lambda: "another")
     assert await copier.waiting() == 2
     assert await copier.catch_up() == 2
     assert await families(archive) == {keys((A, 1), (B, 1))}

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from fake_qdrant import FakeQdrant
 
-import ingest.embedder_change
+import ingest.rebuild
 from bot.indexing import IndexingWorker
-from ingest.embedder_change import EmbedderChange
 from ingest.indexer import DenseIndexer, LexicalIndexer, prepare_point
 from ingest.integrity import compare_indexes, read_current_passages
+from ingest.rebuild import EmbedderChange
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.models.active_models import switch_model
 from rag_core.models.embedder_offer import find_embedder_offer
@@ -194,7 +194,7 @@ async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
         await bench.keep(*make_posts(make_post, 40))
     async with opened() as bench:
         await switch_model(bench.rag, NEW)
-        place = ingest.embedder_change if name == "embed_posts" else index_state
+        place = ingest.rebuild if name == "embed_posts" else index_state
         work, calls = getattr(place, name), []
 
         async def end(*given: Any) -> Any:
@@ -220,7 +220,7 @@ async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
 
 CHILD = """
 import asyncio, sys
-from ingest.embedder_change import EmbedderChange
+from ingest.rebuild import EmbedderChange
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
 

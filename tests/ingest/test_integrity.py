@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ingest import integrity
 from ingest.indexer import DenseIndexer, build_lexical_entry
 from ingest.integrity import read_current_passages
-from ingest.times_out_of_touch import AdminNotice, IndexesRepaired
+from ingest.outages import AdminNotice, IndexesRepaired
 from rag_core.errors import ArchiveUnavailable
 from rag_core.index.store_points import VectorPoint
 from rag_core.storage import posts

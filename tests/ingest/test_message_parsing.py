@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.json_values import MalformedMessage
-from ingest.message_parsing import parse_exported_post, parse_live_post
+from ingest.message_kinds import MalformedMessage
+from ingest.messages import parse_exported_post, parse_live_post
 from rag_core.types import Channel, Entity, Media, Origin, PostKey
 
 CHAT = {"id": -1001234567890, "type": "channel", "title": "Пекарня", "username": "bread"}

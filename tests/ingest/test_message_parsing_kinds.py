@@ -9,17 +9,16 @@ import pytest
 from aiogram.enums import ContentType
 from aiogram.types import Message, Update
 
-from ingest.json_values import MalformedMessage
 from ingest.message_kinds import (
     ABOUT_EXPORTED_MESSAGES,
     ABOUT_LIVE_MESSAGES,
     MESSAGE_KINDS,
     SERVICE_FIELDS,
+    MalformedMessage,
     find_exported_kind,
     find_unknown_fields,
 )
-from ingest.message_parsing import UnreadMessage, parse_exported_post, parse_live_post, parse_topic_title
-from ingest.rich_messages import read_rich_message
+from ingest.messages import UnreadMessage, parse_exported_post, parse_live_post, parse_topic_title, read_rich_message
 from rag_core.types import Entity, Media, Origin, Post
 
 UNIX = 1_710_244_800

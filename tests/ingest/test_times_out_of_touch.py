@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.times_out_of_touch import AdminNotice, Clock, ClockDrift, GapsFound, Heartbeat, report_gaps
+from ingest.outages import AdminNotice, Clock, ClockDrift, GapsFound, Heartbeat, report_gaps
 from rag_core.storage import Archive, channels, history_gaps
 from rag_core.types import Channel
 

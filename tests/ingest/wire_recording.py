@@ -24,9 +24,8 @@ from telethon.tl.alltlobjects import tlobjects
 from telethon.tl.core import RpcResult, TLMessage
 from telethon.tl.types import RpcError
 
-from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.look_at_posts import look_before_citing, sweep_channels
-from ingest.history.mtproto_client import FloodWait, HistoryClient
+from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
+from ingest.mtproto import FloodWait, HistoryClient
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
 from rag_core.types import Channel, PostKey

@@ -41,7 +41,7 @@ from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
 from bot.views.terminal_text import plan_as_json
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
-from ingest.dedup import CopyIndexer
+from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps
 from rag_core.index.store_points import VectorPoint

@@ -14,7 +14,7 @@ from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 from telethon import errors
 
 from bot.cli import history
-from ingest.history.backfill import PacedSource
+from ingest.history import PacedSource
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
 

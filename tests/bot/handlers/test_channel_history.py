@@ -14,7 +14,7 @@ from fake_mtproto_server import CHAT_ID, TelegramServer, make_message, serve
 from bot import jobs
 from bot.handlers import channel_history as handlers
 from bot.sandbox import Sandbox
-from ingest.history.backfill import PacedSource
+from ingest.history import PacedSource
 from rag_core.storage import Archive, channel_history, channels, history_gaps, post_lookup
 from rag_core.types import Channel, Visibility
 

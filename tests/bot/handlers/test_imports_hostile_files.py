@@ -18,8 +18,8 @@ from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.imports import DocumentRefused, unpack_document
 from bot.sandbox import Sandbox
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
+from ingest.json_export import ImportOptions
 from rag_core.errors import ImportRefused
 from rag_core.storage import channels, posts
 from rag_core.types import Channel

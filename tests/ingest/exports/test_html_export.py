@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.exports.html_export import MessagePageParser
-from ingest.message_parsing import parse_exported_post
+from ingest.html_export import MessagePageParser
+from ingest.messages import parse_exported_post
 from rag_core.types import Media, Post
 
 Make = Callable[..., str]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
+from ingest.json_export import ImportOptions
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_merging import PostTally
@@ -122,7 +122,7 @@ HOSTILE = {
 }
 CHILD = """
 import json, resource, sys
-from ingest.exports.html_export import MessagePageParser
+from ingest.html_export import MessagePageParser
 
 def read(page):
     parser, found = MessagePageParser(), []

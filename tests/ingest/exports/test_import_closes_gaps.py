@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
+from ingest.json_export import ImportOptions
 from rag_core.storage import Archive, channels, history_gaps
 from rag_core.types import Channel
 

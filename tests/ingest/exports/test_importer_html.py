@@ -12,10 +12,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
-from ingest.exports.importer import assign_albums
-from ingest.message_parsing import parse_exported_post
+from ingest.exports import assign_albums, import_export
+from ingest.json_export import ImportOptions
+from ingest.messages import parse_exported_post
 from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.storage.post_lookup import fetch_stored_posts
 from rag_core.storage.post_merging import PostTally

@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
-from ingest.message_parsing import parse_live_post
+from ingest.exports import import_export
+from ingest.json_export import ImportOptions
+from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.storage.post_merging import PostTally

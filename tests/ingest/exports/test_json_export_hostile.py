@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
+from ingest.json_export import ImportOptions
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 
-from ingest.history.backfill import PacedSource
-from ingest.history.mtproto_client import HistoryAccount, HistoryClient
+from ingest.history import PacedSource
+from ingest.mtproto import HistoryAccount, HistoryClient
 from rag_core.storage import Archive, channels
 
 

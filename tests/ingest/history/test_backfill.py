@@ -10,8 +10,8 @@ import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, START, TelegramServer, flood, make_message
 from telethon import errors, types
 
-from ingest.history.backfill import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
-from ingest.history.mtproto_client import FloodWait, HistoryClient, NoAccess
+from ingest.history import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
+from ingest.mtproto import FloodWait, HistoryClient, NoAccess
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channel_removal, channels, history_gaps, posts
 from rag_core.types import Channel
@@ -249,7 +249,7 @@ async def test_a_basic_group_is_refused_with_a_sentence(client: HistoryClient) -
 
 
 async def read(source: PacedSource, ids: range) -> list[posts.Post]:
-    from ingest.history.backfill import convert_messages
+    from ingest.history import convert_messages
 
     return convert_messages(await source.get_messages(CHAT_ID, ids), CHANNEL)
 

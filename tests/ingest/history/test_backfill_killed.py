@@ -16,8 +16,8 @@ import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 from sample_sizes import choose_size
 
-from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.mtproto_client import HistoryAccount, HistoryClient
+from ingest.history import BackfillRunner, PacedSource
+from ingest.mtproto import HistoryAccount, HistoryClient
 from rag_core.storage import Archive, channel_history, channels, post_lookup, posts
 
 KILLS = choose_size(20, 10)
@@ -73,7 +73,7 @@ async def test_five_thousand_posts_are_complete_after_many_kills(tmp_path: Path)
         await fetch(tmp_path, 1)  # the newest id
         chance = random.Random(20)
         context = multiprocessing.get_context("forkserver")  # which imports for all of them
-        context.set_forkserver_preload(["pytest", "ingest.history.backfill", "ingest.history.mtproto_client"])
+        context.set_forkserver_preload(["pytest", "ingest.history", "ingest.mtproto"])
         for _ in range(KILLS):
             steps, seconds = chance.randint(0, EACH), chance.uniform(0, 0.02)
             await asyncio.to_thread(kill_one, context, tmp_path, steps, seconds)

@@ -9,10 +9,9 @@ import pytest
 from fake_mtproto_server import CHAT_ID, START, TelegramServer, flood, make_message
 from telethon import errors
 
-from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.look_at_posts import look_before_citing, sweep_channels
-from ingest.history.mtproto_client import HistoryClient
-from ingest.times_out_of_touch import AdminNotice, PostsMissing
+from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
+from ingest.mtproto import HistoryClient
+from ingest.outages import AdminNotice, PostsMissing
 from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
 from rag_core.types import PostKey
 

@@ -24,9 +24,8 @@ import pytest
 from telethon.crypto import rsa
 from wire_recording import live_through, read_older_layer, record_wire, write_recording
 
-from ingest.history.backfill import BackfillRunner, PacedSource
-from ingest.history.look_at_posts import look_before_citing, sweep_channels
-from ingest.history.mtproto_client import HistoryAccount, HistoryClient
+from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
+from ingest.mtproto import HistoryAccount, HistoryClient
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
 from rag_core.types import Channel, PostKey

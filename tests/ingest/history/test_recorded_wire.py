@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from wire_recording import RECORDING, live_through, read_older_layer, replay_wire
 
-from ingest.history.mtproto_client import HistoryAccount, HistoryClient
+from ingest.mtproto import HistoryAccount, HistoryClient
 from rag_core.storage import Archive
 
 

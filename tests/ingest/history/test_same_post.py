@@ -11,8 +11,8 @@ import pytest
 from fake_mtproto_server import BARE_ID, CHANNEL, CHAT_ID, START, make_message
 from telethon import types
 
-from ingest.history.mtproto_conversion import convert_message, index_peers
-from ingest.message_parsing import parse_exported_post, parse_live_post
+from ingest.messages import parse_exported_post, parse_live_post
+from ingest.mtproto import convert_message, index_peers
 from rag_core.storage import Archive, posts
 from rag_core.types import Post
 

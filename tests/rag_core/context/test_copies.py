@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.dedup import CopyIndexer
+from ingest.copies import CopyIndexer
 from rag_core.context.evidence import gather_evidence
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import near_duplicates, posts

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ingest.exports.export_checks import ImportOptions
-from ingest.exports.export_formats import import_export
+from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
+from ingest.json_export import ImportOptions
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels, posts
 from rag_core.text.language_detection import detect_language

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.dedup import CopyIndexer
+from ingest.copies import CopyIndexer
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable
 from rag_core.retrieval import post_search
 from rag_core.retrieval.post_search import SearchListing, list_posts

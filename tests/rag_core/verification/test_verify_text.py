@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ingest.dedup import CopyIndexer
+from ingest.copies import CopyIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import channels, visible_posts

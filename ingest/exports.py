@@ -3,31 +3,37 @@
 Nothing is kept before the whole export was scanned. The import is idempotent and commits in short slices: a killed
 import is continued by running it again, and live posts get in between.
 
-Telegram Desktop drops the group id of albums, so neighbouring posts that look like one album get a common key. An
-export in HTML has the same texts and fewer details. What it lacks never replaces what is known: dates, edits,
-formatting, file names and ids of origins stay.
+Telegram Desktop drops the group id of albums, so neighbouring posts that look like one album get a common key.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from itertools import chain, islice
 from pathlib import Path
 
-from ingest.exports.export_checks import AdmittedChat, ExportedChat, ImportNote, ImportOptions, admit_chats
-from ingest.json_values import MAX_ID, MAX_TITLE_LENGTH, MalformedMessage, parse_object, parse_text
-from ingest.message_parsing import UnreadMessage, parse_exported_post, parse_exported_time
+from ingest.html_export import HtmlExport, find_pages
+from ingest.json_export import (
+    BYTE_ORDER_MARK,
+    AdmittedChat,
+    ExportedChat,
+    ImportNote,
+    ImportOptions,
+    JsonExport,
+    admit_chats,
+)
+from ingest.message_kinds import MAX_ID, MAX_TITLE_LENGTH, MalformedMessage, parse_object, parse_text
+from ingest.messages import UnreadMessage, parse_exported_post, parse_exported_time
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts, topics
-from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
+from rag_core.storage.post_lookup import fetch_stored_posts
 from rag_core.storage.post_merging import PostTally
 from rag_core.types import LINKLESS_KINDS, Channel, Post, PostKey
 
@@ -63,42 +69,6 @@ def _joins_album(group: list[Post], post: Post) -> bool:
         # Two captions mean two posts sent in the same second.
         and not (post.text and any(other.text for other in group))
     )
-
-
-# Post with its update id, which orders versions of the same second.
-PostArrival = tuple[Post, int]
-
-
-def is_same_text(post: Post, known: Post) -> bool:
-    """Check whether two texts differ in white space only: HTML pages turn some line separators into line breaks."""
-    return post.text == known.text or post.text.split() == known.text.split()
-
-
-def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> PostArrival:
-    """Merge an imported post with the stored one; `same` says that their texts are equal.
-
-    A different text counts as newer if the stored post has no known edit: then the stored text is the first version.
-    Otherwise the order is unknown and the known edit stays: the imported text gets the date of the post, as an
-    earlier version.
-    """
-    known = stored.post
-    learnt = replace(
-        post,
-        date=known.date,
-        author=known.author or post.author,
-        media=known.media or post.media,
-        origin=known.origin or post.origin,
-        reply_to=known.reply_to or post.reply_to,
-    )
-    if known.origin and post.origin:
-        learnt = replace(learnt, origin=replace(known.origin, date=known.origin.date or post.origin.date))
-    if same:
-        # with the stamp of the stored version no new version is made, but missing fields are filled
-        learnt = replace(learnt, text=known.text, entities=known.entities, links=known.links, edited=stored.stamp)
-        return learnt, stored.update_id
-    if known.media and post.media and known.media.kind != post.media.kind:
-        learnt = replace(learnt, media=post.media)
-    return learnt, stored.update_id if stored.stamp <= known.date else 0
 
 
 @dataclass(slots=True)
@@ -227,50 +197,9 @@ class ImportReport:
     notes: tuple[ImportNote, ...]
 
 
-class ExportSource(ABC):
-    """Export to read; `size` is in bytes.
-
-    A `vague` export names neither its chat nor the edit times of its posts: it is compared with the archive before
-    its posts are kept. All methods block; they run in a thread.
-    """
-
-    path: Path
-    size: int
-    vague = False
-
-    @property
-    @abstractmethod
-    def bytes_read(self) -> int:
-        """Bytes scanned so far."""
-
-    @abstractmethod
-    def survey(self) -> list[ExportedChat]:
-        """Scan the whole export. Raises `ImportRefused`."""
-
-    @abstractmethod
-    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
-        """Messages of a chat in the form of result.json; call it in the order of the chats."""
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[None]:
-        """Context for the second read: errors become one sentence. Raises `ImportRefused`."""
-
-    def days(self, ids: Collection[int]) -> Mapping[int, date]:
-        """Days of some of these messages, in whichever time zone."""
-        return {}
-
-    def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
-        """Posts merged with what the archive knows of them."""
-        return [(post, 0) for post in found]
-
-    def notes(self) -> Iterator[ImportNote]:
-        """Notes for the user."""
-        return iter(())
-
-
 async def import_source(
     archive: Archive,
-    source: ExportSource,
+    source: JsonExport | HtmlExport,
     options: ImportOptions,
     known: Mapping[int, Channel],
     progress: ImportProgress,
@@ -288,7 +217,8 @@ async def import_source(
                 with source.reading():
                     await asyncio.to_thread(deque, messages, 0)
             run.before += chat.messages
-    run.notes += source.notes()
+    if isinstance(source, HtmlExport):
+        run.notes += source.notes()
     if run.tally.kept:
         run.notes.append(
             ImportNote(
@@ -306,7 +236,7 @@ class _ImportRun:
     """State of one import. Mutable. `total` and `before` count entries of all chats."""
 
     archive: Archive
-    source: ExportSource
+    source: JsonExport | HtmlExport
     options: ImportOptions
     progress: ImportProgress
     total: int = 0
@@ -335,8 +265,8 @@ class _ImportRun:
     async def import_chat(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
         """Import one chat."""
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
-        if self.source.vague:
-            await self._refuse_other_channel(channel)
+        if isinstance(self.source, HtmlExport):
+            await self._refuse_other_channel(self.source, channel)
         reading.topics = await topics.load_topics_of_messages(self.archive, channel.chat_id)
         await channels.save_channel(self.archive, channel)
         await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
@@ -347,10 +277,10 @@ class _ImportRun:
         while batch := await asyncio.to_thread(self._parse_batch, islice(found, size)):
             async with self.archive.writing() as connection:
                 started = time.perf_counter()
-                known = (
-                    await fetch_stored_posts(self.archive, [post.key for post in batch]) if self.source.vague else {}
-                )
-                arrivals = self.source.arrivals(batch, known)
+                arrivals = [(post, 0) for post in batch]
+                if isinstance(self.source, HtmlExport):
+                    known = await fetch_stored_posts(self.archive, [post.key for post in batch])
+                    arrivals = self.source.merge_with_archive(batch, known)
                 await topics.save_topic_titles(connection, channel.chat_id, reading.titles)
                 reading.titles.clear()
                 self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
@@ -365,10 +295,10 @@ class _ImportRun:
         self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken + reading.unread.total())
         self.notes += reading.notes()
 
-    async def _refuse_other_channel(self, channel: Channel) -> None:
+    async def _refuse_other_channel(self, source: HtmlExport, channel: Channel) -> None:
         """Refuse an export of another channel: a message's day never changes, except by the time zone."""
         here = await posts.list_message_ids(self.archive, channel.chat_id)
-        days = await asyncio.to_thread(self.source.days, here)
+        days = await asyncio.to_thread(source.days, here)
         keys = [PostKey(channel.chat_id, message_id) for message_id in days]
         known = await fetch_stored_posts(self.archive, keys)
         other = sum(abs((known[key].post.date.date() - days[key.message_id]).days) > 1 for key in known)
@@ -376,7 +306,7 @@ class _ImportRun:
             raise ImportRefused(
                 "{file} is not from {title}: its posts are of other days. Check --chat.",
                 code="import-other-chat",
-                file=self.source.path,
+                file=source.path,
                 title=channel.title,
             )
 
@@ -418,3 +348,51 @@ def _describe_doubts(gone: int, entry: AdmittedChat, reading: ChatReader) -> Ite
             title=title,
             count=gone,
         )
+
+
+_EXPORT_FILE_NAMES = ("result.json", "messages.html")
+
+
+async def import_export(
+    archive: Archive, path: Path, options: ImportOptions, progress: ImportProgress | None = None
+) -> ImportReport:
+    """Import a result.json or messages.html, or a folder with one of them (result.json first).
+
+    Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all, from the
+    event loop.
+    """
+    known = await channels.load_channels(archive)
+    source = await asyncio.to_thread(_open_source, path, options, known)
+    return await import_source(archive, source, options, known, progress or (lambda done, total: None))
+
+
+def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> JsonExport | HtmlExport:
+    file, head, size = _find_export_file(path)
+    if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
+        return HtmlExport(find_pages(file), options, known)
+    return JsonExport(file, size)
+
+
+def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
+    """Find the file to read; return it with its first bytes and its size in bytes."""
+    file = path
+    try:
+        if path.is_dir():
+            inside = [path / name for name in _EXPORT_FILE_NAMES]
+            file = next((found for found in inside if found.exists()), inside[0])
+        if not file.is_file():
+            raise ImportRefused(
+                "There is no file {file}. Give the result.json or messages.html of an export, or its folder.", file=file
+            )
+        with file.open("rb") as opened:
+            head = opened.read(256)
+        size = file.stat().st_size
+    except OSError as exc:
+        raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
+    if not head:
+        raise ImportRefused(
+            "{file} is empty. Export the chat again, or copy the whole file.", code="import-empty", file=file
+        )
+    if head.startswith(b"PK"):
+        raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
+    return file, head, size

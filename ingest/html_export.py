@@ -23,8 +23,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ingest.exports.export_checks import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
-from ingest.exports.importer import ExportSource, PostArrival, is_same_text, merge_with_stored_post
+from ingest.json_export import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from ingest.message_kinds import MESSAGE_KINDS
 from rag_core.errors import ImportRefused
 from rag_core.storage.post_lookup import StoredPost
@@ -507,10 +506,45 @@ def find_pages(file: Path) -> list[Path]:
     return found
 
 
-class HtmlExport(ExportSource):
+# Post with its update id, which orders versions of the same second.
+PostArrival = tuple[Post, int]
+
+
+def is_same_text(post: Post, known: Post) -> bool:
+    """Check whether two texts differ in white space only: HTML pages turn some line separators into line breaks."""
+    return post.text == known.text or post.text.split() == known.text.split()
+
+
+def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> PostArrival:
+    """Merge an imported post with the stored one; `same` says that their texts are equal.
+
+    A different text counts as newer if the stored post has no known edit: then the stored text is the first version.
+    Otherwise the order is unknown and the known edit stays: the imported text gets the date of the post, as an
+    earlier version.
+    """
+    known = stored.post
+    learnt = replace(
+        post,
+        date=known.date,
+        author=known.author or post.author,
+        media=known.media or post.media,
+        origin=known.origin or post.origin,
+        reply_to=known.reply_to or post.reply_to,
+    )
+    if known.origin and post.origin:
+        learnt = replace(learnt, origin=replace(known.origin, date=known.origin.date or post.origin.date))
+    if same:
+        # with the stamp of the stored version no new version is made, but missing fields are filled
+        learnt = replace(learnt, text=known.text, entities=known.entities, links=known.links, edited=stored.stamp)
+        return learnt, stored.update_id
+    if known.media and post.media and known.media.kind != post.media.kind:
+        learnt = replace(learnt, media=post.media)
+    return learnt, stored.update_id if stored.stamp <= known.date else 0
+
+
+class HtmlExport:
     """Export in HTML: the pages of one chat. Opening them raises `ImportRefused` if they are invalid."""
 
-    vague = True
     bytes_read = 0
 
     def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
@@ -614,7 +648,7 @@ class HtmlExport(ExportSource):
         chosen = both[:: len(both) // _MAX_COMPARED_DAYS + 1]
         return {self._ids[n]: date.fromordinal(self._days[n]) for n in chosen}
 
-    def arrivals(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
+    def merge_with_archive(self, found: Sequence[Post], known: Mapping[PostKey, StoredPost]) -> list[PostArrival]:
         """Posts merged with what the archive knows of them."""
         arrivals = []
         for post in found:

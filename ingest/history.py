@@ -1,9 +1,13 @@
-"""Backfill: fetches a channel's posts by ids, from the newest down, a hundred at a time.
+"""History of channels by ids: backfill, and looks for deletions and missed edits.
 
-The newest posts can be searched first. Each batch is saved with its place, so that a backfill goes on where a crash
-left it; between two batches it can be paused and cancelled. Requests of all channels keep one rate, and a flood wait
-is slept through before anything is asked again. The newest id is looked for upwards by doubling: deleted posts leave
-holes, and a hole is not the end.
+A backfill fetches a channel's posts from the newest down, a hundred at a time. Each batch is saved with its place, so
+that a backfill goes on where a crash left it; between two batches it can be paused and cancelled. Requests of all
+channels keep one rate, and a flood wait is slept through before anything is asked again.
+
+A look takes out posts that were deleted and keeps edits that were missed. Only a reply that names an id as empty,
+beside other messages of the same channel, says that a post is gone. Lost access, an error or a channel that shows
+nothing at all take out nothing. Where more than a twentieth of a channel would go within a day, the posts wait for a
+second look an hour later, and the admins are told.
 """
 
 from __future__ import annotations
@@ -13,20 +17,19 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import ceil
-from typing import TYPE_CHECKING
 
-from ingest.history.mtproto_conversion import FoundMessages, convert_message, convert_topic_title
-from ingest.json_values import MalformedMessage
+from ingest.message_kinds import MalformedMessage
+from ingest.mtproto import FoundMessages, HistoryClient, convert_message, convert_topic_title
+from ingest.outages import NotifyAdmins, PostsMissing
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels, history_gaps
 from rag_core.storage.channel_history import Backfill
 from rag_core.storage.post_lookup import list_newest_ids
+from rag_core.storage.posts import mark_posts_deleted
 from rag_core.storage.topics import save_topic_titles
-from rag_core.types import Channel, Post
-
-if TYPE_CHECKING:
-    from ingest.history.mtproto_client import HistoryClient  # it imports the client library
+from rag_core.types import Channel, Post, PostKey
 
 BATCH_IDS = 100
 REQUEST_PAUSE_SECONDS = 1.0
@@ -189,3 +192,96 @@ async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> 
     """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
     known = await list_newest_ids(archive, chat_id, 1)
     return await find_newest_id(source, chat_id, max(known, default=0))
+
+
+_MAX_SHARE = 0.05  # of a channel's posts that may go without a second look
+_CITATION_SECONDS = 0.3
+# Beside the cited posts, so that a channel that shows nothing at all is told from one where they were deleted.
+_CONTROL_IDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LookResult:
+    """Result of a look: posts edited and taken out, and those that wait for a second look (`doubted` anew)."""
+
+    edited: int = 0
+    deleted: int = 0
+    waiting: int = 0
+    doubted: int = 0
+
+
+async def look_at_posts(
+    archive: Archive, source: HistoryClient | PacedSource, channel: Channel, ids: Sequence[int], now: datetime
+) -> LookResult:
+    """Look at known posts of a channel. Raises HistoryUnavailable, then nothing was taken out."""
+    seen = edited = 0
+    empty = set[int]()
+    for start in range(0, len(ids), BATCH_IDS):
+        found = await source.get_messages(channel.chat_id, ids[start : start + BATCH_IDS])
+        posts = convert_messages(found, channel)
+        others = {int(one.id) for one in found.messages} - {post.key.message_id for post in posts}
+        known = set(ids[start : start + BATCH_IDS])
+        tally = await channel_history.save_seen_posts(
+            archive, channel.chat_id, [post for post in posts if post.key.message_id in known], others, now
+        )
+        seen, edited, empty = seen + len(found.messages), edited + tally.edited, empty | found.empty
+    if not empty:
+        return LookResult(edited)
+    missing = await channel_history.judge_missing(archive, channel.chat_id, empty, now, _MAX_SHARE)
+    if not seen:
+        log.warning("channel %d shows none of its posts: none is taken out", channel.chat_id)
+        return LookResult(waiting=len(missing.keys))
+    gone = missing.keys if len(missing.keys) <= missing.allowed else missing.confirmed
+    rest = [key for key in missing.keys if key not in set(gone)]
+    deleted = await mark_posts_deleted(archive, gone, how=channel_history.DELETED_HOW)
+    return LookResult(edited, deleted, len(rest), await channel_history.mark_missing(archive, rest, now))
+
+
+async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmins, now: datetime | None = None) -> str:
+    """Look at the posts that are due in every approved channel of the bot. Returns a line for the job log.
+
+    Groups are left out: a bot that is no administrator of a group sees few of its messages.
+    """
+    moment = now or datetime.now(UTC)
+    edited = deleted = 0
+    for channel in (await channels.load_channels(archive)).values():
+        if channel.kind != "channel" or not channel.inside or channel.state not in ("active", "paused"):
+            continue
+        ids = await channel_history.list_due_ids(archive, channel.chat_id, moment)
+        try:
+            result = await look_at_posts(archive, source, channel, ids, moment)
+        except RagError as exc:
+            log.warning("channel %d was not looked at: %s", channel.chat_id, exc.reason)
+            continue
+        edited, deleted = edited + result.edited, deleted + result.deleted
+        if result.doubted:
+            await tell(PostsMissing(channel, result.waiting))
+    said = ((edited, "edited"), (deleted, "deleted"))
+    return ", ".join(f"{number} {what}" for number, what in said if number)
+
+
+async def look_before_citing(
+    archive: Archive, source: HistoryClient, keys: Iterable[PostKey], *, seconds: float = _CITATION_SECONDS
+) -> bool:
+    """Look at posts that an answer is about to cite, where no look is younger than an hour. True if any has changed.
+
+    Without a reply in time the answer goes out as it is; a flood wait is never waited for.
+    """
+    if source.flood_seconds:
+        return False
+    changed = False
+    with suppress(RagError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            now = datetime.now(UTC)
+            stale = await channel_history.find_stale_keys(archive, keys, now)
+            known = await channels.load_channels(archive) if stale else {}
+            for chat_id in {key.chat_id for key in stale}:
+                channel = known.get(chat_id)
+                if channel is None or channel.kind != "channel" or not channel.inside:
+                    continue
+                controls = await list_newest_ids(archive, chat_id, _CONTROL_IDS)
+                cited = [key.message_id for key in stale if key.chat_id == chat_id]
+                ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
+                looked = await look_at_posts(archive, source, channel, ids, now)
+                changed |= bool(looked.edited or looked.deleted)
+    return changed

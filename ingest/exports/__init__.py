@@ -1,1 +1,0 @@
-"""Exports of Telegram Desktop: scan, import, and the two formats (JSON and HTML)."""

@@ -92,36 +92,38 @@ ALLOWED_UPDATES = [
 ]
 
 
-# The last two take what is left: all text in private chats, and all buttons.
-_REGISTER_HANDLERS = (
-    answer_buttons.register, privacy.register, start.register, channel_history.register, chat_settings.register,
-    admins.register, post_deletions.register, why_and_plan.register, search.register, citation_buttons.register,
-    reindex.register, models.register, stats.register, channel_sets.register, unanswered_and_synonyms.register,
-    imports.register, stop_and_new.register, verify.register, watches.register, digests.register,
-    about_channel.register, suggested_question_buttons.register, answer_remarks.register, questions.register,
-    error_handler.register,
+# In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
+# no other handler answers; the last two take what is left: all text in private chats, and all buttons.
+_HANDLERS = (
+    inline, chat_settings, membership_changes, channels, answer_buttons, privacy, start, channel_history, admins,
+    post_deletions, why_and_plan, search, citation_buttons, reindex, models, stats, channel_sets,
+    unanswered_and_synonyms, imports, stop_and_new, verify, watches, digests, about_channel,
+    suggested_question_buttons, answer_remarks, questions, error_handler,
 )  # fmt: skip
 
 
 def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Dispatcher:
-    """Build a dispatcher with all handlers, in the order in which they are tried.
-
-    They share its router: a router of their own has thirty observers, which take longer to make than all else here.
-    """
-    dispatcher = Dispatcher(context=context, settings=context.settings, admins=context.admins, disable_fsm=True)
+    """Build a dispatcher with all handlers, in the order in which they are tried, and what they share."""
+    dispatcher = Dispatcher(
+        context=context,
+        settings=context.settings,
+        admins=context.admins,
+        notices=ChannelNotificationLimiter(),
+        latest_changes=membership_changes.LatestChanges(),
+        running_presses=set(),
+        recent_quotes={},
+        searches=search.SearchQueue(),
+        inline=inline.InlineQueue(),
+        disable_fsm=True,
+    )
     dispatcher.update.outer_middleware(once)
     dispatcher.update.outer_middleware(LanguageMiddleware())
-    notices = dispatcher["notices"] = ChannelNotificationLimiter()
     for observer in (dispatcher.message, dispatcher.callback_query):
         observer.outer_middleware(RateLimitMiddleware())
         observer.middleware(AdminsOnlyMiddleware())
-    # before every handler of text: a quote sent from an inline query asks nothing
-    inline.register(dispatcher, guest=context.settings.bot.guest)
-    chat_settings.register_blocked_questions(dispatcher)  # before every handler that answers in groups
-    membership_changes.register(dispatcher, notices)
-    channels.register(dispatcher)
-    for register in _REGISTER_HANDLERS:
-        register(dispatcher)
+    for module in _HANDLERS:  # copied: a router belongs to one dispatcher, and a process may run several bots
+        for name, observer in module.router.observers.items():
+            dispatcher.observers[name].handlers += observer.handlers
     return dispatcher
 
 

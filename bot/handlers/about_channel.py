@@ -26,6 +26,8 @@ from rag_core.retrieval.channel_profile import profile_channel
 from rag_core.storage.channels import find_channel
 from rag_core.types import Channel, Viewer
 
+router = Router()
+
 
 async def render_profile(
     said: str, readable: Mapping[int, Channel], viewer: Viewer, rag: Engine, words: Translator, zone: tzinfo
@@ -59,6 +61,7 @@ async def render_profile(
     return View(as_list(*blocks, sep="\n\n"), content)
 
 
+@router.message(ChatCommand("about", addressed_only=True))
 async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
     readable = await access.get_readable_channels(context.admins, reader)
@@ -67,8 +70,3 @@ async def _on_about(message: Message, command: CommandObject, context: AppContex
     view = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
     with recheck_before_sending(view.content, reader, context.admins):
         await message.reply(**view.as_kwargs())
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /about."""
-    router.message.register(_on_about, ChatCommand("about", addressed_only=True))

@@ -29,6 +29,8 @@ from bot.views.keyboards import build_keyboard, make_callback_token, redraw_mess
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage import Archive
 
+router = Router()
+
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 _NAME_TIMEOUT_SECONDS = 3.0  # for looking up the name
 
@@ -49,6 +51,7 @@ def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> st
     return make_callback_token(content, archive.identity)
 
 
+@router.message(ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_grant_or_revoke(
     message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -81,6 +84,7 @@ def _check_request(who: int, grants: bool, bot_id: int, context: AppContext) -> 
     return "" if who in context.admins else "revoke-none"
 
 
+@router.callback_query(_GrantCallback.filter(), flags=ADMINS_ONLY)
 async def _press_confirm(
     pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -141,9 +145,3 @@ async def _format_person(bot: Bot, who: int) -> Text:
     except (TelegramAPIError, ClientDecodeError, TimeoutError):
         return Text(Code(str(who)))
     return Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /grant, /revoke and their buttons."""
-    router.message.register(_on_grant_or_revoke, ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.callback_query.register(_press_confirm, _GrantCallback.filter(), flags=ADMINS_ONLY)

@@ -46,7 +46,10 @@ from bot.views.sources_pages import render_sources_page
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion
 
+router = Router()
 
+
+@router.message(ChatCommand("sources"))
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
@@ -68,37 +71,32 @@ class _ButtonPress:
     update_id: int
 
 
-class AnswerButtonHandlers:
-    """Handler of answer buttons. It tracks running presses: a button that sends a message sends it once."""
-
-    def __init__(self) -> None:
-        self._busy: set[tuple[str, AnswerAction]] = set()
-
-    async def on_press(
-        self,
-        query: CallbackQuery,
-        callback_data: AnswerCallback,
-        event_update: Update,
-        context: AppContext,
-        words: Translator,
-    ) -> None:
-        """Handle a press of any button under an answer."""
-        asked, message = await check_button_access(query, callback_data, context, words)
-        pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
-        handle, action = _ACTION_HANDLERS[callback_data.action], callback_data.action
-        if action not in _ONCE_ACTIONS:
-            await handle(pressed)
-            return
-        key, rows = (callback_data.handle, action), message.reply_markup.inline_keyboard if message.reply_markup else []
-        # used buttons are removed from the message
-        if key in self._busy or not any(get_button_action(one) is action for row in rows for one in row):
-            await query.answer(words("answer-already"))
-            return
-        self._busy.add(key)
-        try:
-            await handle(pressed)
-        finally:
-            self._busy.discard(key)
+@router.callback_query(AnswerCallback.filter(F.action != AnswerAction.SEARCH))  # that one is in search.py
+async def _press_answer_button(
+    query: CallbackQuery,
+    callback_data: AnswerCallback,
+    event_update: Update,
+    context: AppContext,
+    words: Translator,
+    running_presses: set[tuple[str, AnswerAction]],
+) -> None:
+    """Handle a press of any button under an answer; a button that sends a message sends it once."""
+    asked, message = await check_button_access(query, callback_data, context, words)
+    pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
+    handle, action = _ACTION_HANDLERS[callback_data.action], callback_data.action
+    if action not in _ONCE_ACTIONS:
+        await handle(pressed)
+        return
+    key, rows = (callback_data.handle, action), message.reply_markup.inline_keyboard if message.reply_markup else []
+    # used buttons are removed from the message
+    if key in running_presses or not any(get_button_action(one) is action for row in rows for one in row):
+        await query.answer(words("answer-already"))
+        return
+    running_presses.add(key)
+    try:
+        await handle(pressed)
+    finally:
+        running_presses.discard(key)
 
 
 async def _press_vote(pressed: _ButtonPress) -> None:
@@ -198,10 +196,3 @@ _ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] 
     AnswerAction.LINK: _press_link,
     AnswerAction.REPHRASE: _press_rephrase,
 }
-
-
-def register(router: Router) -> None:
-    """Register the handlers of answer buttons and /sources."""
-    here = AnswerCallback.filter(F.action != AnswerAction.SEARCH)  # that one is in bot/handlers/search.py
-    router.callback_query.register(AnswerButtonHandlers().on_press, here)
-    router.message.register(_on_sources, ChatCommand("sources"))

@@ -32,6 +32,8 @@ from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Viewer
 
+router = Router()
+
 # As the buttons: what asks or shows anew is for who asked.
 _ASKER_ONLY_REMARKS = frozenset({AnswerRemark.MORE, AnswerRemark.SHORTER})
 _MAX_WHOLE_POSTS = 3
@@ -62,6 +64,7 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
     return {"remark": remark, "asked": asked}
 
 
+@router.message(F.text | F.caption, find_remark)
 async def _on_remark(
     message: Message,
     remark: AnswerRemark,
@@ -163,8 +166,3 @@ async def _look_deeper(
     await queue_deeper_question(asked, update_id, context, limit_words)
     if not asked.private:
         await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
-
-
-def register(router: Router) -> None:
-    """Register the handler of remarks. Call it before that of questions."""
-    router.message.register(_on_remark, F.text | F.caption, find_remark)

@@ -34,6 +34,8 @@ from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
 from rag_core.storage import channel_history
 from rag_core.types import Channel
 
+router = Router()
+
 _UPDATE_SECONDS = 5.0
 _STATE_BY_ACTION = {
     ChannelAction.HISTORY_PAUSE: ("paused", ("running",)),
@@ -43,6 +45,7 @@ _STATE_BY_ACTION = {
 _CHANGES = {ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_UNDO, *_STATE_BY_ACTION}
 
 
+@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
 async def _press_history(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
@@ -64,6 +67,7 @@ async def _press_history(
     await edit_message(pressed, text, await _build_buttons(context, channel, words, "" if count else "none"))
 
 
+@router.callback_query(ChannelCallback.filter(F.action.in_(_CHANGES)), flags=ADMINS_ONLY)
 async def _press_change(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -154,10 +158,3 @@ async def _build_buttons(context: AppContext, channel: Channel, words: Translato
         rows.append(make_row(label, ChannelAction.HISTORY_UNDO))
     rows.append(make_row(words("button-back"), ChannelAction.CARD))
     return build_keyboard(*rows)
-
-
-def register(router: Router) -> None:
-    """Register the handlers of the buttons of a channel's history."""
-    pressed = router.callback_query
-    pressed.register(_press_history, ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
-    pressed.register(_press_change, ChannelCallback.filter(F.action.in_(_CHANGES)), flags=ADMINS_ONLY)

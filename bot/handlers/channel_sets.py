@@ -22,10 +22,13 @@ from rag_core.storage.chat_and_admin_settings import load_channel_sets, save_cha
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 
+router = Router()
+
 _MAX_SETS = 20  # per chat
 _REMOVED = re.compile(r"[-−–]\s*(.+)")
 
 
+@router.message(ChatCommand("sets", addressed_only=True))
 async def _on_sets(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """List the sets, save one ("work = @first, Second channel"), or after a minus remove one."""
     reader = access.get_reader(message)
@@ -77,8 +80,3 @@ def _add_set(
 def _name_channel(channel: Channel) -> frozenset[str]:
     username = (channel.username or "").casefold()
     return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /sets."""
-    router.message.register(_on_sets, ChatCommand("sets", addressed_only=True))

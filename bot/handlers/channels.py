@@ -46,6 +46,8 @@ from rag_core.storage import channel_removal, channels, group_rules_and_bindings
 from rag_core.storage.topics import save_topic_titles
 from rag_core.types import Channel, Visibility
 
+router = Router()
+
 _VISIBILITY_BY_ACTION = {
     ChannelAction.PUBLIC: Visibility.PUBLIC,
     ChannelAction.MEMBERS: Visibility.MEMBERS,
@@ -53,6 +55,13 @@ _VISIBILITY_BY_ACTION = {
 }
 
 
+_CARD_ACTIONS = {
+    ChannelAction.CARD, *_VISIBILITY_BY_ACTION, ChannelAction.PAUSE, ChannelAction.RESUME, ChannelAction.GUARDED_IN,
+    ChannelAction.GUARDED_OUT, ChannelAction.BINDABLE, ChannelAction.UNBINDABLE,
+}  # fmt: skip
+
+
+@router.callback_query(ChannelCallback.filter(F.action.in_(_CARD_ACTIONS)), flags=ADMINS_ONLY)
 async def _press_card(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -90,11 +99,13 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
     return words("channel-resumed" if on else "channel-paused", title=title)
 
 
+@router.message(ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_channels(message: Message, context: AppContext, words: Translator) -> None:
     text, buttons = await _render_channel_list(context, 0, words)
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
+@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
 async def _press_list(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
@@ -123,6 +134,7 @@ async def _render_channel_list(
 log = logging.getLogger(__name__)
 
 
+@router.message(F.new_chat_title, IN_GROUP)
 async def _on_group_title(message: Message, context: AppContext) -> None:
     """Update the title of an imported group. Channels send theirs with every post."""
     known = (await channels.load_channels(context.archive)).get(message.chat.id)
@@ -131,6 +143,7 @@ async def _on_group_title(message: Message, context: AppContext) -> None:
         await channels.save_channel(context.archive, named)
 
 
+@router.message(F.forum_topic_created | F.forum_topic_edited, IN_GROUP)
 async def _on_topic_title(message: Message, context: AppContext) -> None:
     """Update the title of a topic of an imported forum."""
     renamed = message.forum_topic_created or message.forum_topic_edited
@@ -145,6 +158,7 @@ async def _on_topic_title(message: Message, context: AppContext) -> None:
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 
 
+@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
 async def _press_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
@@ -160,6 +174,7 @@ async def _press_remove(
     await redraw_message(pressed, asked, buttons)
 
 
+@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
 async def _press_confirm_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
 ) -> None:
@@ -182,6 +197,7 @@ async def _press_confirm_remove(
     await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
 
 
+@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
 async def _press_leave(
     pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -204,25 +220,7 @@ async def _press_leave(
     await redraw_message(pressed, Text(text), back, left)
 
 
-_CARD_ACTIONS = {ChannelAction.CARD, *_VISIBILITY_BY_ACTION, ChannelAction.PAUSE, ChannelAction.RESUME}
-_CARD_ACTIONS |= {ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT}
-_CARD_ACTIONS |= {ChannelAction.BINDABLE, ChannelAction.UNBINDABLE}
-
-
+@router.edited_channel_post()
+@router.channel_post()
 async def _on_channel_post(_: Message, context: AppContext) -> None:
     context.indexing.wake()
-
-
-def register(router: Router) -> None:
-    """Register the handlers of posts, a group's title, and /channels with its buttons."""
-    router.channel_post.register(_on_channel_post)
-    router.edited_channel_post.register(_on_channel_post)
-    router.message.register(_on_group_title, F.new_chat_title, IN_GROUP)
-    router.message.register(_on_topic_title, F.forum_topic_created | F.forum_topic_edited, IN_GROUP)
-    router.message.register(_on_channels, ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
-    pressed = router.callback_query
-    pressed.register(_press_list, ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
-    pressed.register(_press_card, ChannelCallback.filter(F.action.in_(_CARD_ACTIONS)), flags=ADMINS_ONLY)
-    pressed.register(_press_remove, ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
-    pressed.register(_press_confirm_remove, ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
-    pressed.register(_press_leave, ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)

@@ -56,6 +56,8 @@ from rag_core.storage.chat_and_admin_settings import (
 from rag_core.storage.group_rules_and_bindings import load_group_rules, save_group_rules
 from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Channel, Visibility
 
+router = Router()
+
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
 
@@ -83,6 +85,12 @@ class _SettingsCallback(CallbackData, prefix="gs"):
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 
+@router.message(IN_GROUP, is_blocked_question)
+async def _on_blocked_question(message: Message, words: Translator) -> None:
+    await message.reply(words("group-admins-ask"))
+
+
+@router.message(ChatCommand("settings", addressed_only=True))
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("group-admins-only"))
     if command.args or message.chat.type == "private":
@@ -92,6 +100,7 @@ async def _on_settings(message: Message, command: CommandObject, context: AppCon
     await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
 
+@router.callback_query(_SettingsCallback.filter())
 async def _press_settings(
     pressed: CallbackQuery, callback_data: _SettingsCallback, context: AppContext, words: Translator
 ) -> None:
@@ -254,6 +263,7 @@ async def _show_zones(message: Message, typed: str, context: AppContext, words: 
     await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
+@router.callback_query(_ZoneCallback.filter())
 async def _press_zone(
     pressed: CallbackQuery, callback_data: _ZoneCallback, context: AppContext, words: Translator
 ) -> None:
@@ -267,6 +277,7 @@ async def _press_zone(
     await redraw_message(pressed, text, buttons, words("settings-kept") if name else "")
 
 
+@router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
 async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     text = await _bind_or_unbind(message.chat.id, command, context, words)
     await message.reply(**text.as_kwargs())
@@ -295,10 +306,12 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
     return words.rich("bind-done", title=title)
 
 
+@router.message(ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_bind_in_private(message: Message, words: Translator) -> None:
     await message.answer(words("bind-in-group"))
 
 
+@router.message(F.migrate_to_chat_id)
 async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
     assert message.migrate_to_chat_id is not None
     await move_group_settings(context, message.chat.id, message.migrate_to_chat_id)
@@ -324,6 +337,7 @@ class _ModeCallback(CallbackData, prefix="md"):
     number: int = 0
 
 
+@router.message(ChatCommand("mode"))
 async def _on_mode(
     message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:
@@ -347,6 +361,7 @@ async def _on_mode(
     await message.answer(text, reply_markup=buttons)
 
 
+@router.callback_query(_ModeCallback.filter())
 async def _press_mode(
     pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
 ) -> None:
@@ -432,24 +447,3 @@ def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translat
 
 def _make_button(label: str, action: str, name: str, number: int = 0) -> LabelledPress:
     return label, _ModeCallback(action=action, name=name, number=number)
-
-
-async def _on_blocked_question(message: Message, words: Translator) -> None:
-    await message.reply(words("group-admins-ask"))
-
-
-def register_blocked_questions(router: Router) -> None:
-    """Register the refusal of questions where only admins may ask. Call it before all that answer in groups."""
-    router.message.register(_on_blocked_question, IN_GROUP, is_blocked_question)
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /settings, /mode and their buttons, /bind and /unbind, and migrations to supergroups."""
-    router.message.register(_on_settings, ChatCommand("settings", addressed_only=True))
-    router.message.register(_on_mode, ChatCommand("mode"))
-    router.message.register(_on_supergroup_migration, F.migrate_to_chat_id)
-    router.message.register(_on_bind, ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
-    router.message.register(_on_bind_in_private, ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.callback_query.register(_press_settings, _SettingsCallback.filter())
-    router.callback_query.register(_press_zone, _ZoneCallback.filter())
-    router.callback_query.register(_press_mode, _ModeCallback.filter())

@@ -35,6 +35,8 @@ from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey
 
+router = Router()
+
 MAX_QUOTE_LENGTH = 1024  # characters; counted here in UTF-16 units, which are never fewer
 
 # Removed or replaced by the server (TDLib's clean_input_string): control characters, direction overrides, three
@@ -203,30 +205,31 @@ class _QuoteRequest:
         return as_list(self.head(), *quote, Italic(self.shown.words(said)))
 
 
-class QuoteButtonHandlers:
-    """Handler of quote buttons, with recent presses: a repeated press shows the quote once."""
-
-    def __init__(self) -> None:
-        self._recent_presses: dict[tuple[int, int, str], float] = {}
-
-    async def on_press(
-        self, pressed: CallbackQuery, callback_data: QuoteCallback, bot: Bot, context: AppContext, words: Translator
-    ) -> None:
-        """Handle a press. In a group every member may press, for channels that are open there."""
-        wanted = await _load_quote_request(pressed, callback_data, bot, context, words)
-        now, key = asyncio.get_running_loop().time(), (wanted.reader.chat_id, wanted.message_id, callback_data.token)
-        self._recent_presses = {one: then for one, then in self._recent_presses.items() if now - then < _REPEAT_SECONDS}
-        if key in self._recent_presses:
-            raise Refusal(words("receipt-shown"))
-        self._recent_presses[key] = now
-        try:
-            with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
-                await pressed.answer()
-            with recheck_before_sending(wanted.content, wanted.reader, context.admins):
-                await _show_quote(wanted, bot, context)
-        except BaseException:
-            del self._recent_presses[key]  # sending failed: the next press counts as the first
-            raise
+@router.callback_query(QuoteCallback.filter())
+async def _press_quote(
+    pressed: CallbackQuery,
+    callback_data: QuoteCallback,
+    bot: Bot,
+    context: AppContext,
+    words: Translator,
+    recent_quotes: dict[tuple[int, int, str], float],
+) -> None:
+    """Show a quote; a repeated press shows it once. In a group every member may press, for channels open there."""
+    wanted = await _load_quote_request(pressed, callback_data, bot, context, words)
+    now, key = asyncio.get_running_loop().time(), (wanted.reader.chat_id, wanted.message_id, callback_data.token)
+    for old in [one for one, then in recent_quotes.items() if now - then >= _REPEAT_SECONDS]:
+        del recent_quotes[old]
+    if key in recent_quotes:
+        raise Refusal(words("receipt-shown"))
+    recent_quotes[key] = now
+    try:
+        with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
+            await pressed.answer()
+        with recheck_before_sending(wanted.content, wanted.reader, context.admins):
+            await _show_quote(wanted, bot, context)
+    except BaseException:
+        recent_quotes.pop(key, None)  # sending failed: the next press counts as the first
+        raise
 
 
 async def _load_quote_request(
@@ -313,9 +316,3 @@ async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None
     text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
     under = ReplyParameters(message_id=wanted.message_id)
     await bot.send_message(wanted.reader.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
-
-
-def register(router: Router) -> None:
-    """Register the handlers of the quote buttons."""
-    receipts = QuoteButtonHandlers()
-    router.callback_query.register(receipts.on_press, QuoteCallback.filter())

@@ -21,9 +21,12 @@ from rag_core.storage import subscriptions
 from rag_core.storage.subscriptions import DigestPlan
 from rag_core.watch_matching import split_channels
 
+router = Router()
+
 _NOW_DAYS, _NOW_HOUR = 7, 9  # of "now" in a chat without a plan
 
 
+@router.message(ChatCommand("digest", addressed_only=True))
 async def _on_digest(
     message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -67,8 +70,3 @@ async def _on_digest(
 
 def _describe_digest(plan: DigestPlan, words: Translator, zone: tzinfo) -> str:
     return words("digest-on", days=plan.days, due=format_moment(plan.due, RenderContext(words, zone)))
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /digest."""
-    router.message.register(_on_digest, ChatCommand("digest", addressed_only=True))

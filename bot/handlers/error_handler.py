@@ -20,6 +20,8 @@ from bot.settings import Settings
 from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable, SendingRefused
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
+router = Router()
+
 _ERROR_SENTENCES: dict[type, str] = {
     ArchiveUnavailable: "trouble-archive",
     IndexUnavailable: "trouble-index",
@@ -40,6 +42,7 @@ def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
     return words(found)
 
 
+@router.error()
 async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry) -> bool:
     exc, pressed = event.exception, event.update.callback_query
     message = pressed.message if pressed else event.update.message
@@ -67,11 +70,6 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     return True
 
 
+@router.callback_query()
 async def _on_unknown_button(pressed: CallbackQuery, words: Translator) -> None:
     await pressed.answer(words("button-stale"), show_alert=True)
-
-
-def register(router: Router) -> None:
-    """Register the handlers of exceptions, and all remaining buttons. Call it last."""
-    router.error.register(_on_error)
-    router.callback_query.register(_on_unknown_button)

@@ -53,6 +53,8 @@ from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
 
+router = Router()
+
 log = logging.getLogger(__name__)
 
 # Telegram's limit for downloads by bots: https://core.telegram.org/bots/api#getfile
@@ -360,6 +362,7 @@ _CHANNEL_NAME_PATTERN = re.compile(r"(?:https?://)?(?:t\.me/|@)?(?P<name>[A-Za-z
 _LOOKUP_TIMEOUT_SECONDS = 3.0
 
 
+@router.message(ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_import(
     message: Message, command: CommandObject, bot: Bot, context: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
@@ -404,12 +407,14 @@ async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
     return export and not message.caption and is_admin(message, context.admins)
 
 
+@router.message(IN_PRIVATE, F.document, _is_export_from_admin)
 async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
     offer = words("import-offer", file=ImportOrder(message.document, message, words).file)
     await message.reply(offer, reply_markup=build_keyboard([(words("button-import"), StartImportButton())]))
 
 
+@router.callback_query(StartImportButton.filter(), flags=ADMINS_ONLY)
 async def _on_start_button(
     pressed: CallbackQuery, context: AppContext, imports: ImportRunner, words: Translator
 ) -> None:
@@ -421,16 +426,9 @@ async def _on_start_button(
     await _begin_import(ImportOrder(sent.document, sent, words), imports)
 
 
+@router.callback_query(StopImportButton.filter(), flags=ADMINS_ONLY)
 async def _on_stop_button(
     pressed: CallbackQuery, callback_data: StopImportButton, imports: ImportRunner, words: Translator
 ) -> None:
     stopped = imports.cancel(callback_data.run)
     await pressed.answer(words("import-stopping" if stopped else "import-over"))
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /import and its buttons. Call it before questions, which take every caption."""
-    router.message.register(_on_import, ChatCommand("import", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.message.register(_on_document, IN_PRIVATE, F.document, _is_export_from_admin)
-    router.callback_query.register(_on_start_button, StartImportButton.filter(), flags=ADMINS_ONLY)
-    router.callback_query.register(_on_stop_button, StopImportButton.filter(), flags=ADMINS_ONLY)

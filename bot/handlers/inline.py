@@ -52,6 +52,8 @@ from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import DIRECT_RECIPE, Answer, Channel, Post, PostKey, Question, Viewer
 
+router = Router()
+
 _MAX_AGE_SECONDS = 10.0  # Telegram's own limit
 _CACHE_SECONDS = 30  # what a reader may read can change
 _MAX_SEARCHES = 2  # at a time: the questions of the chats go first
@@ -61,37 +63,43 @@ _EVERYBODY = Reader(0, 0, private=True)
 _PLAIN_START = "inline"  # payload of the button where the question does not fit: handled as a plain /start
 
 
-class InlineHandlers:
-    """Handler of inline queries, with the last query of each person."""
+@dataclass(slots=True)
+class InlineQueue:
+    """Queue of inline searches, with the last query of each person."""
 
-    def __init__(self) -> None:
-        self._last: dict[int, str] = {}
-        self._turns = asyncio.Semaphore(_MAX_SEARCHES)
+    last: dict[int, str] = field(default_factory=dict)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_SEARCHES))
 
-    async def on_query(self, query: InlineQuery, context: AppContext, words: Translator) -> None:
-        """Handle a query, unless its person types on while it waits."""
-        user = query.from_user.id
-        self._last[user] = query.id
-        try:
-            with suppress(TimeoutError, TelegramAPIError):  # the person has typed on, or left
-                async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
-                    offer = await _prepare_offer(user, query.query, context, words)
-                    if self._last.get(user) == query.id:
-                        await _send_offer(query, offer, context, words)
-        finally:
-            if self._last.get(user) == query.id:
-                del self._last[user]
 
-    async def on_guest_message(self, message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
-        """Handle a question in a chat that the bot is not in: one message there, the best quote or a refusal."""
-        if message.from_user is None or message.guest_query_id is None:
-            return
-        asked = await extract_addressed_question(message, bot)
-        text = asked["question"] if isinstance(asked, dict) else message.text or ""
-        with suppress(TimeoutError, TelegramAPIError):
-            async with asyncio.timeout(_MAX_AGE_SECONDS), self._turns:
-                offer = await _prepare_offer(message.from_user.id, text, context, words)
-                await _send_guest_answer(message.guest_query_id, offer, bot, context, words)
+@router.inline_query()
+async def _on_query(query: InlineQuery, context: AppContext, words: Translator, inline: InlineQueue) -> None:
+    """Handle a query, unless its person types on while it waits."""
+    user = query.from_user.id
+    inline.last[user] = query.id
+    try:
+        with suppress(TimeoutError, TelegramAPIError):  # the person has typed on, or left
+            async with asyncio.timeout(_MAX_AGE_SECONDS), inline.turns:
+                offer = await _prepare_offer(user, query.query, context, words)
+                if inline.last.get(user) == query.id:
+                    await _send_offer(query, offer, context, words)
+    finally:
+        if inline.last.get(user) == query.id:
+            del inline.last[user]
+
+
+@router.guest_message()
+async def _on_guest_message(
+    message: Message, bot: Bot, context: AppContext, words: Translator, inline: InlineQueue
+) -> None:
+    """Handle a question in a chat that the bot is not in: one message there, the best quote or a refusal."""
+    if message.from_user is None or message.guest_query_id is None or not context.settings.bot.guest:
+        return
+    asked = await extract_addressed_question(message, bot)
+    text = asked["question"] if isinstance(asked, dict) else message.text or ""
+    with suppress(TimeoutError, TelegramAPIError):
+        async with asyncio.timeout(_MAX_AGE_SECONDS), inline.turns:
+            offer = await _prepare_offer(message.from_user.id, text, context, words)
+            await _send_guest_answer(message.guest_query_id, offer, bot, context, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +213,6 @@ async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:
     return message.via_bot is not None and message.via_bot.id == bot.id
 
 
-async def on_article(message: Message) -> None:
+@router.message(F.via_bot, _is_sent_via_bot)
+async def _on_article(message: Message) -> None:
     """Handle an article that was sent: it asks nothing, so nothing is answered."""
-
-
-def register(router: Router, *, guest: bool) -> None:
-    """Register the handlers of inline queries and the articles that were sent; with `guest` also of guest mode."""
-    handlers = InlineHandlers()
-    if guest:
-        router.guest_message.register(handlers.on_guest_message)
-    router.inline_query.register(handlers.on_query)
-    router.message.register(on_article, F.via_bot, _is_sent_via_bot)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from aiogram import Bot, F, Router
@@ -26,6 +27,8 @@ from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channels, history_gaps, unapproved_channels
 from rag_core.types import Channel
+
+router = Router()
 
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
 _ADMIN_STATUSES = {"administrator", "creator"}
@@ -65,112 +68,120 @@ async def refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> No
         await channels.record_bot_left(context.archive, channel.chat_id)
 
 
-class BotMembershipHandlers:
-    """Handlers of the bot's own membership. Updates are handled concurrently: outdated ones are skipped."""
+@dataclass(slots=True)
+class LatestChanges:
+    """Latest update of each channel about the bot's membership: updates are handled concurrently."""
 
-    def __init__(self, notices: ChannelNotificationLimiter) -> None:
-        self._notices = notices
-        self._lock = asyncio.Lock()
-        self._latest_updates: dict[int, int] = {}
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    update_ids: dict[int, int] = field(default_factory=dict)
 
-    async def on_change(self, event: ChatMemberUpdated, event_update: Update, bot: Bot, context: AppContext) -> None:
-        """Handle that the bot became an administrator of a channel, or is none any more."""
-        chat_id, number = event.chat.id, event_update.update_id
-        before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
-        if before == after:
-            return
-        async with self._lock:
-            if number < self._latest_updates.get(chat_id, 0):
-                return
-            if len(self._latest_updates) >= _MAX_REMEMBERED_UPDATES:
-                self._latest_updates.clear()  # of channels that came and went: their updates were handled long ago
-            self._latest_updates[chat_id] = number
-            loaded = await channels.load_channels(context.archive)
-            known = loaded.get(chat_id)
-            # A channel that a stranger adds is refused while the maximum number waits for approval.
-            stranger = after and known is None and event.from_user.id not in context.admins
-            waiting = sum(channel.state in unapproved_channels.UNAPPROVED_STATES for channel in loaded.values())
-            refused = stranger and waiting >= MAX_WAITING_CHANNELS
-            if after and not refused:
-                chat = event.chat
-                # For a known channel `save_channel` takes over only title and username.
-                await channels.save_channel(
-                    context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending")
-                )
-                if known and known.state == "removed":
-                    await channels.set_channel_state(context.archive, chat.id, "pending")
-                await _mark_channel_joined(context.archive, chat.id)
-            elif known:
-                await channels.record_bot_left(context.archive, chat_id)
-        if refused:
-            await self._leave(event, bot, context)
-        elif after:
-            await self._notify_joined(event, bot, context, known)
+
+@router.my_chat_member(F.chat.type == "channel")
+async def _on_own_membership(
+    event: ChatMemberUpdated,
+    event_update: Update,
+    bot: Bot,
+    context: AppContext,
+    notices: ChannelNotificationLimiter,
+    latest_changes: LatestChanges,
+) -> None:
+    """Handle that the bot became an administrator of a channel, or is none any more."""
+    chat_id, number = event.chat.id, event_update.update_id
+    before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
+    if before == after:
+        return
+    async with latest_changes.lock:
+        if number < latest_changes.update_ids.get(chat_id, 0):
+            return  # outdated
+        if len(latest_changes.update_ids) >= _MAX_REMEMBERED_UPDATES:
+            latest_changes.update_ids.clear()  # of channels that came and went: their updates were handled long ago
+        latest_changes.update_ids[chat_id] = number
+        loaded = await channels.load_channels(context.archive)
+        known = loaded.get(chat_id)
+        # A channel that a stranger adds is refused while the maximum number waits for approval.
+        stranger = after and known is None and event.from_user.id not in context.admins
+        waiting = sum(channel.state in unapproved_channels.UNAPPROVED_STATES for channel in loaded.values())
+        refused = stranger and waiting >= MAX_WAITING_CHANNELS
+        if after and not refused:
+            chat = event.chat
+            # For a known channel `save_channel` takes over only title and username.
+            await channels.save_channel(
+                context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending")
+            )
+            if known and known.state == "removed":
+                await channels.set_channel_state(context.archive, chat.id, "pending")
+            await _mark_channel_joined(context.archive, chat.id)
         elif known:
-            await self._notify_left(event, bot, context, known)
-
-    async def _leave(self, event: ChatMemberUpdated, bot: Bot, context: AppContext) -> None:
-        chat, adder = event.chat, event.from_user
-        log.warning(
-            "%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id
-        )
-        self._notices.count_refused(bot, context)
-        if not adder.is_bot and self._notices.allow(adder.id):
-            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-            title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
-            await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
-        with suppress(TelegramAPIError, ClientDecodeError):
-            await bot.leave_chat(chat.id)
-
-    async def _notify_joined(
-        self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel | None
-    ) -> None:
-        chat, adder = event.chat, event.from_user
-        pending = known is None or awaits_approval(known)
-        found = Channel(chat.id, chat.title or "", chat.username)
-        if not context.admins:
-            log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
-        if not self._notices.allow(adder.id):
-            log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
-            self._notices.merge(found, bot, context)
-            return
-        state = known.state if known and not pending else "pending"
-
-        def format_notice(words: Translator) -> Text:
-            text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
-            by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
-            return as_list(text, by, sep="\n\n")
-
-        buttons = partial(build_approval_keyboard, context.archive, chat.id) if pending else None
-        await send_to_admins(bot, context, format_notice, buttons, adder)
-        if pending and adder.id not in context.admins and not adder.is_bot:
-            words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-            await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
-
-    async def _notify_left(self, event: ChatMemberUpdated, bot: Bot, context: AppContext, known: Channel) -> None:
-        actor = event.from_user
-        # Leaving on an admin's order, or an unapproved channel, needs no notification.
-        if actor.id == bot.id or awaits_approval(known):
-            return
-        if not self._notices.allow(actor.id):
-            log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
-            self._notices.merge(known, bot, context)
-            return
-
-        def format_notice(words: Translator) -> Text:
-            text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
-            by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-            return as_list(text, by, sep="\n\n")
-
-        await send_to_admins(bot, context, format_notice, actor=actor)
+            await channels.record_bot_left(context.archive, chat_id)
+    if refused:
+        await _leave_channel(event, bot, context, notices)
+    elif after:
+        await _notify_joined(event, bot, context, notices, known)
+    elif known:
+        await _notify_left(event, bot, context, notices, known)
 
 
+async def _leave_channel(
+    event: ChatMemberUpdated, bot: Bot, context: AppContext, notices: ChannelNotificationLimiter
+) -> None:
+    chat, adder = event.chat, event.from_user
+    log.warning("%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id)
+    notices.count_refused(bot, context)
+    if not adder.is_bot and notices.allow(adder.id):
+        words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
+        title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
+        await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
+    with suppress(TelegramAPIError, ClientDecodeError):
+        await bot.leave_chat(chat.id)
+
+
+async def _notify_joined(
+    event: ChatMemberUpdated, bot: Bot, context: AppContext, notices: ChannelNotificationLimiter, known: Channel | None
+) -> None:
+    chat, adder = event.chat, event.from_user
+    pending = known is None or awaits_approval(known)
+    found = Channel(chat.id, chat.title or "", chat.username)
+    if not context.admins:
+        log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
+    if not notices.allow(adder.id):
+        log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
+        notices.merge(found, bot, context)
+        return
+    state = known.state if known and not pending else "pending"
+
+    def format_notice(words: Translator) -> Text:
+        text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
+        by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
+        return as_list(text, by, sep="\n\n")
+
+    buttons = partial(build_approval_keyboard, context.archive, chat.id) if pending else None
+    await send_to_admins(bot, context, format_notice, buttons, adder)
+    if pending and adder.id not in context.admins and not adder.is_bot:
+        words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
+        await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
+
+
+async def _notify_left(
+    event: ChatMemberUpdated, bot: Bot, context: AppContext, notices: ChannelNotificationLimiter, known: Channel
+) -> None:
+    actor = event.from_user
+    # Leaving on an admin's order, or an unapproved channel, needs no notification.
+    if actor.id == bot.id or awaits_approval(known):
+        return
+    if not notices.allow(actor.id):
+        log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
+        notices.merge(known, bot, context)
+        return
+
+    def format_notice(words: Translator) -> Text:
+        text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
+        by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
+        return as_list(text, by, sep="\n\n")
+
+    await send_to_admins(bot, context, format_notice, actor=actor)
+
+
+@router.chat_member()
 async def _on_chat_member(event: ChatMemberUpdated, event_update: Update, context: AppContext) -> None:
     """Record a membership that changed in a chat where the bot is an administrator."""
     await context.admins.members.record(event, event_update.update_id)
-
-
-def register(router: Router, notices: ChannelNotificationLimiter) -> None:
-    """Register the handlers of the bot's own membership in channels, and of that of users."""
-    router.my_chat_member.register(BotMembershipHandlers(notices).on_change, F.chat.type == "channel")
-    router.chat_member.register(_on_chat_member)

@@ -35,6 +35,8 @@ from rag_core.models.model_files import is_model_present
 from rag_core.storage import Archive
 from rag_core.storage.chat_and_admin_settings import load_choices
 
+router = Router()
+
 _NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
     "writer": "model-writer",
@@ -64,11 +66,13 @@ def _make_model_token(archive: Archive, name: str) -> str:
     return make_callback_token(f"model {name}", archive.identity)
 
 
+@router.message(ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_models(message: Message, context: AppContext, words: Translator) -> None:
     text, buttons = await _render_models(context, words)
     await message.answer(text, reply_markup=buttons)
 
 
+@router.callback_query(_ModelCallback.filter(), flags=ADMINS_ONLY)
 async def _press_model(
     pressed: CallbackQuery, callback_data: _ModelCallback, context: AppContext, words: Translator
 ) -> None:
@@ -91,6 +95,7 @@ async def _press_model(
     await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
 
 
+@router.callback_query(_PullCallback.filter(), flags=ADMINS_ONLY)
 async def _press_pull(
     pressed: CallbackQuery, callback_data: _PullCallback, context: AppContext, words: Translator
 ) -> None:
@@ -162,10 +167,3 @@ async def _render_models(context: AppContext, words: Translator) -> tuple[str, I
 
 def _format_model_name(name: str, words: Translator) -> str:
     return words("models-nobody") if name == _NO_MODEL else name
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /models and its buttons."""
-    router.message.register(_on_models, ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.callback_query.register(_press_model, _ModelCallback.filter(), flags=ADMINS_ONLY)
-    router.callback_query.register(_press_pull, _PullCallback.filter(), flags=ADMINS_ONLY)

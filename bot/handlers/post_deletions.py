@@ -36,6 +36,8 @@ from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.text.post_links import PostLink, find_post_links, resolve_post_link
 from rag_core.types import Channel, PostKey, format_channel_post_link, format_post_link
 
+router = Router()
+
 
 class PostPresence(StrEnum):
     """Result of probing a post. Only GONE marks a post as suspected, only THERE clears the mark."""
@@ -104,6 +106,7 @@ class _LinkedPost:
         return Text(line, "\n", neutralize_links(self.words)) if self.words else line
 
 
+@router.message(ChatCommand("delete", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_delete(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     items, blocks = await _load_requested_posts(message, command, context, words)
     buttons = None
@@ -117,6 +120,7 @@ async def _on_delete(message: Message, command: CommandObject, context: AppConte
         await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
 
 
+@router.callback_query(DeleteCallback.filter(), flags=ADMINS_ONLY)
 async def _press_delete(
     pressed: CallbackQuery, callback_data: DeleteCallback, context: AppContext, words: Translator
 ) -> None:
@@ -137,6 +141,7 @@ async def _press_delete(
     await pressed.answer(reply)
 
 
+@router.message(ChatCommand("check", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_check(message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator) -> None:
     items, blocks = await _load_requested_posts(message, command, context, words)
     shown = RenderContext(words, context.settings.bot.zone)
@@ -220,10 +225,3 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
     keys = sorted(key for item in items for key in item.keys)
     return blake2b(repr([tuple(key) for key in keys]).encode(), digest_size=8).hexdigest()
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /delete with its buttons, and /check."""
-    router.message.register(_on_delete, ChatCommand("delete", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.message.register(_on_check, ChatCommand("check", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.callback_query.register(_press_delete, DeleteCallback.filter(), flags=ADMINS_ONLY)

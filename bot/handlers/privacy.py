@@ -42,6 +42,8 @@ from rag_core.storage.user_data import (
 )
 from rag_core.types import Channel, Post, PostKey, format_channel_post_link
 
+router = Router()
+
 
 class _DetailsCallback(CallbackData, prefix="pv"):
     """Callback data of the button below /privacy."""
@@ -51,6 +53,7 @@ def _has_server(settings: Settings) -> str:
     return "yes" if settings.llm.url or settings.qdrant.url else "no"
 
 
+@router.message(ChatCommand("privacy", addressed_only=True))
 async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
     brief = [
         words("privacy-brief", days=settings.data.keep_questions_days),
@@ -61,6 +64,7 @@ async def _on_privacy(message: Message, settings: Settings, words: Translator) -
     await message.answer("\n\n".join(brief), reply_markup=details)
 
 
+@router.callback_query(_DetailsCallback.filter())
 async def _press_details(pressed: CallbackQuery, settings: Settings, words: Translator) -> None:
     data = settings.data
     kept = [
@@ -85,6 +89,7 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
     await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])), None)
 
 
+@router.message(ChatCommand("mydata", chats=PRIVATE))
 async def _on_mydata(message: Message, context: AppContext, words: Translator) -> None:
     with ExitStack() as checks:
         document = json.dumps(
@@ -149,6 +154,7 @@ def _format_timestamp(seconds: object) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) else None
 
 
+@router.message(ChatCommand("mydata", chats=GROUPS, addressed_only=True))
 async def _on_mydata_in_group(message: Message, words: Translator) -> None:
     await message.reply(words("mydata-private"))
 
@@ -166,6 +172,7 @@ class ForgetCallback(CallbackData, prefix="fg"):
     asked: int
 
 
+@router.message(ChatCommand("forget", addressed_only=True))
 async def _on_forget(message: Message, context: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
     if message.sender_chat or message.from_user is None:
@@ -180,6 +187,7 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
     await message.reply("\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
 
 
+@router.callback_query(ForgetCallback.filter())
 async def _press_forget(
     pressed: CallbackQuery, callback_data: ForgetCallback, context: AppContext, words: Translator
 ) -> None:
@@ -223,13 +231,3 @@ def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
     for name, count in zip(names, astuple(found), strict=True):
         if count:
             yield f"• {words(name, count=count)}"
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /privacy, /mydata and /forget."""
-    router.message.register(_on_privacy, ChatCommand("privacy", addressed_only=True))
-    router.message.register(_on_mydata, ChatCommand("mydata", chats=PRIVATE))
-    router.message.register(_on_mydata_in_group, ChatCommand("mydata", chats=GROUPS, addressed_only=True))
-    router.message.register(_on_forget, ChatCommand("forget", addressed_only=True))
-    router.callback_query.register(_press_details, _DetailsCallback.filter())
-    router.callback_query.register(_press_forget, ForgetCallback.filter())

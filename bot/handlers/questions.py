@@ -33,6 +33,8 @@ from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 
+router = Router()
+
 # Content that people send; everything else in a private chat is a service message.
 _USER_CONTENT_TYPES = {
     ContentType.ANIMATION, ContentType.AUDIO, ContentType.CONTACT, ContentType.DOCUMENT,
@@ -41,12 +43,20 @@ _USER_CONTENT_TYPES = {
 }  # fmt: skip
 
 
+@router.message(ChatCommand("ask"))
 async def _on_ask(
     message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
     await submit_question(message, (command.args or "").strip(), event_update.update_id, context, words)
 
 
+@router.message(IN_PRIVATE, F.text.startswith("/"))
+async def _on_unknown_command(message: Message, words: Translator) -> None:
+    await message.answer(words("unknown-command"))
+
+
+@router.message(IN_GROUP, extract_addressed_question)
+@router.message(IN_PRIVATE, F.text | F.caption)
 async def _on_text(
     message: Message, event_update: Update, context: AppContext, words: Translator, question: str | None = None
 ) -> None:
@@ -55,10 +65,7 @@ async def _on_text(
     await submit_question(message, text, event_update.update_id, context, words)
 
 
-async def _on_unknown_command(message: Message, words: Translator) -> None:
-    await message.answer(words("unknown-command"))
-
-
+@router.message(IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
 async def _on_no_text(message: Message, words: Translator) -> None:
     await message.answer(words("not-text"))
 
@@ -116,12 +123,3 @@ async def queue_deeper_question(
     async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
         await questions.queue_question(context.archive, again)
     context.queue.wake()
-
-
-def register(router: Router) -> None:
-    """Register the handlers of questions. Call it late: it takes all remaining text in private."""
-    router.message.register(_on_ask, ChatCommand("ask"))
-    router.message.register(_on_unknown_command, IN_PRIVATE, F.text.startswith("/"))
-    router.message.register(_on_text, IN_PRIVATE, F.text | F.caption)
-    router.message.register(_on_no_text, IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
-    router.message.register(_on_text, IN_GROUP, extract_addressed_question)

@@ -29,6 +29,8 @@ from rag_core.storage.channels import find_channel
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Channel
 
+router = Router()
+
 _MAX_NAME_LENGTH = 60  # characters of a channel's name that is repeated
 
 
@@ -55,6 +57,7 @@ def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarku
     return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
 
 
+@router.message(ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_reindex(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if not command.args:
         buttons = build_keyboard(
@@ -73,6 +76,7 @@ async def _on_reindex(message: Message, command: CommandObject, context: AppCont
         await shown.edit_text(words("reindex-busy"), reply_markup=refusal)
 
 
+@router.callback_query(_RebuildCallback.filter(), flags=ADMINS_ONLY)
 async def _press_reindex(
     pressed: CallbackQuery, callback_data: _RebuildCallback, context: AppContext, words: Translator
 ) -> None:
@@ -117,12 +121,6 @@ async def _start_rebuild(
 
 async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
     return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /reindex and its buttons."""
-    router.message.register(_on_reindex, ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.callback_query.register(_press_reindex, _RebuildCallback.filter(), flags=ADMINS_ONLY)
 
 
 _UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down more frequent edits

@@ -43,6 +43,8 @@ from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.types import Question
 
+router = Router()
+
 _MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with answers
 _MAX_WAITING_SEARCHES = 3  # per reader, including the running one
 
@@ -63,74 +65,17 @@ class _ReaderQueue:
     waiting: int = 0
 
 
-class SearchHandlers:
-    """Handlers of /search with their own queue: searches do not wait for answers, and few run at once."""
+class SearchQueue:
+    """Queue of searches, which do not wait for answers; few run at once."""
 
     def __init__(self) -> None:
-        self._searches = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
-        self._queues: dict[int, _ReaderQueue] = {}
-
-    async def on_search(self, message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
-        """Answer /search with the first page."""
-        asked = _get_search_text(message)
-        if not asked and not addressed:
-            return
-        if not asked:
-            text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
-            await message.reply(**text.as_kwargs())
-            return
-        if len(asked) > MAX_QUESTION_LENGTH:
-            raise Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-        await self._reply_with_first_page(message, get_reader(message), context, words)
-
-    async def on_button(
-        self, pressed: CallbackQuery, callback_data: AnswerCallback, context: AppContext, words: Translator
-    ) -> None:
-        """Search for the topic of a refused question: its command is sent, and answered like one of the reader."""
-        asked, message = await check_button_access(pressed, callback_data, context, words)
-        await pressed.answer()
-        command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
-        sent = await message.answer(**command.as_kwargs())
-        reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
-        await self._reply_with_first_page(sent, reader, context, words)
-
-    async def _reply_with_first_page(
-        self, asked: Message, reader: Reader, context: AppContext, words: Translator
-    ) -> None:
-        async with self._wait_turn(reader.user_id) as free:
-            if not free:
-                await asked.reply(words("search-busy"))
-                return
-            view, _ = await self._render_page(asked, reader, 0, context, words)
-            with recheck_before_sending(view.content, reader, context.admins):
-                await asked.reply(**view.as_kwargs())
-
-    async def on_turn(
-        self, pressed: CallbackQuery, callback_data: SearchPageCallback, context: AppContext, words: Translator
-    ) -> None:
-        """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
-        asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
-        if asked is None or _make_search_token(asked, context.archive) != callback_data.search:
-            raise Refusal(words("search-stale"))  # deleted or edited, or forged callback data
-        by_bot = asked.from_user is not None and asked.from_user.is_bot
-        if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
-            raise Refusal(words("search-not-yours"))
-        async with self._wait_turn(pressed.from_user.id) as free:
-            if not free:
-                raise Refusal(words("search-busy"))
-            try:
-                reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
-                view, found = await self._render_page(asked, reader, callback_data.number, context, words)
-                moved = found not in ("", callback_data.found)
-                with recheck_before_sending(view.content, reader, context.admins):
-                    await redraw_message(pressed, view.text, view.buttons, words("search-changed") if moved else "")
-            except RagError as exc:
-                raise Refusal(error_handler.format_error(exc, words, admin=False)) from exc
+        self.running = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
+        self._readers: dict[int, _ReaderQueue] = {}
 
     @asynccontextmanager
-    async def _wait_turn(self, reader: int) -> AsyncIterator[bool]:
+    async def wait_turn(self, reader: int) -> AsyncIterator[bool]:
         """Wait for the reader's turn; yields False where too many searches of theirs wait already."""
-        line = self._queues.setdefault(reader, _ReaderQueue())
+        line = self._readers.setdefault(reader, _ReaderQueue())
         if line.waiting >= _MAX_WAITING_SEARCHES:
             yield False
             return
@@ -141,43 +86,118 @@ class SearchHandlers:
         finally:
             line.waiting -= 1
             if not line.waiting:
-                del self._queues[reader]
+                del self._readers[reader]
 
-    async def _render_page(
-        self, asked: Message, reader: Reader, number: int, context: AppContext, words: Translator
-    ) -> tuple[View, str]:
-        """Page of a search and the token of its results; a sentence and no token where nothing can be searched."""
-        viewer = await access.build_viewer(context.admins, reader)
-        if not viewer.channels:
-            admin = reader.user_id in context.admins
-            refusal = await access.format_no_access(
-                context.archive, words, admin=admin, private=reader.private, viewer=viewer
-            )
-            return View(Text(refusal)), ""
-        text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
-        if not viewer.channels:
-            missed = access.describe_shortfalls(viewer, words)
-            return View(Text(missed or words("sets-nothing-readable"))), ""
-        zone = await context.load_zone(asked.chat.id)
-        # days in the reader's time zone, relative to the request
-        question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
-        async with self._searches:
-            found = await list_posts(question, context.rag)
-            if not (found.sought.words or found.sought.filters):
-                return View(Text(words("search-common")), ShownContent(counted=viewer.channels)), ""
-            entries, number, last = cut_page(found.found, number, RESULTS_PER_PAGE)
-            # long posts take a while to scan
-            page = await asyncio.to_thread(
-                render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
-            )
-        copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
-        # the total was counted over all
-        content = collect_content_of_posts(entry.post for entry in entries) | ShownContent((), copies, viewer.channels)
-        token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
-        search = _make_search_token(asked, context.archive)
-        row = build_page_row(number, last, lambda n: SearchPageCallback(number=n, search=search, found=token))
-        buttons = build_keyboard(row) if row else None
-        return View(page, content, buttons), token
+
+@router.message(ChatCommand("search"))
+async def _on_search(
+    message: Message, addressed: bool, context: AppContext, words: Translator, searches: SearchQueue
+) -> None:
+    """Answer /search with the first page."""
+    asked = _get_search_text(message)
+    if not asked and not addressed:
+        return
+    if not asked:
+        text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
+        await message.reply(**text.as_kwargs())
+        return
+    if len(asked) > MAX_QUESTION_LENGTH:
+        raise Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
+    await _reply_with_first_page(message, get_reader(message), context, words, searches)
+
+
+@router.callback_query(AnswerCallback.filter(F.action == AnswerAction.SEARCH))
+async def _press_search(
+    pressed: CallbackQuery,
+    callback_data: AnswerCallback,
+    context: AppContext,
+    words: Translator,
+    searches: SearchQueue,
+) -> None:
+    """Search for the topic of a refused question: its command is sent, and answered like one of the reader."""
+    asked, message = await check_button_access(pressed, callback_data, context, words)
+    await pressed.answer()
+    command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
+    sent = await message.answer(**command.as_kwargs())
+    reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
+    await _reply_with_first_page(sent, reader, context, words, searches)
+
+
+async def _reply_with_first_page(
+    asked: Message, reader: Reader, context: AppContext, words: Translator, searches: SearchQueue
+) -> None:
+    async with searches.wait_turn(reader.user_id) as free:
+        if not free:
+            await asked.reply(words("search-busy"))
+            return
+        view, _ = await _render_page(asked, reader, 0, context, words, searches)
+        with recheck_before_sending(view.content, reader, context.admins):
+            await asked.reply(**view.as_kwargs())
+
+
+@router.callback_query(SearchPageCallback.filter())
+async def _press_page(
+    pressed: CallbackQuery,
+    callback_data: SearchPageCallback,
+    context: AppContext,
+    words: Translator,
+    searches: SearchQueue,
+) -> None:
+    """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
+    asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
+    if asked is None or _make_search_token(asked, context.archive) != callback_data.search:
+        raise Refusal(words("search-stale"))  # deleted or edited, or forged callback data
+    by_bot = asked.from_user is not None and asked.from_user.is_bot
+    if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
+        raise Refusal(words("search-not-yours"))
+    async with searches.wait_turn(pressed.from_user.id) as free:
+        if not free:
+            raise Refusal(words("search-busy"))
+        try:
+            reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
+            view, found = await _render_page(asked, reader, callback_data.number, context, words, searches)
+            moved = found not in ("", callback_data.found)
+            with recheck_before_sending(view.content, reader, context.admins):
+                await redraw_message(pressed, view.text, view.buttons, words("search-changed") if moved else "")
+        except RagError as exc:
+            raise Refusal(error_handler.format_error(exc, words, admin=False)) from exc
+
+
+async def _render_page(
+    asked: Message, reader: Reader, number: int, context: AppContext, words: Translator, searches: SearchQueue
+) -> tuple[View, str]:
+    """Page of a search and the token of its results; a sentence and no token where nothing can be searched."""
+    viewer = await access.build_viewer(context.admins, reader)
+    if not viewer.channels:
+        admin = reader.user_id in context.admins
+        refusal = await access.format_no_access(
+            context.archive, words, admin=admin, private=reader.private, viewer=viewer
+        )
+        return View(Text(refusal)), ""
+    text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
+    if not viewer.channels:
+        missed = access.describe_shortfalls(viewer, words)
+        return View(Text(missed or words("sets-nothing-readable"))), ""
+    zone = await context.load_zone(asked.chat.id)
+    # days in the reader's time zone, relative to the request
+    question = Question(text, detect_question_language(text, words.lang), asked.date.astimezone(zone), viewer)
+    async with searches.running:
+        found = await list_posts(question, context.rag)
+        if not (found.sought.words or found.sought.filters):
+            return View(Text(words("search-common")), ShownContent(counted=viewer.channels)), ""
+        entries, number, last = cut_page(found.found, number, RESULTS_PER_PAGE)
+        # long posts take a while to scan
+        page = await asyncio.to_thread(
+            render_search_page, found, number, RenderContext(words, zone, group=not reader.private)
+        )
+    copies = frozenset(key.chat_id for entry in entries for key in entry.copies)
+    # the total was counted over all
+    content = collect_content_of_posts(entry.post for entry in entries) | ShownContent((), copies, viewer.channels)
+    token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
+    search = _make_search_token(asked, context.archive)
+    row = build_page_row(number, last, lambda n: SearchPageCallback(number=n, search=search, found=token))
+    buttons = build_keyboard(row) if row else None
+    return View(page, content, buttons), token
 
 
 def _get_search_text(message: Message) -> str:
@@ -188,11 +208,3 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     """Token of a search: eight characters, and it cannot be forged."""
     content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /search and its buttons."""
-    searches = SearchHandlers()
-    router.message.register(searches.on_search, ChatCommand("search"))
-    router.callback_query.register(searches.on_turn, SearchPageCallback.filter())
-    router.callback_query.register(searches.on_button, AnswerCallback.filter(F.action == AnswerAction.SEARCH))

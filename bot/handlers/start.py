@@ -22,9 +22,23 @@ from bot.views.channel_card import list_channel_titles
 from bot.views.message_formatting import neutralize_links
 from rag_core.storage import channels, post_lookup
 
+router = Router()
+
 _MIN_HISTORY = 20  # posts: fewer answer next to nothing, and the history is worth an import
 
 
+@router.message(CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
+async def _on_start_link(
+    message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
+) -> None:
+    text = await decode_payload(command.args or "", context.archive)
+    if text is None or len(text) > MAX_QUESTION_LENGTH:
+        raise SkipHandler  # handled as a plain /start
+    await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
+    await submit_question(message, text, event_update.update_id, context, words)
+
+
+@router.message(ChatCommand("start", chats=PRIVATE))
 async def _on_start(message: Message, bot: Bot, context: AppContext, words: Translator) -> None:
     """Greet a reader with questions that the posts answer, an admin with the next step of the set-up."""
     reader = access.get_reader(message)
@@ -67,6 +81,7 @@ async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> l
     return [as_list(words("setup-title"), *ticked)]
 
 
+@router.message(ChatCommand("help", "more", chats=PRIVATE))
 async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if command.command.lower() == "more" or (command.args or "").strip():
         await message.answer(words("help-more"))
@@ -75,10 +90,12 @@ async def _on_help(message: Message, command: CommandObject, context: AppContext
     await message.answer("\n\n".join([words("help-private"), *admin]))
 
 
+@router.message(ChatCommand("help", chats=GROUPS, addressed_only=True))
 async def _on_group_help(message: Message, words: Translator) -> None:
     await message.answer(words("help-group"))
 
 
+@router.message(ChatCommand("start", chats=GROUPS, addressed_only=True))
 async def _on_group_start(message: Message, context: AppContext, words: Translator) -> None:
     """Say what the group can ask and how, or how to get access."""
     reader = access.get_reader(message)
@@ -93,26 +110,7 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
         await message.answer(**text.as_kwargs())
 
 
-def register(router: Router) -> None:
-    """Register the handlers of /start, /help and /link."""
-    router.message.register(_on_start_link, CommandStart(deep_link=True, ignore_case=True), IN_PRIVATE)
-    router.message.register(_on_start, ChatCommand("start", chats=PRIVATE))
-    router.message.register(_on_help, ChatCommand("help", "more", chats=PRIVATE))
-    router.message.register(_on_group_start, ChatCommand("start", chats=GROUPS, addressed_only=True))
-    router.message.register(_on_group_help, ChatCommand("help", chats=GROUPS, addressed_only=True))
-    router.message.register(_on_link, ChatCommand("link"))
-
-
-async def _on_start_link(
-    message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
-) -> None:
-    text = await decode_payload(command.args or "", context.archive)
-    if text is None or len(text) > MAX_QUESTION_LENGTH:
-        raise SkipHandler  # handled as a plain /start
-    await message.answer(**words.rich("link-asks", question=neutralize_links(text)).as_kwargs())
-    await submit_question(message, text, event_update.update_id, context, words)
-
-
+@router.message(ChatCommand("link"))
 async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/link", addressed=addressed)
     text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)

@@ -29,11 +29,14 @@ from rag_core.storage import (
 )
 from rag_core.storage.backup_listing import get_backup_time, list_backups
 
+router = Router()
+
 _MAX_REASONS = 3  # reasons for quarantined updates that are listed
 _MAX_ERROR_LENGTH = 200  # characters of an error message
 _RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed this long
 
 
+@router.message(ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
     blocks = (_describe_contents, _describe_questions, _describe_backlog, _describe_jobs, _describe_machine)
     shown = [[line async for line in block(context, words)] for block in blocks]
@@ -125,8 +128,3 @@ def _format_size(size: int, words: Translator) -> str:
     if size >= 1 << 30:
         return words("size", unit="gb", number=words.number(size / (1 << 30), 1))
     return words("size", unit="mb", number=str(max(1, size >> 20)))
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /stats."""
-    router.message.register(_on_stats, ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)

@@ -17,9 +17,12 @@ from bot.worker.streaming import StopCallback
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.storage.conversation_turns import ConversationKey
 
+router = Router()
+
 _MEMORY_SWITCHES = {"on": True, "off": False}
 
 
+@router.message(ChatCommand("new", addressed_only=True))
 async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
@@ -33,6 +36,7 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
     await message.reply(words("talk-new" if remembers else "talk-off"))
 
 
+@router.message(ChatCommand("stop"))
 async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
     running, waited = await context.queue.halt(message.chat.id, get_reader_id(message))
     if waited:
@@ -41,6 +45,7 @@ async def _on_stop(message: Message, addressed: bool, context: AppContext, words
         await message.reply(words("stop-nothing"))
 
 
+@router.stopped_message_generation()
 async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:
     """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
     _, waited = await context.queue.halt(event.chat.id, event.chat.id, event.draft_id)
@@ -50,6 +55,7 @@ async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext
         await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
 
 
+@router.callback_query(StopCallback.filter())
 async def _press_stop(
     pressed: CallbackQuery, callback_data: StopCallback, context: AppContext, words: Translator
 ) -> None:
@@ -59,11 +65,3 @@ async def _press_stop(
         return
     running, waited = await context.queue.halt(message.chat.id, pressed.from_user.id, callback_data.question)
     await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /new, /stop and the stop buttons."""
-    router.message.register(_on_new, ChatCommand("new", addressed_only=True))
-    router.message.register(_on_stop, ChatCommand("stop"))
-    router.stopped_message_generation.register(_on_draft_stopped)
-    router.callback_query.register(_press_stop, StopCallback.filter())

@@ -22,6 +22,8 @@ from rag_core.storage import questions
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Viewer
 
+router = Router()
+
 
 async def send_with_suggestions(
     message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, content: ShownContent
@@ -53,6 +55,7 @@ async def send_rephrase_hint(message: Message, asked: QuestionRow, context: AppC
     await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
 
 
+@router.callback_query(SuggestionCallback.filter())
 async def _on_suggestion(
     pressed: CallbackQuery,
     callback_data: SuggestionCallback,
@@ -90,8 +93,3 @@ async def _on_suggestion(
     if number is not None:
         logs.log_question(number, suggested.text)
         context.queue.wake()
-
-
-def register(router: Router) -> None:
-    """Register the handlers of the buttons with suggested questions."""
-    router.callback_query.register(_on_suggestion, SuggestionCallback.filter())

@@ -41,6 +41,8 @@ from rag_core.text.post_links import find_post_links, resolve_post_link
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
 
+router = Router()
+
 _MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
 _MIN_READERS = 2  # who asked alike, before the words are shown
 _BUTTONS_PER_ROW = 5
@@ -82,6 +84,7 @@ def _group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[Unanswere
     return sorted(groups, key=lambda group: -group.readers), len(alike) - len(groups)
 
 
+@router.message(ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
     groups, others = _group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
     shown, more = groups[:_MAX_GROUPS], others + len(groups[_MAX_GROUPS:])
@@ -130,6 +133,7 @@ async def _find_group(asked: str, archive: Archive) -> UnansweredGroup | None:
     return next((group for group in groups if hash_question(group.text, archive) == asked), None)
 
 
+@router.callback_query(PinCallback.filter(), flags=ADMINS_ONLY)
 async def _press_pin(
     pressed: CallbackQuery, callback_data: PinCallback, context: AppContext, words: Translator
 ) -> None:
@@ -182,21 +186,11 @@ def _find_pin_question(message: Message) -> dict[str, str] | bool:
     return {"asked": found} if found else False
 
 
-async def _on_pin_link(message: Message, asked: str, context: AppContext, words: Translator) -> None:
-    reader, known = access.get_reader(message), await channels.load_channels(context.archive)
-    keys = [resolve_post_link(link, known) for link in find_post_links(message.text or "")]
-    if len(keys) == 1 and keys[0] and await _find_group(asked, context.archive):
-        view = await _pin(asked, keys[0], reader, context, words)
-    else:
-        view = View(Text(words("pin-unknown")))
-    with recheck_before_sending(view.content, reader, context.admins):
-        await message.answer(**view.as_kwargs())
-
-
 _MAX_WORD, _MAX_LISTED_PAIRS = 60, 100  # of synonyms
 _MINUS = ("-", "−", "–")
 
 
+@router.message(ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
     reader = access.get_reader(message)
@@ -247,9 +241,13 @@ async def _change_pair(given: str, chosen: list[int], message: Message, context:
     return words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
 
 
-def register(router: Router) -> None:
-    """Register the handlers of /unanswered, its buttons, and replies that name the post to pin."""
-    router.message.register(_on_synonyms, ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.message.register(_on_unanswered, ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
-    router.message.register(_on_pin_link, F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)
-    router.callback_query.register(_press_pin, PinCallback.filter(), flags=ADMINS_ONLY)
+@router.message(F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)
+async def _on_pin_link(message: Message, asked: str, context: AppContext, words: Translator) -> None:
+    reader, known = access.get_reader(message), await channels.load_channels(context.archive)
+    keys = [resolve_post_link(link, known) for link in find_post_links(message.text or "")]
+    if len(keys) == 1 and keys[0] and await _find_group(asked, context.archive):
+        view = await _pin(asked, keys[0], reader, context, words)
+    else:
+        view = View(Text(words("pin-unknown")))
+    with recheck_before_sending(view.content, reader, context.admins):
+        await message.answer(**view.as_kwargs())

@@ -16,7 +16,10 @@ from bot.i18n import Translator, detect_question_language
 from bot.middlewares import IN_PRIVATE, ChatCommand, get_replied_message
 from bot.views.answer import strip_sources
 
+router = Router()
 
+
+@router.message(ChatCommand("verify"))
 async def _on_verify(
     message: Message,
     command: CommandObject,
@@ -36,6 +39,7 @@ async def _on_verify(
         await message.reply(**refusal.as_kwargs())
 
 
+@router.message(IN_PRIVATE, F.forward_origin)
 async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
     text = (message.text or message.caption or "").strip()
     if text:
@@ -55,12 +59,3 @@ def _extract_replied_text(message: Message) -> str:
     text = parent.text or parent.caption or ""
     ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
     return strip_sources(text, parent.entities or ()) if ours else text.strip()
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /verify and of forwarded messages in private.
-
-    Call it after that of /import: an export may be forwarded, too.
-    """
-    router.message.register(_on_verify, ChatCommand("verify"))
-    router.message.register(_on_forwarded_message, IN_PRIVATE, F.forward_origin)

@@ -27,6 +27,8 @@ from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch
 from rag_core.types import Post, Viewer
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
+router = Router()
+
 _MAX_LENGTH = 200
 _MUTED_SECONDS = 86_400
 _LAST_HITS = 3
@@ -40,6 +42,7 @@ class WatchCallback(CallbackData, prefix="wt"):
     watch_id: int
 
 
+@router.message(ChatCommand("watch", addressed_only=True))
 async def _on_watch(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     given, reader = " ".join((command.args or "").split()), get_reader(message)
     await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
@@ -62,6 +65,7 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
     await message.answer(**text.as_kwargs())
 
 
+@router.message(ChatCommand("watches", addressed_only=True))
 async def _on_watches(message: Message, context: AppContext, words: Translator) -> None:
     reader = get_reader(message)
     await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
@@ -107,6 +111,7 @@ def _build_row(number: int, watch: Watch, words: Translator) -> list[LabelledPre
     ]
 
 
+@router.callback_query(WatchCallback.filter())
 async def _press_watch(
     pressed: CallbackQuery, callback_data: WatchCallback, context: AppContext, words: Translator
 ) -> None:
@@ -125,10 +130,3 @@ async def _press_watch(
             await subscriptions.pause_watch(archive, chosen, paused=callback_data.action == "pause")
     done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
     await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /watch, /watches, and the buttons of watches and notices."""
-    router.message.register(_on_watch, ChatCommand("watch", addressed_only=True))
-    router.message.register(_on_watches, ChatCommand("watches", addressed_only=True))
-    router.callback_query.register(_press_watch, WatchCallback.filter())

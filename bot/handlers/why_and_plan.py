@@ -45,6 +45,8 @@ from rag_core.text.morphology import list_dictionary_forms
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
 
+router = Router()
+
 
 async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
     """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
@@ -227,6 +229,7 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*cut_lines(lines, _MAX_OTHERS, words))))]
 
 
+@router.message(ChatCommand("why"))
 async def _on_why(
     message: Message, command: CommandObject, addressed: bool, bot: Bot, context: AppContext, words: Translator
 ) -> None:
@@ -247,6 +250,7 @@ async def _on_why(
         await reply_in_pages(message, view)
 
 
+@router.message(ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     text = (command.args or "").strip()
     if not text:
@@ -264,9 +268,3 @@ async def _on_plan(message: Message, command: CommandObject, context: AppContext
     with recheck_before_sending(ShownContent(counted=viewer.channels), reader, context.admins):
         for page in split_pages(Text(neutralize_links("\n".join(lines)))):
             await message.answer(**page.as_kwargs())
-
-
-def register(router: Router) -> None:
-    """Register the handlers of /why and /plan."""
-    router.message.register(_on_why, ChatCommand("why"))
-    router.message.register(_on_plan, ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)

@@ -23,7 +23,7 @@ from bot.access import get_reader_id, is_admin, is_group_admin
 from bot.app_context import AppContext
 from bot.i18n import choose_interface_language, get_translator
 from bot.views.message_formatting import BOT_COMMANDS
-from rag_core.conversation.small_talk_detection import detect_talk
+from rag_core.conversation.small_talk import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
 from rag_core.storage.group_rules_and_bindings import load_group_rules

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from rag_core.conversation.followup_rewriting import resolve_followup
-from rag_core.conversation.memory import remember_answer
-from rag_core.conversation.small_talk_detection import strip_courtesies
+from rag_core.conversation.memory import remember_answer, resolve_followup
+from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, RagError, RecipeFailed, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback

@@ -23,7 +23,7 @@ from rag_core.models.active_models import (
     open_language_models,
     open_selected_reranker,
 )
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import Archive, posts
 from rag_core.storage.chat_and_admin_settings import load_choices

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rag_core.planning.filters_named_in_question import parse_filters
+from rag_core.planning.filters import parse_filters
 from rag_core.storage.subscriptions import Watch
 from rag_core.text.language_detection import detect_language
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers

@@ -33,7 +33,7 @@ from ingest.copies import ComparedText as DuplicateWords
 from ingest.copies import parse_compared_text as duplicate_words
 from ingest.json_export import ImportNote
 from rag_core.models.token_similarity import PassageSimilarity, TokenVectors
-from rag_core.planning.plan_schema_and_parsing import P, SearchPlan
+from rag_core.planning.llm_planner import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms

@@ -41,11 +41,11 @@ from bot.evaluation.indexed_dataset import open_indexed_dataset
 from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
-from rag_core.dates.parse import parse_period
+from rag_core.dates import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
-from rag_core.planning.known_entities import KnownEntities
+from rag_core.planning.llm_planner import KnownEntities
 from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.types import AUTO_RECIPE

@@ -14,7 +14,7 @@ from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.views.terminal_text import format_channel_list, plan_as_json
 from rag_core.answer import answer_question
-from rag_core.conversation.small_talk_detection import Talk, TalkKind, detect_talk
+from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.stage_runner import Run

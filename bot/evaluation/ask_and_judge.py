@@ -19,7 +19,7 @@ from bot.evaluation.recorded_replies import make_key
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import StageTimeout
-from rag_core.planning.make_plan import make_plan
+from rag_core.planning.plan import make_plan
 from rag_core.recipe_choice import choose_recipe
 from rag_core.recipes.iterative_search import search_in_rounds
 from rag_core.retrieval.rerank import rerank_hits

@@ -23,7 +23,7 @@ from typing import Any
 from dateutil.relativedelta import MO, relativedelta
 
 from bot.evaluation.answer_metrics import Metrics, compute_mean
-from rag_core.dates.parse import Period
+from rag_core.dates import Period
 from rag_core.errors import ImportRefused, translate_errors
 
 _LANGUAGES = ["ru", "en"]  # the language of a text is not given to dateparser, as it is not given to our own parser

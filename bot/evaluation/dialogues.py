@@ -22,9 +22,9 @@ from bot.evaluation.evaluation_variants import Variant, build_variant_settings
 from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.handlers.small_talk import render_talk
 from bot.settings import Settings
-from rag_core.conversation.small_talk_detection import detect_talk, strip_courtesies
+from rag_core.conversation.small_talk import detect_talk, strip_courtesies
 from rag_core.errors import ImportRefused
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import channels
 from rag_core.text.language_detection import detect_language

@@ -21,7 +21,7 @@ from bot.evaluation.ask_and_judge import build_question
 from bot.evaluation.indexed_dataset import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, Matrix, assign_folds
 from rag_core.calibration import Calibration
-from rag_core.planning.make_plan import make_plan
+from rag_core.planning.plan import make_plan
 from rag_core.retrieval.fusion_and_mmr import Fusion
 from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features

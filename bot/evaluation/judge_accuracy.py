@@ -17,7 +17,7 @@ from bot.evaluation.datasets import EvaluationQuery
 from bot.evaluation.indexed_dataset import IndexedDataset
 from rag_core.calibration import Calibration
 from rag_core.llm.protocol import LanguageModel
-from rag_core.planning.make_plan import make_plan
+from rag_core.planning.plan import make_plan
 from rag_core.recipe_steps import search_and_extract
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage

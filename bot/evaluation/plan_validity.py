@@ -14,17 +14,17 @@ from bot.evaluation.datasets import parse_time
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import ImportRefused, translate_errors
 from rag_core.llm.protocol import FinishReason, Generation
-from rag_core.planning.known_entities import KnownEntities
-from rag_core.planning.llm_planner import plan_by_model
-from rag_core.planning.plan_schema_and_parsing import (
+from rag_core.planning.llm_planner import (
+    KnownEntities,
     SearchPlan,
     ShortPlan,
     parse_proposal,
     parse_short_plan,
     parse_strictly,
+    plan_by_model,
 )
+from rag_core.planning.plan import plan_by_rules
 from rag_core.planning.queries import MIN_QUERIES
-from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
 from rag_core.stage_runner import Run
 from rag_core.text.language_detection import detect_language

@@ -27,7 +27,7 @@ from bot.views.message_formatting import neutralize_links
 from bot.views.post_formatting import RenderContext
 from bot.views.sources_pages import render_sources_page
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
+from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Certainty, Viewer

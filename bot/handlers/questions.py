@@ -28,7 +28,7 @@ from bot.middlewares import (
 )
 from bot.views.keyboards import DEEP_MODE
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.small_talk_detection import TalkKind, detect_talk
+from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import questions
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow

@@ -19,7 +19,7 @@ from bot.telegram.recheck import ShownContent
 from bot.views.answer import format_channel_title
 from bot.views.message_formatting import neutralize_links
 from bot.worker.streaming import call_best_effort
-from rag_core.conversation.small_talk_detection import Talk, TalkKind
+from rag_core.conversation.small_talk import Talk, TalkKind
 from rag_core.storage import channels
 from rag_core.types import Channel
 

@@ -36,7 +36,7 @@ from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_js
 from bot.views.text_changes import format_changes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliases
+from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.storage import Archive, channels, post_lookup, visible_posts
 from rag_core.storage.post_lookup import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace

@@ -18,8 +18,7 @@ from bot.views.post_formatting import (
     format_moment,
 )
 from rag_core.engine import Engine
-from rag_core.planning.make_plan import make_plan
-from rag_core.planning.rule_planner import format_plan
+from rag_core.planning.plan import format_plan, make_plan
 from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages
 from rag_core.retrieval.search_filters import resolve_filter

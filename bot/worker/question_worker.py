@@ -59,7 +59,7 @@ from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from
 from bot.worker.rate_limits import RateLimiter
 from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
 from rag_core.answer import answer_question
-from rag_core.conversation.small_talk_detection import strip_courtesies
+from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, visible_posts

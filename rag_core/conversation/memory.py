@@ -1,15 +1,17 @@
 """Conversation memory: earlier questions of a reader, for about an hour; in forums by topic.
 
 It is never a source of an answer. Memory holds rewritten questions and the names in their answers; a follow-up is
-rewritten with them (followup_rewriting.py).
+rewritten with them (followups.py).
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from rag_core.conversation.followup_detection import find_question_names, is_followup
+from rag_core.conversation.followups import find_question_names, is_followup, rewrite_followup
 from rag_core.engine import Engine
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
 from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
 from rag_core.storage.conversation_turns import (
     ConversationKey,
@@ -64,6 +66,12 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
             break
         turns.append(turn)
     return tuple(reversed(turns))
+
+
+async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
+    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
+    turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
+    return await rewrite_followup(question, turns, rag, run)
 
 
 async def follows_earlier_question(question: Question, rag: Engine) -> bool:

@@ -1,29 +1,162 @@
-"""Intent of a question, by patterns: a fact, a count of posts, a first mention, a timeline, a summary, a claim.
+"""Intents and topics of questions, by patterns; the longer lists of words are in `intent_phrases.txt`.
 
-The words are in `request_words.py`, the longer lists of them in `intent_phrases.txt`.
+An intent is a fact, a count of posts, a first mention, a timeline, a summary, a claim. A topic is what is left of a
+question without the words that ask, or what it names as its subject.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from rag_core.planning.request_words import (
-    APPEARING_VERBS,
-    COMING_ASKED,
-    COMING_FRAME,
-    INTENT_PREFIX_LENGTH,
-    MENTION_WORDS,
-    NEWS_ABOUT,
-    PHRASES,
-    POST_WORDS,
-    POSTED_THINGS,
-    POSTING_VERBS,
-    REPORTING_VERBS,
-    THROWING_VERBS,
-)
-from rag_core.planning.topics import CLAUSE_END, extract_topic, is_empty_topic
-from rag_core.text.tokens import compile_pattern, tokenize
+from rag_core.text.tokens import compile_pattern, fold_case, read_phrases, tokenize
 from rag_core.types import Kind
+
+INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word
+
+PHRASES = read_phrases(Path(__file__).with_name("intent_phrases.txt"))
+POST_WORDS = (
+    r"(?:пост(?:ы|а|у|е|ов|ом|ам|ами|ах)?|(?:сообщени|публикаци)(?:е|я|й|ю|и|ем|ей|ям|ями|ях)|"
+    r"(?:запис|новост)(?:ь|и|ей|ью|ям|ями|ях)|posts?|messages?|updates?|news)"
+)
+MENTION_WORDS = r"(?:упоминани\w+|mentions?)"
+REPORTING_VERBS = rf"(?:{PHRASES['reporting']})"
+POSTING_VERBS = rf"(?:{PHRASES['posting']})"
+THROWING_VERBS = rf"(?:{PHRASES['throwing']})"
+POSTED_THINGS = rf"(?:{PHRASES['posted_thing']})"
+APPEARING_VERBS = r"(?:появ(?:ил|лял)\w+|зашла речь|turn(?:s|ed)? up|appear(?:s|ed)?|c[ao]mes? up)"
+# "последние новости про автобус", "anything posted about the bus": the newest posts about a topic.
+_PLACE_OF_POSTS = r"(?:тут|здесь|там|у вас|у нас|(?:в|на) (?:канал\w*|чат\w*|групп\w*)|here|in (?:the|this|your) (?:channels?|chat|group))"
+_SOMETHING = r"(?:(?:что|че|чо|шо|чего|чет)(?:[ -]?(?:то|нибудь|нить|либо))?|кто[ -]?(?:то|нибудь)|пост(?:ы|ов|ик\w*)|новост(?:и|ей)|сообщени[яй]|запис(?:и|ей)|публикаци[ий]|упоминани[яй]|инф[аы]|информаци[яи])"
+_POSTED = r"(?:был[оаи]?|есть|выходил[аио]?|попада(?:л[аио]с[ья]|лся)|проскакивал[аио]|писал[аи]|постил[аи])"
+NEWS_ABOUT = (
+    r"^(?:(?:а|ну|и|so|and|есть|были|было|какие|покажи|дай|скинь|кинь|найди|хочу|any|are there any|show|give me|find|send|the|all|все|мне|me) )*"
+    r"(?:(?:последние|свежие|новые|latest|recent|new|last|newest) )*"
+    r"(?:(?:новост(?:и|ей)|пост(?:ы|ов)|новенькое|(?:че|чо|что|шо) (?:там |сейчас |у вас )?(?:нового|слышно|нового слышно)|"
+    r"(?:че|чо|что|шо) (?:вы |тут |здесь |там )?(?:писали|пишут|постили|выкладывали|сообщали)|news|updates?|what(?:'s|s| is) (?:new|the latest|happening|going on)|"
+    r"what (?:did|have|has) (?:you|they|the channels?) (?:post|posted|write|written)|what (?:was|has been) (?:posted|written)|latest)"
+    r"(?: (?:на|за|в|in|from|for|this|last) [^?]{1,30}?)? (?:про|о|об|обо|по|с|со|насчет|у|about|on|with|regarding|of|mentioning)|"
+    rf"(?:(?:{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS})(?: (?:ли|{_SOMETHING}|{_POSTED}|{_PLACE_OF_POSTS}))+|"
+    r"(?:(?:is|was|were|are|has|have|did|do) )?(?:(?:there|you|they|we|anyone|anybody|someone|the channels?) )?(?:(?:been|ever|post|write|say|share|mention) )*"
+    rf"(?:(?:any|some)thing|(?:any |some )?(?:posts?|messages?|mentions?|info|word|news))(?: (?:been|was|posted|written|said|shared|published|reported|mentioned|new|{_PLACE_OF_POSTS}))*)"
+    r" (?:про|о|об|обо|насчет|about|on(?! at\b)|regarding|mentioning))"
+    r" (?!(?:the )?(?:channels?|week|month|day|year)\b)"
+)
+# Words about posts that say nothing of the topic.
+FRAME_WORDS = re.compile(
+    rf"\b(?:{REPORTING_VERBS}|{POSTING_VERBS}|{THROWING_VERBS}|{APPEARING_VERBS}|{POST_WORDS}|выш(?:ел|л[аои])|выходил[аио]?|хронологи[яюи]|таймлайн|timeline|chronology|покажи|show|{MENTION_WORDS}|впервые|перв(?:ый|ое|ая)|последн(?:ий|ее|яя|ие)|раз|сколько|"
+    r"скольких|всего|вообще|тут|здесь|total|altogether|часто|когда|какого числа|был[аои]?|канал\w*|слов[оа]?|first|last|latest|newest|earliest|"
+    r"most recently|times?|how|many|often|did|when|was|were|is|it|the|post|write|say|talk|report|appear|channels?|"
+    r"this|that|here|there|words?|contain(?:s|ing)?)\b"
+)
+CATCH_ALL_WORDS = rf"\b(?:{PHRASES['catch_all']})\b"
+_ASKING_WORDS = (FRAME_WORDS.pattern, CATCH_ALL_WORDS, rf"\b{POSTED_THINGS}\b")
+# What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `COMING_FRAME` are the words that
+# ask so, `COMING_ASKED` those of them that look ahead by themselves.
+COMING_ASKED = re.compile(rf"\b(?:{PHRASES['coming']})\b")
+COMING_FRAME = rf"{COMING_ASKED.pattern}|\b(?:{PHRASES['coming_frame']})\b"
+
+
+def is_asking_word(word: str) -> bool:
+    """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
+    return any(compile_pattern(words).fullmatch(word) for words in _ASKING_WORDS)
+
+
+_NEWS_PREFIX = re.compile(NEWS_ABOUT)
+CLAUSE_END = re.compile(r"[,.?!;:]+(?:\s|$)")
+# Of posts that are somebody's: "писали", "news of", "at the club"; "посты" alone are about something.
+_POSTS_OF = re.compile(
+    r"(?<!\w)(?:(?:на)?писали|пишут|(?:за)?пост(?:или|ят)|выклад\w+|новост\w+|нового|слышно|posted|post|put(?:ting)? up|wrote|write|on about|new|news|"
+    r"у|в|на|от|из|at|with|from|of|in|over at)(?!\w)"
+)
+_TOPIC_NAMED = re.compile(
+    r"(?<!\w)(?:про|о|об|обо|насчет|about|on|regarding|of|mentioning)\s+(?!(?:about|чем|что|lately|recently|today|now|these|this|last|in|since|them|it|that|him|her|us|you|me|нем|них|нее|этом|том|нас|вас)\b)\w"
+)
+_REQUEST_WORDS = rf"\b(?:{PHRASES['request']})\b"
+# "Tell me about ...": asks for the content of posts. Questions for the author or the time of a post do not match.
+_ASKING_PHRASE = re.compile(
+    r"^(?:(?:ну|а|и|so|and|well|please|пожалуйста),? )?"
+    r"(?:расскаж(?:и|ите)(?: (?:мне|нам))?(?:,? пожалуйста,?)?"
+    r"|что (?:вы |тут |здесь |у вас )?(?:писали|пишут|написали|говорят|говорили|рассказывали|сообщали|сообщают|известно|"
+    r"слышно|знаете|знаешь)(?: (?:в )?(?:каналах|канале|постах))?"
+    r"|есть (?:ли )?(?:тут |здесь |у вас )?(?:что-нибудь|что-то|новости|посты)|(?:новости|информация)"
+    r"|(?:please )?tell (?:me|us)(?: (?:something|more|everything))?"
+    r"|what (?:did|do|have|has) (?:you|they|we|the channels?) (?:write|written|say|said|know|report(?:ed)?|post(?:ed)?|heard?)"
+    r"|what (?:was|is|has been) (?:written|said|known|reported|posted)|what(?:'s| is) (?:known|said)"
+    r"|(?:is|was) there (?:anything|something|any news)|anything|(?:any )?(?:news|information))"
+    r" (?:о|об|обо|про|насчет|насчёт|about|regarding) "
+    r"|^(?:что нового|что слышно|какие новости|what(?:'?s| is) new|what(?:'?s| is) going on)"
+    r" (?:о|об|про|на|в|во|у|с|со|по|about|at|in|on|with) ",
+    re.IGNORECASE,
+)
+
+
+def _fold_head(text: str) -> str:
+    """Fold what is read for the intent, as `asked` of the other functions: lower case, without ё."""
+    return fold_case(text[:INTENT_PREFIX_LENGTH])
+
+
+def strip_asking_phrase(text: str) -> str:
+    """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
+    about = _NEWS_PREFIX.match(_fold_head(text))
+    rest, stripped = (text[about.end() :], 1) if about else _ASKING_PHRASE.subn("", text)
+    if not stripped or not tokenize(rest):
+        return text
+    return rest.rstrip(" ?")  # a name with a question mark would ask for yes or no
+
+
+def extract_topic(asked: str) -> str:
+    """Extract the topic: the question without the words about posts."""
+    rest = _NEWS_PREFIX.sub("", asked[:INTENT_PREFIX_LENGTH]) + asked[INTENT_PREFIX_LENGTH:]
+    return " ".join(FRAME_WORDS.sub(" ", rest).split())
+
+
+_WHOSE_EVENTS = re.compile(r"\b(?:у|в|во|на|at|in|from|of|by|for)\s+(?:(?:the|our|your|нашем|нашей|наших)\s+)?$")
+_WHO_DOES = re.compile(
+    r"(?:\b(?:is|are|has)|what['’]?s)\s+(?:the\s+)?([^?]{1,40}?)\s(?:doing|having|planning|up to|got on)\b"
+)
+
+
+def extract_coming_topic(asked: str) -> str | None:
+    """Extract whose events a question asks for: "at the club"; empty for all, None for one about another thing."""
+    head = asked[:INTENT_PREFIX_LENGTH]
+    topic = strip_catch_all_words(compile_pattern(COMING_FRAME).sub(" ", head))
+    named = _WHOSE_EVENTS.search(head[: head.index(topic.split()[0])]) if topic else None
+    return topic if not topic or named or _WHO_DOES.search(head) else None
+
+
+def asks_whose_posts(text: str) -> bool:
+    """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
+    asked = _fold_head(text)
+    return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
+
+
+def asks_for_mentions(text: str) -> bool:
+    """Whether a question for posts asks for those that mention its topic; "what's new in React" asks for a fact as well."""
+    return bool(_NEWS_PREFIX.match(_fold_head(text))) or not asks_whose_posts(text)
+
+
+def extract_posts_topic(asked: str) -> str:
+    """Extract the topic of posts that are asked for: what is named after "about", else the first clause with a topic."""
+    clauses = CLAUSE_END.split(asked[:INTENT_PREFIX_LENGTH])
+    named = [clause[found.end() - 1 :] for clause in clauses if (found := _TOPIC_NAMED.search(clause))]
+    for clause in (*named, *clauses):
+        topic = strip_catch_all_words(compile_pattern(_REQUEST_WORDS).sub(" ", extract_topic(clause)))
+        if topic:
+            return topic
+    return ""
+
+
+def strip_catch_all_words(topic: str) -> str:
+    """Strip the words that ask for all posts of a period, and function words."""
+    words = [word for word in compile_pattern(CATCH_ALL_WORDS).sub(" ", topic).split() if tokenize(word)]
+    return "" if all(map(str.isdigit, words)) else " ".join(words)  # "the last 5", but "bus 42"
+
+
+def is_empty_topic(topic: str) -> bool:
+    """Whether a topic is empty: "what's new" and "a digest" ask for all posts of a period."""
+    return not strip_catch_all_words(topic)
+
 
 # Counts and dates of mentions, answered exactly over all posts.
 EXACT_INTENTS = frozenset({Kind.HOW_MANY, Kind.FIRST, Kind.LAST, Kind.TIMELINE, Kind.WHEN})

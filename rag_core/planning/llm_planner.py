@@ -1,35 +1,33 @@
 """LLM planner: a model proposes queries, phrases and filters, which are merged into the plan of the rules.
 
-Prompts begin with the constant part, then the day and the channels; the question comes last. If the model fails, the
-plan of the rules is used.
+Prompts begin with the constant part, then the day and the channels; the question comes last. Parsing never raises,
+whatever the reply. If the model fails, the plan of the rules is used.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
-from typing import Any
+from importlib.resources import files
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+
+from rag_core.dates import parse_period
+from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
-from rag_core.planning.intents import EXACT_INTENTS
-from rag_core.planning.known_entities import LANGUAGE_NAMES, KnownEntities, QuestionWords
-from rag_core.planning.merge_plans import drop_similar_queries, merge_plans
-from rag_core.planning.plan_schema_and_parsing import (
-    PLAN_GRAMMAR,
-    PLAN_SCHEMA,
-    REWRITE_GRAMMAR,
-    REWRITE_SCHEMA,
-    SHORT_PLAN_GRAMMAR,
-    SHORT_PLAN_SCHEMA,
-    PlanProposal,
-    parse_proposal,
-    parse_rewrite,
-    parse_short_plan,
-)
+from rag_core.planning.intents import EXACT_INTENTS, asks_about_posts
+from rag_core.planning.plan import route_plan
 from rag_core.planning.queries import (
+    MAX_PHRASES,
+    MAX_QUERIES,
     MAX_QUERY_LENGTH,
     MIN_QUERIES,
     MIN_QUESTION_TERMS,
@@ -39,12 +37,310 @@ from rag_core.planning.queries import (
 )
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
+from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.language_detection import detect_language
+from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import tokenize
-from rag_core.types import Channel, Kind, Plan, Question
+from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question
 from rag_core.writing.grammar import build_paragraph_grammar
 from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
 from rag_core.writing.reply_parsing import clean_reply
+
+# Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
+MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
+_SIMILAR_SHARE = 0.8  # share of common terms: at most one of five words may differ
+
+QueryText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_LENGTH)]
+PhraseText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PHRASE_LENGTH)]
+
+
+class _StrictModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class MetadataFilters(_StrictModel):
+    """Metadata filters of a plan: inclusive days; a channel by its @username or the beginning of its title."""
+
+    date_from: date | None
+    date_to: date | None
+    channel: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHANNEL_LENGTH)] | None
+    author: PhraseText | None
+
+
+class SearchPlan(_StrictModel):
+    """Plan in the JSON form that the model writes."""
+
+    normalized_queries: list[QueryText] = Field(min_length=3, max_length=MAX_QUERIES)
+    must_phrases: list[PhraseText] = Field(max_length=2)
+    should_phrases: list[PhraseText] = Field(max_length=3)
+    metadata_filters: MetadataFilters | None
+    k_per_query: int = Field(ge=1, le=50)
+    fusion: Literal["rrf", "mmr"]
+
+
+class ShortPlan(_StrictModel):
+    """Short plan, for the small models of `mapreduce`: keywords and filters."""
+
+    keywords: list[PhraseText] = Field(min_length=1, max_length=6)
+    filters: MetadataFilters | None
+
+
+_REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
+
+
+def _load_grammar(name: str) -> str:
+    return files("rag_core.planning").joinpath(name).read_text(encoding="utf-8")
+
+
+PLAN_GRAMMAR, REWRITE_GRAMMAR = _load_grammar("plan.gbnf"), _load_grammar("rewrite.gbnf")
+_SHORT_ROOT = r'root ::= "{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"'
+SHORT_PLAN_GRAMMAR = re.sub(r"^root .*$", lambda _: _SHORT_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
+SHORT_PLAN_SCHEMA: dict[str, Any] = ShortPlan.model_json_schema()
+PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
+REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProposal:
+    """Proposal of a model, cleaned; a truncated reply gives only its complete queries."""
+
+    queries: tuple[str, ...] = ()
+    must: tuple[str, ...] = ()
+    should: tuple[str, ...] = ()
+    since: date | None = None
+    until: date | None = None
+    channel: str = ""
+    author: str = ""
+    k_per_query: int = 0
+    fusion: str = ""
+
+
+P = TypeVar("P", bound=BaseModel)  # form of a plan
+
+
+def parse_strictly(form: type[P], text: str) -> P | None:
+    """Parse a reply that is exactly a plan of this form; None for any other text."""
+    try:
+        return form.model_validate_json(text)
+    except ValueError:  # of pydantic, and for lone surrogates
+        return None
+
+
+def parse_proposal(text: str) -> PlanProposal:
+    """Parse a reply to a proposal; a truncated or invalid one gives its complete queries, or nothing."""
+    plan = parse_strictly(SearchPlan, text)
+    if plan is None:
+        _, key, rest = text.partition('"normalized_queries"')
+        return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
+    return _add_filters(
+        PlanProposal(
+            _clean_queries(plan.normalized_queries),
+            _clean_queries(plan.must_phrases),
+            _clean_queries(plan.should_phrases),
+            k_per_query=plan.k_per_query,
+            fusion=plan.fusion,
+        ),
+        plan.metadata_filters,
+    )
+
+
+def parse_short_plan(text: str) -> PlanProposal:
+    """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
+    plan = parse_strictly(ShortPlan, text)
+    if plan is None:
+        _, key, rest = text.partition('"keywords"')
+        keywords, filters = _read_complete_strings(rest)[:6] if key else [], None
+    else:
+        keywords, filters = plan.keywords, plan.filters
+    return _add_filters(PlanProposal(_clean_queries([" ".join(keywords)] if keywords else ())), filters)
+
+
+def _add_filters(proposal: PlanProposal, filters: MetadataFilters | None) -> PlanProposal:
+    if filters is None:
+        return proposal
+    return replace(
+        proposal,
+        since=filters.date_from,
+        until=filters.date_to,
+        channel=sanitize_query(filters.channel or ""),
+        author=sanitize_query(filters.author or ""),
+    )
+
+
+def parse_rewrite(text: str) -> tuple[str, ...]:
+    """Parse the queries of a rewrite; a truncated or invalid reply gives those that are complete."""
+    try:
+        return _clean_queries(_REWRITE_ADAPTER.validate_json(text, strict=True))
+    except ValueError:
+        return _clean_queries(_read_complete_strings(text)[:3])
+
+
+def are_similar_queries(one: str, other: str) -> bool:
+    """Whether two queries search for the same: at least 80 % of their terms are common."""
+    terms, other_terms = set(tokenize(one)), set(tokenize(other))
+    return len(terms & other_terms) >= _SIMILAR_SHARE * len(terms | other_terms)
+
+
+def _read_complete_strings(text: str) -> list[str]:
+    """Complete strings of a JSON list that may be truncated."""
+    strings: list[str] = []
+    rest = text.partition("[")[2].lstrip()
+    while rest.startswith('"'):
+        try:
+            string, end = json.JSONDecoder().raw_decode(rest)
+        except ValueError:
+            break
+        strings.append(string)
+        rest = rest[end:].lstrip()
+        if not rest.startswith(","):
+            break
+        rest = rest[1:].lstrip()
+    return strings
+
+
+def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:
+    kept: list[str] = []
+    for text in islice(texts, MAX_PHRASES):
+        query = truncate_query(sanitize_query(text))
+        if tokenize(query) and not any(are_similar_queries(query, other) for other in kept):
+            kept.append(query)
+    return tuple(kept)
+
+
+LANGUAGE_NAMES = {"en": "English", "ru": "Russian"}
+_WORD = re.compile(r"[^\W_]+")
+_NAME_OR_NUMBER = re.compile(r"[A-ZА-ЯЁ\d]")
+
+
+class QuestionWords:
+    """Terms of a question in both scripts."""
+
+    def __init__(self, text: str) -> None:
+        own = _WORD.findall(text)
+        spelt = (other for word in own for other in transliterate_word(word))
+        self.terms = frozenset(tokenize(" ".join((*own, *spelt))))
+
+    def of(self, name: str) -> bool:
+        """Whether the question contains at least one word of a name."""
+        return not self.terms.isdisjoint(tokenize(" ".join(_WORD.findall(name))))
+
+    def says(self, phrase: str) -> bool:
+        """Whether the question contains all words of a phrase, of one at least."""
+        words = tokenize(phrase)
+        return bool(words) and self.terms.issuperset(words)
+
+    def vouches_for(self, phrase: str) -> bool:
+        """Whether all names and numbers of a phrase are in the question; others are invented by the model."""
+        telling = [word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word)]
+        return self.terms.issuperset(tokenize(" ".join(telling)))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntities:
+    """Channels by id that the asker may read, and the authors and languages of their posts."""
+
+    channels: Mapping[int, Channel] = field(default_factory=dict)
+    authors: Sequence[str] = ()
+    languages: frozenset[str] = frozenset()
+
+    def other_language(self, text: str) -> str:
+        """The other language of the posts, "ru" or "en", that differs from that of the text; else empty."""
+        return next(iter(self.languages & LANGUAGE_NAMES.keys() - {detect_language(text)}), "")
+
+    def spoken_of(self, spoken: QuestionWords) -> list[Channel]:
+        """Channels with a word of their title or username in the question, in a stable order."""
+        named = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
+        return sorted(named, key=lambda channel: channel.chat_id, reverse=True)
+
+    def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
+        """Channels with this username or beginning of the title, if the question says it whole; else None."""
+        name = said.strip().removeprefix("@").casefold()
+        named = (c for c in self.spoken_of(spoken) if spoken.says(c.username or " ") or spoken.says(c.title))
+        meant = list(named) if name else []
+        exact = [c.chat_id for c in meant if (c.username or "").casefold() == name]
+        return frozenset(exact or [c.chat_id for c in meant if c.title.casefold().startswith(name)]) or None
+
+    def authors_called(self, said: str, spoken: QuestionWords) -> tuple[str, ...]:
+        """The name as a one-element tuple, if it is a known author and the question names it; else empty."""
+        known = bool(said) and spoken.of(said) and any(matches_name(said, author) for author in self.authors)
+        return (said,) if known else ()
+
+
+async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
+    """Load channels, authors and languages that the viewer may read, for the planner. Raises ArchiveUnavailable."""
+    readable = question.viewer.channels
+    authors = await list_facet_values(rag.archive, PostFacet.AUTHOR, readable)
+    return KnownEntities(
+        {key: channel for key, channel in known.items() if key in readable},
+        authors,
+        await detect_channel_languages(rag.archive, readable),
+    )
+
+
+_OLDEST_DAY = TELEGRAM_START.date()
+_ONE_DAY = timedelta(days=1)
+
+
+def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Drop queries similar to a known one or to an earlier one; at most six stay."""
+    kept: list[str] = []
+    for query in queries:
+        if len(kept) == MAX_QUERIES:
+            break
+        if not any(are_similar_queries(query, other) for other in (*known, *kept)):
+            kept.append(query)
+    return tuple(kept)
+
+
+def merge_plans(
+    by_rules: Plan, proposal: PlanProposal, more: Sequence[str], question: Question, around: KnownEntities
+) -> Plan:
+    """Merge queries: the question itself, those of the model, then those of the rules up to the limit.
+
+    `more` are queries of the rewrite, or in the other language: the first of them always has a place. Filters
+    of the rules stay; a filter of the model counts only if the question names it.
+    """
+    own = by_rules.queries[:1]
+    first = drop_similar_queries(more[:1], own)
+    room = MAX_QUERIES - len(own) - len(first)
+    fresh = drop_similar_queries(proposal.queries, (*own, *first))[:room]
+    queries = (*own, *fresh, *first)
+    queries = (*queries, *drop_similar_queries(more, queries))
+    marks = {frozenset(tokenize(query)) for query in queries}
+    # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
+    rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
+    spoken = QuestionWords(question.text)
+    phrases = [phrase for phrase in proposal.should if spoken.vouches_for(phrase)]
+    # a required phrase must consist of words of the question
+    must = [phrase for phrase in proposal.must if spoken.says(phrase)]
+    plan = replace(
+        by_rules,
+        queries=(*queries, *rest)[:MAX_QUERIES],
+        k_per_query=proposal.k_per_query or by_rules.k_per_query,
+        fusion=proposal.fusion or by_rules.fusion,
+        must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
+        should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
+        channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
+        authors=by_rules.authors or around.authors_called(proposal.author, spoken),
+    )
+    plan = route_plan(_apply_model_dates(plan, proposal, question), question.text)
+    return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
+
+
+def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
+    """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
+    known = plan.since or plan.until or parse_period(question.text, question.asked_at)
+    proposed = proposal.since or proposal.until
+    if known or not proposed or not asks_about_posts(question.text.lower().replace("ё", "е")):
+        return plan
+    today = question.asked_at.date()
+    since, until = proposal.since or _OLDEST_DAY, proposal.until or today
+    if not _OLDEST_DAY <= since <= until or since > today:
+        return plan
+    zone = question.asked_at.tzinfo or UTC
+    after = datetime.combine(until + _ONE_DAY, time(), zone) if proposal.until else None
+    return replace(plan, since=datetime.combine(since, time(), zone) if proposal.since else None, until=after)
+
 
 _MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
 _MAX_CHANNELS = 8

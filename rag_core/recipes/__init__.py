@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 
 from rag_core.engine import Engine
-from rag_core.planning.rule_planner import widen_plan
+from rag_core.planning.plan import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
     complete_answer,

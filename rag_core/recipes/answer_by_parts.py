@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rag_core.context.evidence import MAX_SOURCES
-from rag_core.conversation.followup_detection import extract_subject, is_followup
+from rag_core.conversation.followups import extract_subject, is_followup
 from rag_core.engine import Engine
-from rag_core.planning.question_parts import split_question
+from rag_core.planning.plan import split_question
 from rag_core.recipe_steps import complete_answer, plan_or_answer_exactly, search_and_extract
 from rag_core.stage_runner import Run
 from rag_core.text.query_terms import QueryTerms

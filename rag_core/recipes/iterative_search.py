@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from rag_core.engine import Engine
-from rag_core.planning.rule_planner import widen_plan
+from rag_core.planning.plan import widen_plan
 from rag_core.recipe_steps import (
     add_hyde_query,
     complete_answer,

@@ -22,14 +22,12 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
 
 from rag_core.context.evidence import gather_evidence
-from rag_core.dates.parse import parse_period
+from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
-from rag_core.planning.llm_planner import rewrite_question
-from rag_core.planning.make_plan import load_known_entities
+from rag_core.planning.llm_planner import load_known_entities, rewrite_question
+from rag_core.planning.plan import build_bare_plan, format_plan, plan_with_spelling_and_aliases
 from rag_core.planning.queries import generate_query_variants
-from rag_core.planning.rule_planner import build_bare_plan, format_plan
-from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliases
 from rag_core.recipes.react_calculator import evaluate_expression
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings

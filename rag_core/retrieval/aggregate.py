@@ -18,8 +18,7 @@ from datetime import datetime
 from itertools import product
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_count
-from rag_core.planning.topics import asks_for_mentions, asks_whose_posts
+from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.name_definitions import define_name

@@ -13,9 +13,9 @@ from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import NamedTuple
 
+from rag_core.dates import find_dates, parse_coming_period, read_coming
 from rag_core.dates.calendar_arithmetic import DateRange, resolve_date_parts
 from rag_core.dates.date_tokenizer import DateMatch
-from rag_core.dates.parse import find_dates, parse_coming_period, read_coming
 from rag_core.engine import Engine
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.retrieval.titled_channel import find_titled_channel

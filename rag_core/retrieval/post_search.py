@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rag_core.context.evidence import compose_evidence
-from rag_core.dates.parse import parse_period
+from rag_core.dates import parse_period
 from rag_core.engine import Engine
-from rag_core.planning.filters_named_in_question import parse_filters
+from rag_core.planning.filters import parse_filters
+from rag_core.planning.intents import extract_topic
+from rag_core.planning.plan import choose_retrievers
 from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
-from rag_core.planning.retriever_and_recipe_choice import choose_retrievers
-from rag_core.planning.topics import extract_topic
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.retrieval.search_filters import resolve_filter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag_core.engine import Engine
-from rag_core.planning.filters_named_in_question import match_channel_name
+from rag_core.planning.filters import match_channel_name
 from rag_core.storage.channels import load_channels
 from rag_core.text.tokens import fold_case
 from rag_core.types import Viewer

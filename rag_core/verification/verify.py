@@ -16,13 +16,13 @@ from itertools import accumulate
 
 from rag_core.context.copies import DatedPost, order_copies
 from rag_core.engine import Engine
+from rag_core.planning.plan import choose_retrievers
 from rag_core.planning.queries import (
     MAX_QUERIES,
     extract_phrases,
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.planning.retriever_and_recipe_choice import choose_retrievers
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.stage_runner import Run

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from rag_core.calibration import estimate_answering
-from rag_core.dates.parse import Period, find_dates
+from rag_core.dates import Period, find_dates
 from rag_core.text.answer_type import AnswerType, asks_for_changes, extract_values
 from rag_core.text.language_detection import detect_language
 from rag_core.text.polls import POLL_LABELS, find_poll

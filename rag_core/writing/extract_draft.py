@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rag_core.dates.parse import parse_period
+from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.text.answer_type import AnswerType, detect_answer_type, lacks_required_value
 from rag_core.text.query_terms import QueryTerms

@@ -37,7 +37,7 @@ from bench.answers_during_rebuild import RandomEmbedder
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question
-from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules
+from rag_core.planning.plan import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run
 from rag_core.storage import channels

@@ -25,11 +25,9 @@ from bot.views.answer import render_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
-from rag_core.conversation.followup_rewriting import resolve_followup
-from rag_core.planning.known_entities import KnownEntities
-from rag_core.planning.merge_plans import merge_plans
-from rag_core.planning.plan_schema_and_parsing import parse_proposal
-from rag_core.planning.rule_planner import build_bare_plan
+from rag_core.conversation.memory import resolve_followup
+from rag_core.planning.llm_planner import KnownEntities, merge_plans, parse_proposal
+from rag_core.planning.plan import build_bare_plan
 from rag_core.recipes.react_tools import TOOLS
 from rag_core.stage_runner import Run
 from rag_core.storage import conversation_turns, visible_posts

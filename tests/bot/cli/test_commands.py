@@ -242,7 +242,7 @@ def test_ctrl_c_while_a_command_is_imported_is_exit_code_130(citegram: Cli, monk
 HEAVY = (
     "aiogram aiohttp apscheduler fastembed huggingface_hub onnxruntime openai prometheus_client "
     "qdrant_client rapidfuzz simpleeval tokenizers tqdm bot.indexing ingest.exports bot.jobs "
-    "rag_core.planning.llm_planner rag_core.planning.plan_schema_and_parsing "
+    "rag_core.planning.llm_planner "
     "rag_core.recipes.council rag_core.recipes.mapreduce rag_core.recipes.react "
     "rag_core.verification.claim_comparison rag_core.verification.verify"
 ).split()

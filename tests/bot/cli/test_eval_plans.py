@@ -16,8 +16,8 @@ from bot.evaluation.evaluation_variants import Variant
 from bot.evaluation.plan_validity import compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused
-from rag_core.planning.known_entities import KnownEntities
-from rag_core.planning.make_plan import make_plan
+from rag_core.planning.llm_planner import KnownEntities
+from rag_core.planning.plan import make_plan
 from rag_core.settings import Budgets
 from rag_core.stage_runner import Run
 from rag_core.types import Plan

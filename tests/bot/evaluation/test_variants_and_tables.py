@@ -22,7 +22,7 @@ from bot.evaluation.evaluation_report import (
 from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
-from rag_core.planning.spelling_and_aliases import plan_with_spelling_and_aliases
+from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.storage.channels import load_channels

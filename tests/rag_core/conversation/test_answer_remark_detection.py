@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.conversation.answer_remark_detection import AnswerRemark, detect_answer_remark
+from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 
 SETS = Path(__file__).parents[2] / "data" / "answer_remarks"
 

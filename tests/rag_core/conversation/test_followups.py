@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.conversation.followup_detection import is_followup
-from rag_core.conversation.followup_rewriting import rewrite_by_rules
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.conversation.followups import is_followup, rewrite_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.storage.conversation_turns import ConversationTurn
 from rag_core.types import Question, Viewer
 

@@ -12,7 +12,7 @@ from scripted_model import FakeLlm
 
 from rag_core import Question, Viewer, answer_question
 from rag_core.conversation import memory
-from rag_core.conversation.followup_rewriting import resolve_followup
+from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.settings import LlmSettings, MemorySettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.conversation.small_talk_detection import TalkKind, detect_talk, strip_courtesies
+from rag_core.conversation.small_talk import TalkKind, detect_talk, strip_courtesies
 
 TALK = {
     TalkKind.GREETING: "Здравствуйте!|привееет|добрый вечер всем|превет|ghbdtn|Hello there|good evening|hi bot",

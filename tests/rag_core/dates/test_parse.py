@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows
-from rag_core.dates.parse import parse_coming_period, parse_period
+from rag_core.dates import parse_coming_period, parse_period
 
 LEAP = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)  # a Tuesday
 PHRASES = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.text.channel_questions import detect_channel_question
 from rag_core.types import Channel, Kind, Question, Viewer
 

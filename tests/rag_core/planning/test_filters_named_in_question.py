@@ -16,9 +16,9 @@ from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.planning.filters_named_in_question import parse_filters
+from rag_core.planning.filters import parse_filters
+from rag_core.planning.plan import plan_by_rules
 from rag_core.planning.queries import sanitize_query
-from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.retrieval.search_filters import resolve_filter
 from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 

@@ -17,12 +17,18 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import Generation, Prompt, TokenRates
-from rag_core.planning.known_entities import KnownEntities
-from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt, fit_prompt, plan_by_model
-from rag_core.planning.make_plan import make_plan
-from rag_core.planning.plan_schema_and_parsing import PLAN_GRAMMAR, REWRITE_GRAMMAR, SHORT_PLAN_GRAMMAR
+from rag_core.planning.llm_planner import (
+    PLAN_GRAMMAR,
+    REWRITE_GRAMMAR,
+    SHORT_PLAN_GRAMMAR,
+    KnownEntities,
+    build_plan_prompt,
+    build_rewrite_prompt,
+    fit_prompt,
+    plan_by_model,
+)
+from rag_core.planning.plan import make_plan, plan_by_rules
 from rag_core.planning.queries import MAX_QUERY_LENGTH
-from rag_core.planning.rule_planner import plan_by_rules
 from rag_core.settings import Budgets
 from rag_core.stage_runner import Run
 from rag_core.text.tokens import tokenize

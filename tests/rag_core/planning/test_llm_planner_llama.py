@@ -18,25 +18,23 @@ from tiny_gguf import build
 
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, collect_generation
-from rag_core.planning.known_entities import KnownEntities
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,
+    PLAN_GRAMMAR,
     REWRITE_DECODING,
+    REWRITE_GRAMMAR,
+    KnownEntities,
+    SearchPlan,
     build_plan_prompt,
     build_rewrite_prompt,
     fit_prompt,
     is_worth_planning,
-    plan_by_model,
-)
-from rag_core.planning.plan_schema_and_parsing import (
-    PLAN_GRAMMAR,
-    REWRITE_GRAMMAR,
-    SearchPlan,
     parse_proposal,
     parse_rewrite,
     parse_strictly,
+    plan_by_model,
 )
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.stage_runner import Run
 from rag_core.text.language_detection import detect_language

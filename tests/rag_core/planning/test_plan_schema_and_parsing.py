@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.planning.plan_schema_and_parsing import (
+from rag_core.planning.llm_planner import (
     PLAN_GRAMMAR,
     PLAN_SCHEMA,
     REWRITE_GRAMMAR,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rag_core.planning.intents import strip_asking_phrase
 from rag_core.planning.queries import (
     MAX_QUERIES,
     MAX_QUERY_LENGTH,
@@ -11,7 +12,6 @@ from rag_core.planning.queries import (
     rewrite_as_statement,
     sanitize_query,
 )
-from rag_core.planning.topics import strip_asking_phrase
 from rag_core.text.answer_type import AnswerType
 from rag_core.text.names import transliterate_word
 from rag_core.text.query_terms import QueryTerms

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.planning.question_parts import MAX_PARTS, split_question
+from rag_core.planning.plan import MAX_PARTS, split_question
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.planning.retriever_and_recipe_choice import route_plan
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules, route_plan
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
 ROOT = Path(__file__).parents[3]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rag_core.planning.plan import build_bare_plan, plan_by_rules, widen_plan
 from rag_core.planning.queries import extract_search_words
-from rag_core.planning.rule_planner import build_bare_plan, plan_by_rules, widen_plan
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 

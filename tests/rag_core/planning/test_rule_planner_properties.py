@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_core.dates.parse import parse_period
+from rag_core.dates import parse_period
+from rag_core.planning.plan import plan_by_rules, widen_plan
 from rag_core.planning.queries import MAX_QUERIES, MAX_QUERY_LENGTH, MAX_QUERY_WORDS
-from rag_core.planning.rule_planner import plan_by_rules, widen_plan
 from rag_core.retrieval.search import extract_expansion_names
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Passage, Plan, PostKey, Question, Viewer

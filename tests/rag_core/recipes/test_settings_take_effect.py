@@ -17,10 +17,8 @@ from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.stage_feasibility import fits_budgets
-from rag_core.planning.known_entities import KnownEntities
-from rag_core.planning.llm_planner import plan_by_model
-from rag_core.planning.plan_schema_and_parsing import parse_proposal
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.llm_planner import KnownEntities, parse_proposal, plan_by_model
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval import search
 from rag_core.retrieval.fusion_and_mmr import fuse_rankings
 from rag_core.settings import LlmSettings, RagSettings

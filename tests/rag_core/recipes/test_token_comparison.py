@@ -13,7 +13,7 @@ import pytest
 from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from rag_core import Engine, Question, RagSettings, Viewer, open_engine, recipe_steps
 from rag_core.errors import ModelUnavailable
-from rag_core.planning.rule_planner import widen_plan
+from rag_core.planning.plan import widen_plan
 from rag_core.recipe_steps import extract_from_hits, report_extract
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run

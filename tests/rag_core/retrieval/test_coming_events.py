@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.storage.channels import load_channels
 from rag_core.types import Draft, Kind, Question, Viewer

@@ -15,7 +15,7 @@ from rag_core.answer import answer_question
 from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailable
 from rag_core.models.active_models import select_model
 from rag_core.models.catalog import ModelRole
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.hybrid import search_dense, search_lexical
 from rag_core.retrieval.search import search_passages
 from rag_core.stage_runner import Run

@@ -11,7 +11,7 @@ from ingest.indexer import DenseIndexer
 from rag_core.calibration import Calibration
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
-from rag_core.planning.rule_planner import plan_by_rules, widen_plan
+from rag_core.planning.plan import plan_by_rules, widen_plan
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.retrieval.search import search_passages
 from rag_core.settings import LlmSettings

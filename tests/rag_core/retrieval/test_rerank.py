@@ -12,7 +12,7 @@ import pytest
 from rag_core.answer import answer_question
 from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25_postings import TermStatistics
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.query_and_result import RetrievalResult
 from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_by_features, rerank_hits
 from rag_core.retrieval.search import search_passages

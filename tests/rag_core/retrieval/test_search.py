@@ -18,7 +18,7 @@ from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
-from rag_core.planning.rule_planner import plan_by_rules
+from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
 from rag_core.retrieval.search import (
     append_expansion_hits,

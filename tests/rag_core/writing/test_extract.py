@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rag_core.calibration import estimate_answering
 from rag_core.context.boilerplate import find_repeated_lines, is_boilerplate
-from rag_core.dates.parse import parse_period
+from rag_core.dates import parse_period
 from rag_core.text.answer_type import contains_answer_type, detect_answer_type
 from rag_core.text.post_openings import build_text_key
 from rag_core.text.query_terms import QueryTerms

@@ -17,10 +17,9 @@ import pytest
 from scripted_model import FakeLlm
 
 from rag_core import Engine, Question, Viewer
-from rag_core.conversation.followup_rewriting import rewrite_followup
+from rag_core.conversation.followups import rewrite_followup
 from rag_core.llm.protocol import Prompt
-from rag_core.planning.known_entities import KnownEntities
-from rag_core.planning.llm_planner import build_plan_prompt, build_rewrite_prompt
+from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.recipes.gap_check_and_second_search import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage

@@ -1,8 +1,8 @@
-"""Small talk: detect a text that asks nothing of the posts, and strip courtesies around a question.
+"""Small talk and remarks about an answer: texts that ask nothing of the posts, by closed vocabularies of phrases.
 
-A text is small talk if nothing is left of it without the phrases of a closed vocabulary and filler words; a text with
-any other word is a question. Misspelt phrase words are corrected by edit distance, and words typed with the other
-keyboard layout ("ghbdtn") are read in it.
+A text is of a kind if it has a phrase of it and, besides, only words of a closed vocabulary; a text with any other word
+is a question. Misspelt phrase words are corrected by edit distance, and words typed with the other keyboard layout
+("ghbdtn") are read in it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
 
+from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
 from rag_core.text.morphology import is_dictionary_word, read_word
 from rag_core.text.tokens import compile_pattern, fold_case, read_phrases
 
@@ -245,3 +246,86 @@ def _match_opening(low: str) -> re.Match[str] | None:
     start = low.lstrip()
     talks = any(_PATTERNS[kind].match(start) for kind in (TalkKind.GREETING, TalkKind.THANKS, TalkKind.ACK))
     return compile_pattern(_OPENING).match(low) if talks or _MAY_OPEN.match(low) else None
+
+
+class AnswerRemark(StrEnum):
+    """Kind of a remark about an answer; where a text has cues of several, the first of these."""
+
+    SHORTER = "shorter"
+    WHOLE = "whole"
+    SOURCES = "sources"
+    WHEN = "when"
+    SURE = "sure"
+    MORE = "more"
+
+
+_MAX_REMARK_WORDS, _MAX_REMARK_CHARACTERS = 14, 160  # longer texts say something of their own
+_NEVER = r"(?!)"
+_PHRASE_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^ |()]*")  # of a regular expression; its words belong to the vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class _RemarkPatterns:
+    """Patterns of a kind: its cues, those of questions alone, what rules it out, and a word of its vocabulary."""
+
+    cue: re.Pattern[str]
+    question_cue: re.Pattern[str]
+    exclusion: re.Pattern[str]
+    word: re.Pattern[str]
+
+
+@cache
+def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], re.Pattern[str], tuple[str, ...]]:
+    """Patterns of each kind, of a word that any may have, and the words whose misspelling is corrected."""
+    phrases = read_phrases(Path(__file__).with_name("answer_remark_phrases.txt"))
+
+    def join(*sections: str) -> str:
+        return "|".join(phrases[name] for name in sections if name in phrases) or _NEVER
+
+    patterns = {}
+    for kind in AnswerRemark:
+        cues = join(kind, f"{kind}?"), join(f"{kind}_phrase", f"{kind}_phrase?")
+        word = "|".join((join(f"{kind}_word"), cues[0], *_PHRASE_WORD.findall(cues[1])))
+        patterns[kind] = _RemarkPatterns(
+            re.compile(rf"(?<!\w)(?:{join(kind, f'{kind}_phrase')})(?!\w)"),
+            re.compile(rf"(?<!\w)(?:{join(f'{kind}?', f'{kind}_phrase?')})(?!\w)"),
+            re.compile(rf"(?<!\w)(?:{join(f'{kind}!')})(?!\w)"),
+            re.compile(word),
+        )
+    return patterns, re.compile(phrases["filler"]), tuple(phrases["corrected"].split("|"))
+
+
+_THANKS_FOR_IT = re.compile(r"\b(?:thank\w*|thx|ta|cheers|спасиб\w+|спс|благодар\w+)(?: \w+)? (?:for|за)\b")
+_SENTENCE_END = re.compile(r"(?<=[.!?…)])\s+|\n+")
+
+
+def detect_answer_remark(text: str) -> AnswerRemark | None:
+    """Detect a remark about the answer before; None for every other text.
+
+    Of several sentences one is a remark, and none of the others asks anything: "Are you sure? I was told Friday."
+    """
+    if len(text) > _MAX_REMARK_CHARACTERS or _THANKS_FOR_IT.search(fold_case(text)):
+        return None
+    if kind := _detect_remark_kind(text, asks="?" in text):
+        return kind
+    sentences = _SENTENCE_END.split(text.strip())
+    # of several sentences one like "really?" says too little
+    kinds = [_detect_remark_kind(sentence, asks=False) for sentence in sentences]
+    others = [sentence for sentence, kind in zip(sentences, kinds, strict=True) if kind is None]
+    if any("?" in sentence or QUESTION_WORD_PATTERN.match(fold_case(strip_lead_in(sentence))) for sentence in others):
+        return None
+    return next(filter(None, kinds), None)
+
+
+def _detect_remark_kind(text: str, *, asks: bool) -> AnswerRemark | None:
+    words = split_words(text)
+    if not 0 < len(words) <= _MAX_REMARK_WORDS:
+        return None
+    patterns, filler, corrected = _compile_patterns()
+    spelt = [correct_word(word, corrected) for word in words]
+    joined, own = " ".join(spelt), [word for word in spelt if not filler.fullmatch(word)]
+    for kind, pattern in patterns.items():
+        cued = pattern.cue.search(joined) or (asks and pattern.question_cue.search(joined))
+        if cued and not pattern.exclusion.search(joined) and all(map(pattern.word.fullmatch, own)):
+            return kind
+    return None

@@ -28,7 +28,7 @@ from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message
 
 from bot.i18n import Translator
 from bot.settings import is_person
-from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.turns import FairScheduler
 from rag_core.storage import Archive, channels, group_rules_and_bindings, memberships
 from rag_core.storage.chat_and_admin_settings import (
     AdminGrant,

@@ -73,8 +73,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.outages import Heartbeat
 from ingest.rebuild import EmbedderChange
 from rag_core.answer import answer_question
-from rag_core.engine import Engine
-from rag_core.engine_factory import open_engine
+from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import raw_updates
 from rag_core.text.morphology import load_dictionary

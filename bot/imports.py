@@ -33,8 +33,8 @@ from bot.data_folder import open_private_file
 from ingest.exports import ImportReport, import_export
 from ingest.json_export import ImportOptions
 from rag_core.errors import RagError
+from rag_core.processes import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message
 from rag_core.storage import Archive
-from rag_core.worker_process import CONFINED, Message, WorkerExited, WorkerProcess, open_parent_pipes, write_message
 
 
 class DocumentRefused(Exception):

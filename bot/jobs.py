@@ -42,7 +42,7 @@ from ingest.outages import (
     get_monotonic_time,
     report_gaps,
 )
-from rag_core import process_memory_release
+from rag_core import processes
 from rag_core.engine import Engine
 from rag_core.errors import RagError, SettingsWrong
 from rag_core.settings import DataSettings
@@ -310,7 +310,7 @@ class MaintenanceJobs:
             self.wake()
 
         async def free_memory() -> None:
-            await asyncio.to_thread(process_memory_release.release_free_memory)
+            await asyncio.to_thread(processes.release_free_memory)
 
         archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
         jobs = [

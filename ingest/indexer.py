@@ -27,7 +27,7 @@ from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.store_points import StoredPoint, VectorPoint
 from rag_core.index.vector_store import VectorStore
-from rag_core.models.embedder import Embedder
+from rag_core.models.onnx_models import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.posts import PostChange
 from rag_core.text.character_folding import fold_characters, normalize_characters

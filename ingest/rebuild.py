@@ -34,18 +34,17 @@ from typing import BinaryIO
 
 from ingest.indexer import BatchSize, DenseIndexer, build_lexical_entry, embed_posts, read_changes
 from ingest.integrity import VectorInventory, write_vector_inventory
-from rag_core.engine import Engine
-from rag_core.engine_factory import load_or_make_lexical_index, load_saved_lexical_index, make_lexical_index
+from rag_core.engine import Engine, load_or_make_lexical_index, load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused, translate_errors
 from rag_core.index.bm25_files import translate_write_errors
 from rag_core.index.lexical_index import Bm25Index, LexicalIndex
 from rag_core.models.active_models import DenseIndex, open_store_of, open_vectors_of
 from rag_core.models.catalog import ModelSpec, find_models
+from rag_core.processes import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
 from rag_core.settings import QdrantSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.index_state import Rebuild, VectorState
 from rag_core.types import Passage, PostKey
-from rag_core.worker_process import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
 
 # Questions come first: on a contended core the build gets a thirtieth, not the hundredth that would let a busy model
 # stop it; on an idle core it gets everything.

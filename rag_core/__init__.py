@@ -25,8 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from rag_core.answer import answer_question
-    from rag_core.engine import Engine
-    from rag_core.engine_factory import open_engine
+    from rag_core.engine import Engine, open_engine
     from rag_core.errors import RagError
     from rag_core.settings import RagSettings
     from rag_core.types import Answer, Question, Viewer
@@ -37,7 +36,7 @@ _MODULES = {
     "answer_question": "answer",
     "RagError": "errors",
     "Engine": "engine",
-    "open_engine": "engine_factory",
+    "open_engine": "engine",
     "RagSettings": "settings",
 }
 

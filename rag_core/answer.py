@@ -20,7 +20,7 @@ from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, RagError, RecipeFailed, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
-from rag_core.llm.stage_feasibility import reserve_for_fallback
+from rag_core.llm.rates import reserve_for_fallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
 from rag_core.stage_runner import Run

@@ -18,7 +18,7 @@ from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import RagError, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
-from rag_core.llm.stage_feasibility import judges_only, writes_in_time
+from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits

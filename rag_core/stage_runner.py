@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
 from rag_core.llm.protocol import (
@@ -24,12 +24,14 @@ from rag_core.llm.protocol import (
     QueuePositionCallback,
     collect_generation,
 )
-from rag_core.llm.timed_session import MIN_PATIENCE_S, TimedSession
-from rag_core.models.token_similarity import PassageSimilarity
+from rag_core.llm.turns import MIN_PATIENCE_S, TimedSession
 from rag_core.settings import Budgets
 from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
 from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
 from rag_core.types import Action, Draft, DroppedSentence, Plan, Sentence, Shortfall
+
+if TYPE_CHECKING:
+    from rag_core.models.onnx_models import PassageSimilarity
 
 T = TypeVar("T")
 

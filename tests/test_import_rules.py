@@ -133,8 +133,7 @@ def test_what_rag_core_offers_is_what_its_rooms_hold() -> None:
 # Modules that are imported only where an extra is installed.
 OF_EXTRAS = {
     "bot/monitoring/opentelemetry_export.py",
-    "rag_core/llm/llama_model.py",
-    "rag_core/llm/prompt_states.py",
+    "rag_core/llm/llama_worker.py",
 }
 
 

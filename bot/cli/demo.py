@@ -25,7 +25,7 @@ from bot.sandbox.state import SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
-from rag_core.engine_factory import open_engine
+from rag_core.engine import open_engine
 from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate_errors
 from rag_core.models.active_models import find_gguf, get_models_folder, select_embedder
 from rag_core.models.catalog import ModelTier, find_models

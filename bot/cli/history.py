@@ -18,7 +18,7 @@ from bot.jobs import open_history_client
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from ingest.history import BackfillRunner, PacedSource, estimate_minutes, estimate_size
-from rag_core.engine_factory import open_engine
+from rag_core.engine import open_engine
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill

@@ -16,8 +16,7 @@ from bot.settings import Settings
 from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import EmbedderChange
-from rag_core.engine import Engine
-from rag_core.engine_factory import open_engine
+from rag_core.engine import Engine, open_engine
 from rag_core.storage import Archive, post_lookup
 from rag_core.types import Channel, Visibility
 

@@ -20,7 +20,7 @@ from bot.doctor.telegram_checks import check_proxy, explain_call_error, open_bot
 from bot.logs import register_secrets
 from bot.settings import BotSettings, Settings, read_settings
 from rag_core.errors import SettingsWrong, translate_errors
-from rag_core.process_memory_release import limit_malloc_arenas
+from rag_core.processes import limit_malloc_arenas
 
 log = logging.getLogger(__name__)
 

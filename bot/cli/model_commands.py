@@ -15,14 +15,14 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.llm.local import measure_free_memory
-from rag_core.llm.measured_rates import load_rates
 from rag_core.llm.protocol import TokenRates
-from rag_core.llm.stage_feasibility import estimate_stages, judges_only
+from rag_core.llm.rates import estimate_stages, judges_only, load_rates, recommend_writer
 from rag_core.models.active_models import (
     MODEL_USES,
     UNDECIDED_VALUES,
     ModelSwitch,
     choose_model_for_next_start,
+    find_embedder_offer,
     find_live_model,
     get_models_folder,
     is_gguf_path,
@@ -30,9 +30,7 @@ from rag_core.models.active_models import (
 )
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
-from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import is_model_present, measure_folder_size
-from rag_core.models.recommendation import recommend_writer
 from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.chat_and_admin_settings import load_choices

@@ -9,8 +9,7 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.settings import Settings
 from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from rag_core.engine import Engine
-from rag_core.engine_factory import open_engine
+from rag_core.engine import Engine, open_engine
 from rag_core.storage import posts
 
 

@@ -16,9 +16,14 @@ from bot.data_folder import is_open_to_others, measure_disk_usage
 from bot.doctor import CheckContext, Finding
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
-from rag_core.models.active_models import find_live_model, get_models_folder, is_gguf_path, list_models_in_use
+from rag_core.models.active_models import (
+    find_embedder_offer,
+    find_live_model,
+    get_models_folder,
+    is_gguf_path,
+    list_models_in_use,
+)
 from rag_core.models.catalog import MODELS
-from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
 from rag_core.storage import monitoring_stats
 from rag_core.storage.chat_and_admin_settings import load_choices

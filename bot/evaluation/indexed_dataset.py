@@ -17,8 +17,7 @@ from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
 from ingest.json_export import ImportOptions
 from rag_core.calibration import Calibration
-from rag_core.engine import Engine
-from rag_core.engine_factory import open_engine
+from rag_core.engine import Engine, open_engine
 from rag_core.models.active_models import get_models_folder
 from rag_core.settings import DataSettings, RagSettings
 from rag_core.stage_runner import Run

@@ -20,8 +20,8 @@ from typing import Any
 from bot.evaluation.answer_metrics import JudgedAnswer
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ImportRefused, translate_errors
-from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.protocol import (
+    CircuitBreaker,
     DecodingParams,
     FinishReason,
     Generation,

@@ -42,7 +42,7 @@ from bot.views.keyboards import (
 )
 from bot.views.message_formatting import style_text
 from rag_core.conversation.memory import migrate_memory_setting
-from rag_core.llm.stage_feasibility import REVIEW, fits_budgets
+from rag_core.llm.rates import REVIEW, fits_budgets
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
 from rag_core.storage import Archive, channels, group_rules_and_bindings

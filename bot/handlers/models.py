@@ -22,6 +22,7 @@ from bot.views.keyboards import build_keyboard, edit_message, make_callback_toke
 from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import (
     UNDECIDED_VALUES,
+    find_embedder_offer,
     find_live_model,
     get_model_setting,
     get_models_folder,
@@ -30,7 +31,6 @@ from rag_core.models.active_models import (
 )
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
-from rag_core.models.embedder_offer import find_embedder_offer
 from rag_core.models.model_files import is_model_present
 from rag_core.storage import Archive
 from rag_core.storage.chat_and_admin_settings import load_choices

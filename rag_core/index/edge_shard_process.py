@@ -23,8 +23,7 @@ import qdrant_edge as edge
 from numpy.typing import NDArray
 
 from rag_core.index.vector_sketch import SketchUnusable, VectorSketch, decode_point_ids, encode_point_ids
-from rag_core.process_memory_release import release_mapped_pages
-from rag_core.worker_process import open_parent_pipes, read_message, write_message
+from rag_core.processes import open_parent_pipes, read_message, release_mapped_pages, write_message
 
 _REF_PAYLOAD = edge.PayloadSelector.Include(["chat", "message", "part", "start", "end"])
 _EXACT_SEARCH = edge.SearchParams(exact=True)

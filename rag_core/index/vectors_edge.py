@@ -36,8 +36,8 @@ import numpy as np
 from rag_core.errors import VectorsUnavailable, translate_errors
 from rag_core.index.store_filter import StoreFilter
 from rag_core.index.store_points import PAYLOAD_FIELDS, PointBatch, StoreInfo, VectorArray
+from rag_core.processes import BlockingWorkerProcess, Message, WorkerExited
 from rag_core.untrusted_files import IrregularFile, read_regular_file
-from rag_core.worker_process import BlockingWorkerProcess, Message, WorkerExited
 
 # Run as a program, and not imported: the engine's native code stays out of this process.
 _WORKER_ARGUMENTS = ("-m", "rag_core.index.edge_shard_process")

@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_core.errors import GenerationFailed, ModelUnavailable, translate_errors
-from rag_core.llm.circuit_breaker import CircuitBreaker
-from rag_core.llm.fair_scheduler import FairScheduler
-from rag_core.llm.measured_rates import LocalSpeed, correct_rates, load_speed, save_speed
 from rag_core.llm.protocol import (
+    CircuitBreaker,
     DecodingParams,
     FinishReason,
     Generation,
@@ -35,8 +33,10 @@ from rag_core.llm.protocol import (
     QueuePositionCallback,
     TokenRates,
 )
+from rag_core.llm.rates import LocalSpeed, correct_rates, load_speed, save_speed
+from rag_core.llm.turns import FairScheduler
+from rag_core.processes import Message, WorkerExited, WorkerProcess
 from rag_core.settings import LlmSettings
-from rag_core.worker_process import Message, WorkerExited, WorkerProcess
 
 _GGUF_MAGIC = b"GGUF"
 _MIN_GGUF_BYTES = 24  # magic, version, two counts
@@ -106,7 +106,7 @@ def explain_load_failure(path: Path, kind: str, said: str) -> str:
     return f"{path.name} cannot be loaded, it may be damaged ({said}): fetch it again, or choose another."
 
 
-_WORKER_MODULE = "rag_core.llm.llama_worker_process"  # not imported: llama.cpp's native code stays out of this process
+_WORKER_MODULE = "rag_core.llm.llama_worker"  # not imported: llama.cpp's native code stays out of this process
 _LOAD_TIMEOUT_S = 900.0  # a slow disk and a model of tens of gigabytes
 _STOP_TIMEOUT_S = 10.0  # from "stop" to the end of the request: normally milliseconds
 _EXIT_TIMEOUT_S = 5.0

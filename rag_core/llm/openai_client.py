@@ -32,9 +32,8 @@ from purgatory.domain.model import OpenedState
 from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
-from rag_core.llm.circuit_breaker import CircuitBreaker
-from rag_core.llm.fair_scheduler import FairScheduler
 from rag_core.llm.protocol import (
+    CircuitBreaker,
     DecodingParams,
     FinishReason,
     Generation,
@@ -45,6 +44,7 @@ from rag_core.llm.protocol import (
     TokenRates,
     collect_generation,
 )
+from rag_core.llm.turns import FairScheduler
 from rag_core.settings import LlmSettings
 
 _MAX_EVENT_BYTES = 1 << 20  # of one event; a piece of a reply has some hundred

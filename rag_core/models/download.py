@@ -35,7 +35,6 @@ import aiohttp
 
 from rag_core.errors import ModelUnavailable, translate_errors
 from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackagePart, PackageSource
-from rag_core.models.e5_conversion import convert_e5_wheel
 from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
@@ -48,7 +47,7 @@ from rag_core.models.model_files import (
     stage_model_folder,
     write_manifest,
 )
-from rag_core.models.onnx_conversion import convert_bert_wheel, convert_navec_wheel
+from rag_core.models.onnx_conversion import convert_bert_wheel, convert_e5_wheel, convert_navec_wheel
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rag_core.caches import make_plan_key
 from rag_core.dates import Period, parse_coming_period, parse_period
-from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable
-from rag_core.llm.stage_feasibility import plans_in_keywords
+from rag_core.llm.rates import plans_in_keywords
 from rag_core.planning.filters import QueryFilters, match_channel_name, parse_filters
 from rag_core.planning.intents import (
     EXACT_INTENTS,
@@ -55,6 +54,9 @@ from rag_core.text.sentences import is_pasted
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import stem, tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, TELEGRAM_START, Channel, Kind, Plan, Question
+
+if TYPE_CHECKING:
+    from rag_core.engine import Engine
 
 MAX_PARTS = 4
 MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked

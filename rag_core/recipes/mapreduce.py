@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
-from rag_core.llm.stage_feasibility import has_time_to_reduce
+from rag_core.llm.rates import has_time_to_reduce
 from rag_core.recipe_steps import finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage

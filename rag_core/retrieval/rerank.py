@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.index.bm25_postings import TermStatistics
-from rag_core.models.reranker import Reranker
+from rag_core.models.onnx_models import Reranker
 from rag_core.retrieval.fusion_and_mmr import fuse_weighted_sum
 from rag_core.retrieval.query_and_result import BOTH, RetrievalResult
 from rag_core.stage_runner import Run

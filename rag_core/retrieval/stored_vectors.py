@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.vector_store import VectorStore
-from rag_core.models.embedder import Embedder
+from rag_core.models.onnx_models import Embedder
 from rag_core.types import PassageRef
 
 Vector = NDArray[np.float32]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from rag_core.engine import Engine
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
-from rag_core.llm.timed_session import TimedSession
+from rag_core.llm.turns import TimedSession
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
 from rag_core.text.query_terms import TermWeight

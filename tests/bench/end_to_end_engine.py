@@ -72,7 +72,7 @@ def ask(folder: Path, begun: float) -> Row:
     """Start as the bot starts and answer; `begun` is when this process was told to start (monotonic clock)."""
     import bot.app  # what the bot imports is part of its cold start
     from ingest.indexer import LexicalIndexer
-    from rag_core.engine_factory import open_engine
+    from rag_core.engine import open_engine
     from rag_core.settings import DataSettings, RagSettings
     from rag_core.storage import channels
 

@@ -29,7 +29,7 @@ from qdrant_client import QdrantClient
 from qdrant_node import BINARY, QdrantNode, run_cluster
 
 from bot.settings import read_settings
-from rag_core.engine_factory import make_lexical_index
+from rag_core.engine import make_lexical_index
 from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import VectorStore, open_vector_store

@@ -31,14 +31,14 @@ ADMIN = 501
 
 async def first_words(folder: Path, asked: list[str], seconds: float) -> dict[str, float]:
     """Ask one after the other, each stopped when its first words are there; seconds at p50, p95 and the most."""
-    import rag_core.engine_factory
+    import rag_core.engine
 
     model = SlowLlm("Nothing of this was asked. [1]\n", seconds)
 
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(model, None)
 
-    rag_core.engine_factory.open_language_models = opened
+    rag_core.engine.open_language_models = opened
     sandbox = DrivenSandbox()
     sandbox.world.add_person(ADMIN, "Ada")
     await sandbox.start()

@@ -24,7 +24,7 @@ from bot.views.answer import render_answer
 from bot.views.post_formatting import RenderContext
 from bot.views.terminal_text import format_answer_text, format_answer_trace
 from ingest.indexer import LexicalIndexer
-from rag_core.engine_factory import open_engine
+from rag_core.engine import open_engine
 from rag_core.settings import RagSettings
 from rag_core.storage import channels, posts
 from rag_core.types import Answer, Channel, Citation, Post, PostKey, Sentence, Shortfall

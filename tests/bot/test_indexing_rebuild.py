@@ -22,7 +22,7 @@ from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import LexicalIndexer
 from ingest.rebuild import get_next_index_folder
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.engine_factory import load_or_make_lexical_index
+from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index

@@ -46,7 +46,7 @@ from rag_core.errors import RagError
 from rag_core.index.vector_store import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import ModelSpec, ModelTier, find_models
-from rag_core.models.embedder import EmbeddingArray
+from rag_core.models.onnx_models import EmbeddingArray
 from rag_core.storage import Archive, channels
 from rag_core.storage.posts import get_last_seq, save_posts
 from rag_core.types import Post

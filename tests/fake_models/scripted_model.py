@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.protocol import (
+    CircuitBreaker,
     DecodingParams,
     FinishReason,
     Generation,

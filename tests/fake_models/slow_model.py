@@ -9,8 +9,8 @@ from typing import Any
 
 from scripted_model import FakeLlm, Reply
 
-from rag_core.llm.fair_scheduler import FairScheduler
 from rag_core.llm.protocol import Prompt, QueuePositionCallback
+from rag_core.llm.turns import FairScheduler
 
 
 class SlowLlm(FakeLlm):

@@ -21,8 +21,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer, prepare_point
 from ingest.integrity import compare_indexes, read_current_passages
 from ingest.rebuild import EmbedderChange
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.models.active_models import switch_model
-from rag_core.models.embedder_offer import find_embedder_offer
+from rag_core.models.active_models import find_embedder_offer, switch_model
 from rag_core.retrieval.hybrid import search_hybrid
 from rag_core.retrieval.query_and_result import RetrievalQuery
 from rag_core.stage_runner import Run

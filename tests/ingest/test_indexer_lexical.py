@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import ingest.indexer
 from ingest.indexer import LexicalIndexer
-from rag_core.engine_factory import load_or_make_lexical_index
+from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index, IndexEntry

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bot.cli.demo import import_sample_channels
 from bot.cli.open_up_to_date_indexes import catch_up_indexes
-from rag_core.engine_factory import open_engine
+from rag_core.engine import open_engine
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, Prompt

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rag_core
-from rag_core.engine_factory import open_engine
+from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, channels

@@ -16,7 +16,7 @@ from rag_core.errors import ModelTooSlow, StageTimeout
 from rag_core.llm import openai_client
 from rag_core.llm.openai_client import RemoteModel, ServerTooSlow
 from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
-from rag_core.llm.timed_session import TimedSession
+from rag_core.llm.turns import TimedSession
 from rag_core.planning.plan import make_plan
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.stage_runner import Run

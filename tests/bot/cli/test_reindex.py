@@ -10,7 +10,7 @@ import pytest
 from driver import KILN, Cli, query_archive
 
 from bot.__main__ import main
-from rag_core.engine_factory import load_or_make_lexical_index
+from rag_core.engine import load_or_make_lexical_index
 from rag_core.storage import index_state
 
 pytestmark = pytest.mark.usefixtures("nowhere")

@@ -349,7 +349,7 @@ async def test_a_child_that_ends_badly_is_a_sentence(
 
 
 async def test_a_confined_process_has_little_memory(tmp_path: Path) -> None:
-    code = "from rag_core import worker_process as w; w.limit_process(); print('begun', flush=True); bytearray(2**31)"
+    code = "from rag_core import processes as w; w.limit_process(); print('begun', flush=True); bytearray(2**31)"
     confined = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -296,7 +296,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(slow, None)
 
-    monkeypatch.setattr("rag_core.engine_factory.open_language_models", opened)
+    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
     monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
     monkeypatch.setattr("bot.worker.streaming.MessageScreen.every", 0.05)
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)

@@ -27,7 +27,7 @@ async def test_readers_at_once_wait_fairly_and_all_are_answered(
     async def opened(*_: Any) -> LanguageModels:
         return LanguageModels(SlowLlm(WRITTEN, 0.05), None)
 
-    monkeypatch.setattr("rag_core.engine_factory.open_language_models", opened)
+    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
     for reader in READERS:
         sandbox.world.add_person(reader, f"R{reader}")
     async with live():

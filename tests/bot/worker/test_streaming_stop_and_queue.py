@@ -35,7 +35,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
         async def opened(*_: Any) -> LanguageModels:
             return LanguageModels(model, model if plans else None)
 
-        monkeypatch.setattr("rag_core.engine_factory.open_language_models", opened)
+        monkeypatch.setattr("rag_core.engine.open_language_models", opened)
         monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
         return model
 

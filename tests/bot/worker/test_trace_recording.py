@@ -9,7 +9,7 @@ import pytest
 
 from bot import stored_answer
 from bot.stored_answer import record_traces
-from rag_core.engine_factory import open_engine
+from rag_core.engine import open_engine
 from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
 from rag_core.stage_runner import Run
 from rag_core.storage.questions import fetch_trace

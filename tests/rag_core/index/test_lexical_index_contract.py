@@ -14,7 +14,7 @@ from fake_qdrant import FakeQdrant
 from pydantic import SecretStr
 from qdrant_node import needs_server
 
-from rag_core.engine_factory import load_saved_lexical_index, make_lexical_index
+from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import IndexUnavailable, QdrantGone
 from rag_core.index import sparse_qdrant
 from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex

@@ -24,7 +24,7 @@ from qdrant_client import QdrantClient
 from qdrant_client.http.api_client import ApiClient
 from qdrant_node import needs_binary, run_node
 
-from rag_core.engine_factory import load_saved_lexical_index, make_lexical_index
+from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.reconnecting import Reconnecting

@@ -20,8 +20,7 @@ from sample_sizes import choose_size
 
 from bot.cli.demo import import_sample_channels
 from ingest.indexer import build_lexical_entry, split_into_passages
-from rag_core.engine import Engine
-from rag_core.engine_factory import make_lexical_index, open_engine
+from rag_core.engine import Engine, make_lexical_index, open_engine
 from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import channels, posts

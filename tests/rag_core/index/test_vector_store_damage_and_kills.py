@@ -282,7 +282,7 @@ async def test_an_engine_that_hangs_is_ended_and_started_again(
 PANICKING = """
 from pathlib import Path
 from rag_core.index import edge_shard_process as edge_worker
-from rag_core.worker_process import open_parent_pipes
+from rag_core.processes import open_parent_pipes
 
 class Panic(BaseException):
     pass

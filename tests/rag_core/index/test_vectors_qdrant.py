@@ -20,7 +20,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 from vector_store_helpers import numbers, point
 
-from rag_core.engine_factory import make_lexical_index
+from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.qdrant_collections import make_search_params
 from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, _translate_qdrant_errors, connect_qdrant

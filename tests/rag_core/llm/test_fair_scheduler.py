@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.fair_scheduler import FairScheduler
+from rag_core.llm.turns import FairScheduler
 
 pytestmark = pytest.mark.slow
 

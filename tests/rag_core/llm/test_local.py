@@ -18,7 +18,7 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 import llama_cpp
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.llama_model import ChatTokenizer, LlamaModel
+from rag_core.llm.llama_worker import ChatTokenizer, LlamaModel
 from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LlmSession, Prompt, collect_generation
 from rag_core.settings import LlmSettings

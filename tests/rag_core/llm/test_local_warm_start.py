@@ -17,8 +17,8 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 
 from rag_core.llm import local
 from rag_core.llm.local import LocalModel, WarmStart, open_local_model
-from rag_core.llm.measured_rates import LocalSpeed, correct_rates
 from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
+from rag_core.llm.rates import LocalSpeed, correct_rates
 from rag_core.settings import Budgets, LlmSettings
 from rag_core.writing.prompt_loading import load_prompt, quote_question
 from rag_core.writing.prompt_prefixes import list_prompt_prefixes

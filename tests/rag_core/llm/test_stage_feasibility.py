@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag_core.llm.protocol import TokenRates
-from rag_core.llm.stage_feasibility import estimate_stages
-from rag_core.models.recommendation import recommend_writer
+from rag_core.llm.rates import estimate_stages, recommend_writer
 from rag_core.settings import Budgets
 
 CODER, FOUR = "qwen2.5-coder-1.5b", "qwen3-4b-instruct"

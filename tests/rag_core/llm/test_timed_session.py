@@ -13,9 +13,8 @@ from faulty_model import FaultyLlm
 from scripted_model import FakeLlm
 
 from rag_core.errors import ModelLeftAlone, StageTimeout
-from rag_core.llm import circuit_breaker, timed_session
-from rag_core.llm.circuit_breaker import CircuitBreaker
-from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
+from rag_core.llm import protocol, turns
+from rag_core.llm.protocol import CircuitBreaker, DecodingParams, Prompt, TokenRates
 from rag_core.settings import Budgets
 from rag_core.stage_runner import Run
 from rag_core.stages import Stage
@@ -25,8 +24,8 @@ GPU, ASKED = TokenRates(3000.0, 100.0), Prompt("Judge.", "Is it so?")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert timed_session.MIN_PATIENCE_S == 1.0
-    monkeypatch.setattr(timed_session, "MIN_PATIENCE_S", 0.1)
+    assert turns.MIN_PATIENCE_S == 1.0
+    monkeypatch.setattr(turns, "MIN_PATIENCE_S", 0.1)
 
 
 async def judge(model: Any, budget: float = 20.0) -> float:
@@ -107,7 +106,7 @@ async def test_the_pause_grows_and_an_answer_ends_it(monkeypatch: pytest.MonkeyP
     breaker = CircuitBreaker()
     assert [breaker.record_hang() for _ in range(5)] == [15.0, 60.0, 240.0, 600.0, 600.0]
     breaker.record_answer()
-    monkeypatch.setattr(circuit_breaker, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(protocol, "_FIRST_PAUSE_S", 0.0)
     assert breaker.record_hang() == 0.0
     breaker.require_closed()
 

@@ -20,9 +20,8 @@ from tokenizers import Tokenizer
 
 from rag_core.models.catalog import ModelSpec, PackageSource, find_models
 from rag_core.models.download import _find_wheel
-from rag_core.models.e5_conversion import E5File, build_tokenizer, convert_e5_wheel
-from rag_core.models.embedder import Embedder, open_embedder
-from rag_core.models.onnx_models import load_offline_model
+from rag_core.models.onnx_conversion import E5File, build_tokenizer, convert_e5_wheel
+from rag_core.models.onnx_models import Embedder, load_offline_model, open_embedder
 
 pytestmark = pytest.mark.slow
 

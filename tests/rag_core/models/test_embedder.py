@@ -14,7 +14,7 @@ import pytest
 
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, Pooling
-from rag_core.models.embedder import Embedder, open_embedder
+from rag_core.models.onnx_models import Embedder, open_embedder
 
 MakeModel = Callable[..., tuple[ModelSpec, Path]]
 Opened = Callable[..., Awaitable[Embedder]]

@@ -13,7 +13,7 @@ import pytest
 from sample_sizes import FULL
 
 from rag_core.models.catalog import find_models
-from rag_core.models.embedder import Embedder, open_embedder
+from rag_core.models.onnx_models import Embedder, open_embedder
 
 pytestmark = pytest.mark.slow
 

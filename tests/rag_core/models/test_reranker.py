@@ -14,8 +14,7 @@ from sample_sizes import choose_size
 
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelSpec, find_models
-from rag_core.models.embedder import open_embedder
-from rag_core.models.reranker import Reranker, open_reranker
+from rag_core.models.onnx_models import Reranker, open_embedder, open_reranker
 
 MakeModel = Callable[..., tuple[ModelSpec, Path]]
 FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]

@@ -16,7 +16,7 @@ from bot.worker.streaming import ProgressView
 from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
-from rag_core.llm.stage_feasibility import fits_budgets
+from rag_core.llm.rates import fits_budgets
 from rag_core.planning.llm_planner import KnownEntities, parse_proposal, plan_by_model
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval import search

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ingest.indexer import LexicalIndexer
-from rag_core.engine_factory import load_or_make_lexical_index
+from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.storage import Archive, channels, db, history_gaps, index_state, post_lookup, posts, questions

@@ -17,9 +17,8 @@ import pytest
 from sample_sizes import choose_size
 
 from rag_core.calibration import Calibration
-from rag_core.llm.circuit_breaker import CircuitBreaker
 from rag_core.llm.local import open_local_model
-from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, Prompt
+from rag_core.llm.protocol import CircuitBreaker, FinishReason, Generation, LanguageModel, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.writing.prompt_loading import load_prompt
 from rag_core.writing.reply_parsing import LineSplitter, equals_phrase, parse_answer_line

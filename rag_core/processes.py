@@ -6,12 +6,21 @@ the end of its input: its parent has ended. Its standard output carries messages
 its log. It leaves Ctrl-C and SIGTERM to its parent, which still has requests to make.
 
 Workers import this module too: it imports nothing of Citegram.
+
+Memory release: settings of glibc's malloc, and free memory and mapped pages returned to the system.
+
+glibc gives every thread that allocates an arena of its own, up to eight for each processor, and keeps what was freed
+between two blocks in use: a process that runs for months takes more and more memory although nothing in it grows. So
+it gets few arenas, and freed memory is returned to the system. Other C libraries do not need this, and nothing happens
+there. https://man7.org/linux/man-pages/man3/mallopt.3.html
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import platform
 import resource
 import runpy
 import signal
@@ -19,16 +28,19 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import asyncio  # imported where a parent uses it: a worker starts in half the time without
 
+
 Message = dict[str, Any]
 
 _PYTHON = (sys.executable, "-P")  # -P: the working directory must not shadow modules of the standard library
-CONFINED = ("-m", "rag_core.worker_process")  # before a module's name: run it with the limits of `limit_process`
+CONFINED = ("-m", "rag_core.processes")  # before a module's name: run it with the limits of `limit_process`
 _MAX_LINE_BYTES = 1 << 24
 _LOG_TAIL_BYTES = 4096
 _NO_WORDS = "it said nothing"
@@ -235,3 +247,45 @@ if __name__ == "__main__":
     limit_process()
     sys.argv = sys.argv[1:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+# Constants of glibc's malloc.h and, in the second line, of Linux's mman.h.
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+_MADV_DONTNEED = 4
+_MAX_ARENAS = 2  # threads mostly wait for each other: Python's lock, the archive, the model
+# By default glibc raises this threshold up to 32 MB when large blocks are freed, and then puts such blocks in the heap.
+_MMAP_THRESHOLD_BYTES = 1 << 20
+
+
+@cache
+def _load_glibc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
+
+
+def limit_malloc_arenas() -> None:
+    """Limit malloc to a few arenas and keep large blocks out of the heap. Call it at the start of a process."""
+    if library := _load_glibc():
+        library.mallopt(_M_ARENA_MAX, _MAX_ARENAS)
+        library.mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+
+
+def release_free_memory() -> bool:
+    """Return free memory to the system; whether there was any. Blocks for some milliseconds."""
+    library = _load_glibc()
+    return bool(library and library.malloc_trim(0))
+
+
+def release_mapped_pages(folder: str) -> None:
+    """Return the pages of mapped files in a folder to the system, which keeps in its cache what was written.
+
+    Only for files mapped as shared: nothing of them is lost, and a page comes back when it is used again.
+    """
+    library = _load_glibc()
+    if not library:
+        return
+    with Path("/proc/self/maps").open(encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            addresses, rights, *_, path = line.split(maxsplit=5)
+            if rights.endswith("s") and path.startswith(folder):
+                first, last = (int(address, 16) for address in addresses.split("-"))
+                library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from rag_core import process_memory_release
+from rag_core import processes
 
 # A child frees every other block: glibc keeps the pages between those in use until it is asked for them.
 HOLES = """
 import sys
 from pathlib import Path
-from rag_core.process_memory_release import limit_malloc_arenas, release_free_memory
+from rag_core.processes import limit_malloc_arenas, release_free_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
@@ -38,7 +38,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glib
 def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HOLES, how],
-        cwd=Path(process_memory_release.__file__).parents[2],
+        cwd=Path(processes.__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
@@ -49,6 +49,6 @@ def test_what_is_free_between_blocks_in_use_goes_back(how: str) -> None:
 
 
 def test_where_it_is_not_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_memory_release, "_load_glibc", lambda: None)
-    process_memory_release.limit_malloc_arenas()
-    assert process_memory_release.release_free_memory() is False
+    monkeypatch.setattr(processes, "_load_glibc", lambda: None)
+    processes.limit_malloc_arenas()
+    assert processes.release_free_memory() is False

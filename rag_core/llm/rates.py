@@ -1,0 +1,212 @@
+"""Measured rates of a local model: measured once, kept in a file beside the model, corrected by what is generated.
+
+The file `rates.json` holds the fields of `LocalSpeed` and `made_by`: the file, the machine and the settings that they
+hold for. A file of others is measured anew.
+
+Stage feasibility: which stages and recipes a model ends in time on this machine, at its measured rates.
+
+Recommendation of a writer for a machine: its free memory, its cores, and the rates that were measured on it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rag_core.llm.protocol import GenerationStats, LanguageModel, TokenRates
+from rag_core.models.catalog import WRITERS, ModelRole, ModelSpec, ModelTier, find_models, names_model
+from rag_core.settings import Budgets, RagSettings
+from rag_core.stages import Stage
+from rag_core.untrusted_files import read_regular_file
+
+_RATES_FILE = "rates.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSpeed:
+    """Tokens per second of prompt and reply, as measured, and the features of this build of llama.cpp."""
+
+    prefill: float
+    decode: float
+    gpu: bool  # whether the build supports a GPU
+    threads: int
+    parameters: int
+    bytes: int
+
+
+def load_rates(folder: Path) -> TokenRates | None:
+    """Load the rates that a model's load left in its folder, whatever they hold for; None where there are none."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        return _read_rates(json.loads(read_regular_file(folder / _RATES_FILE)))
+    return None
+
+
+def _read_rates(kept: Mapping[str, Any]) -> TokenRates:
+    """Rates of the file's contents. Raises KeyError, TypeError, ValueError."""
+    rates = TokenRates(float(kept["prefill"]), float(kept["decode"]))
+    if not all(math.isfinite(rate) and rate > 0 for rate in (rates.prefill, rates.decode)):
+        raise ValueError("a rate is no number above 0")
+    return rates
+
+
+def load_speed(folder: Path, made_by: Mapping[str, Any]) -> LocalSpeed | None:
+    """Load the speed that was measured with the same file, machine and settings; None where there is none."""
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        kept = json.loads(read_regular_file(folder / _RATES_FILE))
+        _read_rates(kept)
+        if kept["made_by"] == made_by:
+            return LocalSpeed(**{field: kept[field] for field in LocalSpeed.__slots__})
+    return None
+
+
+def save_speed(folder: Path, speed: LocalSpeed, made_by: Mapping[str, Any]) -> None:
+    """Save the speed; a folder that cannot be written is no error: it is measured again at the next start."""
+    with suppress(OSError):
+        (folder / _RATES_FILE).write_text(json.dumps({**asdict(speed), "made_by": made_by}), encoding="utf-8")
+
+
+# Weight of one generation, and limits of all corrections: other programs may have slowed down the machine for a while.
+_NEW_WEIGHT, _MIN_FACTOR, _MAX_FACTOR = 0.2, 1 / 3, 3.0
+_MIN_EVALUATED, _MIN_WRITTEN = 32, 8  # of fewer tokens no rate can be told
+
+
+def correct_rates(rates: TokenRates, measured: LocalSpeed, figures: GenerationStats) -> TokenRates:
+    """Correct the rates by one generation."""
+    wrote_ms = figures.took_ms - figures.first_ms
+    prefill = decode = 0.0
+    if figures.evaluated >= _MIN_EVALUATED and figures.first_ms > 0:
+        prefill = 1000 * figures.evaluated / figures.first_ms
+    if figures.tokens >= _MIN_WRITTEN and wrote_ms > 0:
+        decode = 1000 * (figures.tokens - 1) / wrote_ms
+    return TokenRates(
+        _average(rates.prefill, prefill, measured.prefill), _average(rates.decode, decode, measured.decode)
+    )
+
+
+def _average(before: float, seen: float, measured: float) -> float:
+    after = (1 - _NEW_WEIGHT) * before + _NEW_WEIGHT * seen if seen else before
+    return min(max(after, _MIN_FACTOR * measured), _MAX_FACTOR * measured)
+
+
+# Tokens of a usual prompt and of its reply, counted on the sample channels; a common prefix is read once.
+_TOKENS = {
+    Stage.JUDGE: (90, 1), Stage.PLAN: (700, 90), Stage.WRITE: (900, 150), Stage.PREDICT: (200, 60),
+    Stage.STEP: (250, 70), Stage.PARTS: (600, 100), Stage.REFLECT: (900, 40),
+}  # fmt: skip
+_SHORT_PLAN_TOKENS, _REDUCE_TOKENS, _STEP_PREFIX = (200, 60), (480, 60), 1000
+_MAX_WRITE_S = 20.0  # the posts' own words are shown at once: whoever reads them waits no longer for a written answer
+
+
+@dataclass(frozen=True, slots=True)
+class StageEstimate:
+    """Seconds that a usual prompt of a stage takes, and the seconds that the stage has."""
+
+    stage: str
+    seconds: float
+    limit: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the stage ends in time."""
+        return self.seconds <= self.limit
+
+
+def estimate_stages(rates: TokenRates, budgets: Budgets) -> tuple[StageEstimate, ...]:
+    """Estimate judging, planning and writing, in this order; a plan is the short one where only that ends in time."""
+    plan = rates.estimate_seconds(*(_SHORT_PLAN_TOKENS if plans_in_keywords(rates, budgets) else _TOKENS[Stage.PLAN]))
+    return (
+        StageEstimate("judge", rates.estimate_seconds(*_TOKENS[Stage.JUDGE]), budgets.judge),
+        StageEstimate("plan", plan, budgets.plan),
+        StageEstimate("write", rates.estimate_seconds(*_TOKENS[Stage.WRITE]), min(budgets.write, _MAX_WRITE_S)),
+    )
+
+
+def plans_in_keywords(rates: TokenRates | None, budgets: Budgets) -> bool:
+    """Whether only the short plan can end in time; False for unknown rates."""
+    return rates is not None and rates.estimate_seconds(*_TOKENS[Stage.PLAN]) > budgets.plan
+
+
+def judges_only(name: str) -> bool:
+    """Whether a model is known, by its name or that in its file, to be too small to plan and to write."""
+    return any(row.judges_only and names_model(name, row.name) for row in WRITERS)
+
+
+def writes_in_time(model: LanguageModel, budgets: Budgets) -> bool:
+    """Whether a model can write, and ends before its reader has left; as of a server where rates are unknown."""
+    if judges_only(model.name):
+        return False
+    return model.rates is None or estimate_stages(model.rates, budgets)[-1].fits
+
+
+REVIEW = "careful"  # no recipe: the review of the draft of any recipe
+_FALLBACK_SECONDS, _FALLBACK_SHARE = 15.0, 1 / 3
+
+
+def reserve_for_fallback(whole: float) -> float:
+    """Seconds of a question that are kept back for `direct`, which answers where another recipe fails."""
+    return min(_FALLBACK_SECONDS, _FALLBACK_SHARE * whole)
+
+
+def _list_stage_tokens(recipe: str, settings: RagSettings) -> list[tuple[Stage, int, int]]:
+    """List the model's stages of a recipe besides those of `direct`, with the tokens of prompts and replies."""
+    council = settings.council
+    judge, first_step = council.top_k * _TOKENS[Stage.JUDGE][0], _STEP_PREFIX + _TOKENS[Stage.STEP][0]
+    predictions, parts = [Stage.PREDICT] * (council.predictors or 3), [Stage.PARTS] * council.follow_up
+    known, others = {
+        "council": ([(Stage.JUDGE, judge, 0)], [*predictions, Stage.WRITE, *parts]),
+        "react": (
+            [(Stage.STEP, first_step, _TOKENS[Stage.STEP][1])],
+            [*[Stage.STEP] * (settings.agent.max_steps - 1), Stage.WRITE],
+        ),
+        REVIEW: ([], [Stage.WRITE, Stage.REFLECT, Stage.WRITE]),
+    }.get(recipe, ([], []))
+    return [*known, *((stage, *_TOKENS[stage]) for stage in others)]
+
+
+def fits_budgets(recipe: str, rates: TokenRates | None, settings: RagSettings) -> bool:
+    """Whether each call of a recipe can end in its stage, and all in the question; True where rates are unknown."""
+    if rates is None:
+        return True
+    took = [(stage, rates.estimate_seconds(*tokens)) for stage, *tokens in _list_stage_tokens(recipe, settings)]
+    left = settings.question_s - reserve_for_fallback(settings.question_s)
+    in_stages = all(seconds <= getattr(settings.budgets, stage.budget) for stage, seconds in took)
+    return in_stages and sum(seconds for _, seconds in took) <= left
+
+
+_MAX_REDUCE_SECONDS = 10.0  # the facts are there already: a reader does not wait longer for them in other words
+
+
+def has_time_to_reduce(rates: TokenRates | None) -> bool:
+    """Whether a model writes an answer from the facts of a few posts soon enough; True for unknown rates."""
+    return rates is None or rates.estimate_seconds(*_REDUCE_TOKENS) <= _MAX_REDUCE_SECONDS
+
+
+# Of Qwen2.5-Coder-1.5B on one core; more cores read as many times faster, and write as far as the memory's rate goes.
+_CORE_RATES, _MEASURED_BYTES, _MAX_WRITING_CORES = TokenRates(prefill=29, decode=7.4), 1_117_320_768, 3
+
+
+def recommend_writer(
+    free: int | None, cores: int, budgets: Budgets, measured: tuple[TokenRates, int] | None = None
+) -> ModelSpec | None:
+    """Recommend the best writer that writes in time here, else the one that judges in time; None where none does.
+
+    `free` is in bytes, None where unknown; `measured` are the rates of a model here and the bytes of its file.
+    """
+    busy = max(1, cores - 1)  # one stays for the bot, as LLM__THREADS=0 has it
+    expected = TokenRates(_CORE_RATES.prefill * busy, _CORE_RATES.decode * min(busy, _MAX_WRITING_CORES))
+    rates, size = measured or (expected, _MEASURED_BYTES)
+    best: ModelSpec | None = None
+    for tier in (ModelTier.OFFLINE_WRITER, ModelTier.DEFAULT):
+        row = next(row for row in find_models(tier) if row.role is ModelRole.WRITER)
+        if free is not None and row.memory > free:
+            continue
+        share = size / row.bytes
+        judge, _, write = estimate_stages(TokenRates(rates.prefill * share, rates.decode * share), budgets)
+        if write.fits or (best is None and judge.fits):
+            best = row
+    return best

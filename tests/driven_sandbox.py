@@ -15,13 +15,11 @@ from aiohttp import web
 from sandbox_faults import FaultInjector, apply_fault, close_connection
 from webhook_sender import WebhookSender
 
-from bot.sandbox import Sandbox, user_actions
-from bot.sandbox.api_errors import BotApiError
-from bot.sandbox.chats import Json
-from bot.sandbox.message_text_and_entities import MAX_CAPTION_CHARACTERS, prepare_text
+from bot.sandbox import Sandbox, page_api
+from bot.sandbox.messages import MAX_CAPTION_CHARACTERS, BotApiError, Json, prepare_text
+from bot.sandbox.page_api import UserMessage
 from bot.sandbox.server import execute_call, find_method, read_call_parameters
 from bot.sandbox.state import SandboxState, UploadedFile
-from bot.sandbox.user_actions import UserMessage
 
 if TYPE_CHECKING:
     from bot.indexing import BotObserver
@@ -65,7 +63,7 @@ class DrivenSandbox(Sandbox):
     ) -> Json:
         """Write a message as a person, to the bot or in `chat_id`. `forward_of`: (chat id, message id)."""
         message = UserMessage(text, reply_to, thread, forward_of)
-        return user_actions.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
+        return page_api.send_as_person(self.world, user_id, user_id if chat_id is None else chat_id, message)
 
     async def post(
         self,
@@ -78,9 +76,7 @@ class DrivenSandbox(Sandbox):
         extra: Mapping[str, object] | None = None,
     ) -> Json:
         """Write a post as a channel. `UserMessage` explains album, origin and extra."""
-        return user_actions.post_as_channel(
-            self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra)
-        )
+        return page_api.post_as_channel(self.world, chat_id, UserMessage(text, reply_to, None, origin, album, extra))
 
     async def send_file(
         self, user_id: int, name: str, data: bytes, caption: str = "", *, mime: str = "application/octet-stream"
@@ -90,15 +86,15 @@ class DrivenSandbox(Sandbox):
 
     async def edit(self, chat_id: int, message_id: int, text: str) -> Json:
         """Edit the text of a person's or channel's message."""
-        return user_actions.edit_as_author(self.world, chat_id, message_id, text)
+        return page_api.edit_as_author(self.world, chat_id, message_id, text)
 
     async def delete(self, chat_id: int, message_id: int) -> None:
         """Delete a person's or channel's message; the bot gets no update."""
-        user_actions.delete_as_author(self.world, chat_id, message_id)
+        page_api.delete_as_author(self.world, chat_id, message_id)
 
     async def press(self, user_id: int, chat_id: int, message_id: int, data: str) -> Json:
         """Press a button and wait for the bot's answer: {"id", "answer"}; the answer is None without one."""
-        query_id = user_actions.press_button(self.world, user_id, chat_id, message_id, data)
+        query_id = page_api.press_button(self.world, user_id, chat_id, message_id, data)
         query = self.world.queries[query_id]
         await self.until(lambda: query.answer is not None)
         return {"id": query_id, "answer": query.answer}
@@ -188,6 +184,4 @@ def send_file_as_person(
     world.files[upload.file_id] = upload
     clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
     fields: Json = {"text": None, "document": upload.wire(), "caption": clean, "caption_entities": entities}
-    return user_actions.send_as_person(
-        world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields)
-    )
+    return page_api.send_as_person(world, user_id, user_id if chat_id is None else chat_id, UserMessage(extra=fields))

@@ -9,8 +9,8 @@ from typing import Literal
 
 from aiohttp import web
 
-from bot.sandbox.api_errors import BotApiError, bad_request, conflict, forbidden, not_found
-from bot.sandbox.update_queue import OTHER_POLLER_TEXT
+from bot.sandbox.messages import BotApiError, bad_request, conflict, forbidden, not_found
+from bot.sandbox.state import OTHER_POLLER_TEXT
 
 PROXY_ERROR_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 

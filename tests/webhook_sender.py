@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from bot.sandbox.chats import Json
-from bot.sandbox.update_queue import UpdateQueue
+from bot.sandbox.messages import Json
+from bot.sandbox.state import UpdateQueue
 
 _MAX_PAUSE_SECONDS = 60.0  # in Telegram's seconds; Telegram waits 60 to 120
 _MAX_RETRY_AFTER_SECONDS = 3600

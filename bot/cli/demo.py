@@ -19,9 +19,9 @@ from bot.cli.open_up_to_date_indexes import catch_up_indexes
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder
 from bot.data_folder import open_lock_file, take_lock
-from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER, Json, Membership
+from bot.sandbox.messages import Json
 from bot.sandbox.server import Sandbox
-from bot.sandbox.state import SuggestedQuestion
+from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SuggestedQuestion
 from bot.settings import Settings, WebhookSettings
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions

@@ -172,7 +172,7 @@ class EvalKind:
 
 async def _run_dialogues(args: argparse.Namespace, settings: Settings, kind: str) -> None:
     from bot.evaluation import dialogues
-    from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
+    from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 
     variant, judged_fields = Variant(legs=args.legs, rerank=args.rerank), dict[str, Any]()
     if kind == "talk":

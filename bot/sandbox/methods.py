@@ -17,23 +17,28 @@ from aiogram import methods as bot_api
 from aiogram.enums import ChatAction
 from aiogram.types import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 
-from bot.sandbox.api_errors import bad_request, forbidden
-from bot.sandbox.chat_rights import require_readable_chat, require_writable_chat, set_chat_member
-from bot.sandbox.chats import Json, SandboxChat, remove_nested_reply
-from bot.sandbox.message_text_and_entities import (
+from bot.sandbox.messages import (
     MAX_CAPTION_CHARACTERS,
     MAX_QUOTE_CHARACTERS,
+    Json,
+    bad_request,
     count_utf16_units,
+    forbidden,
     prepare_quote,
     prepare_text,
+    remove_nested_reply,
 )
 from bot.sandbox.state import (
     SERVICE_FIELDS,
     PressedButton,
+    SandboxChat,
     SandboxDraft,
     SandboxState,
     UploadedFile,
     build_message_origin,
+    require_readable_chat,
+    require_writable_chat,
+    set_chat_member,
 )
 
 # Entity types that a quote must share with its message: https://core.telegram.org/bots/api#replyparameters

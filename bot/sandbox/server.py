@@ -21,12 +21,9 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
 from bot.sandbox import methods
-from bot.sandbox.answer_sources_and_index_state import DemoObserver
-from bot.sandbox.api_errors import BotApiError, bad_request, not_found
-from bot.sandbox.chats import Json, SandboxUser
-from bot.sandbox.page_api import add_page_routes
-from bot.sandbox.state import SandboxState, UploadedFile
-from bot.sandbox.update_queue import UpdateQueue
+from bot.sandbox.messages import BotApiError, Json, bad_request, not_found
+from bot.sandbox.page_api import DemoObserver, add_page_routes
+from bot.sandbox.state import SandboxState, SandboxUser, UpdateQueue, UploadedFile
 from bot.telegram.updates import refuse_foreign_pages
 
 BotApiMethod = type[TelegramMethod[Any]]

@@ -1,21 +1,233 @@
-"""Sandbox state: users, chats, messages, drafts, reactions and files; without any network.
+"""Sandbox state: users, chats, rights in them, messages, drafts, reactions, files, and the queue of updates.
 
 Messages are kept as Bot API objects. A changed message is a new object, so that an update that is already queued
-shows the message as it was.
+shows the message as it was. The queue is that behind getUpdates (https://core.telegram.org/bots/api#getupdates); to a
+webhook nothing is sent from here: the demo's bot asks for its updates.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
+from typing import Any
 
-from bot.sandbox.api_errors import bad_request
-from bot.sandbox.chats import ChangeNotifier, Json, Membership, SandboxChat, SandboxUser
-from bot.sandbox.messages_of_posts import build_post_message
-from bot.sandbox.update_queue import UpdateQueue
+from aiogram.enums import UpdateType
+from aiogram.types import AcceptedGiftTypes, ChatMember, ChatMemberAdministrator, ChatMemberRestricted, Update
+
+from bot.sandbox.messages import Json, bad_request, build_post_message, conflict, extract_entity_text, forbidden
 from rag_core.types import Post
+
+SAMPLE_CHANNELS_FOLDER = Path(__file__).parent / "channels"
+
+
+class ChangeNotifier:
+    """Condition for tasks of one event loop: one ring wakes all that wait."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake all waiting tasks."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def until(self, true: Callable[[], bool], seconds: float) -> bool:
+        """Wait up to `seconds` for `true()`, checked again after each ring; returns its last value."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not true():
+                    await self._event.wait()
+        except TimeoutError:
+            return true()
+        return True
+
+
+def _list_rights(member: type[ChatMember]) -> list[str]:
+    """List the rights that every membership of this type names."""
+    return [name for name, field in member.model_fields.items() if name.startswith("can_") and field.is_required()]
+
+
+def _drop_empty_fields(**fields: Any) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+@dataclass(slots=True)
+class SandboxUser:
+    """A user or the bot. `started`: has opened the private chat; `blocked`: has blocked the bot."""
+
+    id: int
+    first_name: str
+    username: str | None = None
+    lang: str | None = "en"
+    is_bot: bool = False
+    started: bool = False
+    blocked: bool = False
+
+    def wire(self) -> Json:
+        """Convert to a Bot API `User`."""
+        return _drop_empty_fields(
+            id=self.id, is_bot=self.is_bot, first_name=self.first_name, username=self.username, language_code=self.lang
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Membership in a chat; `status` is the Bot API's, `is_member` matters for `restricted` only."""
+
+    status: str
+    is_member: bool = True
+
+    @property
+    def inside(self) -> bool:
+        """Whether the member can read the chat's messages."""
+        if self.status == "restricted":
+            return self.is_member
+        return self.status in {"creator", "administrator", "member"}
+
+    @property
+    def leads(self) -> bool:
+        """Whether the member is the owner or an administrator."""
+        return self.status in {"creator", "administrator"}
+
+    def wire(self, person: SandboxUser, kind: str) -> Json:
+        """Convert to a Bot API `ChatMember` in a chat of this kind."""
+        fields: Json = {"status": self.status, "user": person.wire()}
+        if self.status == "creator":
+            return fields | {"is_anonymous": False}
+        if self.status == "administrator":
+            more_rights = ("can_post_messages", "can_edit_messages") if kind == "channel" else ("can_pin_messages",)
+            rights = dict.fromkeys((*_list_rights(ChatMemberAdministrator), *more_rights), True)
+            return fields | {"is_anonymous": False} | rights | {"can_be_edited": False}
+        if self.status == "restricted":
+            rights = dict.fromkeys(_list_rights(ChatMemberRestricted), False)
+            return fields | {"is_member": self.is_member, "until_date": 0} | rights
+        return fields | ({"until_date": 0} if self.status == "kicked" else {})
+
+
+@dataclass(slots=True)
+class SandboxChat:
+    """A chat with its members and messages, newest last. A private chat has its user's id."""
+
+    id: int
+    kind: str
+    title: str | None = None
+    username: str | None = None
+    first_name: str | None = None
+    forum: bool = False
+    linked: int | None = None
+    protected: bool = False
+    bot_spoke: bool = False
+    last_id: int = 0
+    members: dict[int, Membership] = field(default_factory=dict)
+    messages: dict[int, Json] = field(default_factory=dict)
+    topics: dict[int, str] = field(default_factory=dict)
+
+    def wire(self) -> Json:
+        """Convert to a Bot API `Chat`."""
+        return _drop_empty_fields(
+            id=self.id,
+            type=self.kind,
+            title=self.title,
+            username=self.username,
+            first_name=self.first_name,
+            is_forum=True if self.forum else None,
+        )
+
+    def full(self) -> Json:
+        """Convert to a Bot API `ChatFullInfo`."""
+        more = _drop_empty_fields(
+            linked_chat_id=self.linked,
+            has_protected_content=True if self.protected else None,
+            active_usernames=[self.username] if self.username else None,
+        )
+        fixed = {
+            "accent_color_id": abs(self.id) % 7,
+            "max_reaction_count": 11,
+            "accepted_gift_types": dict.fromkeys(AcceptedGiftTypes.model_fields, False),
+        }
+        return self.wire() | more | fixed
+
+    def member(self, user_id: int) -> Membership:
+        """Get a user's membership; `left` for strangers."""
+        return self.members.get(user_id, Membership("left"))
+
+
+_KEEP_SECONDS = 24 * 3600.0  # an undelivered update expires, as at Telegram
+_NOT_DEFAULT_KINDS = {"chat_member", "message_reaction", "message_reaction_count"}
+_ALL_KINDS = frozenset(kind.value for kind in UpdateType)
+OTHER_POLLER_TEXT = "terminated by other getUpdates request; make sure that only one bot instance is running"
+_WEBHOOK_ACTIVE_TEXT = (
+    "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+)
+_ENDED_BY_WEBHOOK_TEXT = "terminated by setWebhook request"
+
+
+@dataclass(slots=True)
+class UpdateQueue:
+    """Queue of updates, with at most one waiting poller."""
+
+    clock: Callable[[], float]
+    next_id: int
+    webhook: str = ""
+    secret: str = ""
+    connections: int = 40
+    failed: tuple[float, str] | None = None  # time and reason of the last failed delivery
+    closed: bool = False
+    allowed: frozenset[str] = _ALL_KINDS - _NOT_DEFAULT_KINDS
+    kept: dict[int, tuple[float, Json]] = field(default_factory=dict)
+    bell: ChangeNotifier = field(default_factory=ChangeNotifier)
+    _poll_number: int = 0
+    _end_reason: str = ""
+
+    def push(self, kind: str, payload: Json) -> None:
+        """Queue an update made by the sandbox, if the bot asked for its kind."""
+        if kind in self.allowed:
+            Update.model_validate({"update_id": self.next_id, kind: payload})
+            self.push_raw({kind: payload})
+
+    def push_raw(self, update: Json) -> None:
+        """Queue an update unchecked; it gets an id if it has none."""
+        number = update.get("update_id", self.next_id)
+        self.next_id = max(self.next_id, number) + 1
+        self.kept[number] = (self.clock() + _KEEP_SECONDS, {"update_id": number} | update)
+        self.bell.ring()
+
+    def allow(self, kinds: list[str] | None) -> None:
+        """Set the wanted kinds; None keeps them, an empty list is Telegram's default."""
+        if kinds is not None:
+            self.allowed = frozenset(kinds) & _ALL_KINDS or _ALL_KINDS - _NOT_DEFAULT_KINDS
+
+    def hook(self, url: str, secret: str = "", connections: int = 40) -> None:
+        """Set the webhook, or remove it with an empty URL; a waiting poller is ended."""
+        self.webhook, self.secret, self.connections, self.failed = url, secret, connections, None
+        if url:
+            self._poll_number += 1
+            self._end_reason = _ENDED_BY_WEBHOOK_TEXT
+        self.bell.ring()
+
+    async def poll(self, offset: int, limit: int, seconds: float) -> list[Json]:
+        """Answer getUpdates; waits up to `seconds` for the first update. 409 as Telegram."""
+        if self.webhook:
+            raise conflict(_WEBHOOK_ACTIVE_TEXT)
+        self._poll_number, self._end_reason = self._poll_number + 1, OTHER_POLLER_TEXT
+        number = self._poll_number
+        self.bell.ring()
+        self._acknowledge(offset)
+        await self.bell.until(lambda: bool(self.kept) or self._poll_number != number or self.closed, seconds)
+        if self._poll_number != number:
+            raise conflict(self._end_reason)
+        await asyncio.sleep(0)  # updates queued in the same step of the event loop come in one batch
+        return [update for _, update in list(self.kept.values())[:limit]]
+
+    def _acknowledge(self, offset: int) -> None:
+        now = self.clock()
+        if offset < 0:
+            offset = sorted(self.kept)[offset:][0] if self.kept else 0
+        waiting = sorted(self.kept.items())
+        self.kept = {number: kept for number, kept in waiting if number >= offset and kept[0] > now}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +336,7 @@ class SandboxState:
         """Add posts from before the bot joined, without updates."""
         room = self.room(chat_id)
         for post in posts:
-            self._store_message(room, build_post_message(post, room))
+            self._store_message(room, build_post_message(post, room.wire(), room.messages.get(post.reply_to or 0)))
             room.last_id = max(room.last_id, post.key.message_id)
         room.messages = dict(sorted(room.messages.items()))
         self.changed()
@@ -211,3 +423,103 @@ def build_message_origin(message: Json) -> Json:
     if "from" not in message:
         return {"type": "chat", "date": date, "sender_chat": message.get("sender_chat", chat)}
     return {"type": "user", "date": date, "sender_user": message["from"]}
+
+
+def require_readable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
+    """Get a chat that the bot is in, or a public one; 400 or 403 otherwise."""
+    room = world.room(chat)
+    if room.kind == "private":
+        return room
+    membership = room.member(world.bot.id)
+    if membership.status == "kicked":
+        raise forbidden(f"bot was kicked from the {room.kind} chat")
+    if not membership.inside and room.username is None:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    return room
+
+
+def require_writable_chat(world: SandboxState, chat: int | str | None) -> SandboxChat:
+    """Get a chat that the bot may write to now; 400 or 403 otherwise."""
+    room = require_readable_chat(world, chat)
+    if room.kind == "private":
+        person = world.people[room.id]
+        if person.blocked:
+            raise forbidden("bot was blocked by the user")
+        if not person.started:
+            raise forbidden("bot can't initiate conversation with a user")
+        return room
+    membership = room.member(world.bot.id)
+    if not membership.inside:
+        raise forbidden(f"bot is not a member of the {room.kind} chat")
+    if room.kind == "channel" and not membership.leads:
+        raise bad_request("need administrator rights in the channel chat")
+    if membership.status == "restricted":
+        raise bad_request("not enough rights to send text messages to the chat")
+    return room
+
+
+def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:
+    """Whether the bot gets an update about this message."""
+    membership = room.member(world.bot.id)
+    if room.kind == "private":
+        return not world.people[room.id].blocked
+    if room.kind == "channel":
+        return membership.leads
+    if not membership.inside:
+        return False
+    return membership.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
+
+
+def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) -> bool:
+    """Whether privacy mode lets a message through: service messages, commands, replies to the bot, mentions of it,
+    and what is sent via the bot.
+    """
+    parent = message.get("reply_to_message") or {}
+    if SERVICE_FIELDS & message.keys() or "via_bot" in message:
+        return True
+    if (parent.get("from") or {}).get("id") == world.bot.id:
+        return True
+    text = message.get("text") or message.get("caption") or ""
+    mention = f"@{world.bot.username}".lower()
+    for entity in message.get("entities") or message.get("caption_entities") or ():
+        piece = extract_entity_text(text, entity["offset"], entity["length"]).lower()
+        if entity["type"] == "mention" and piece == mention:
+            return True
+        bare = "@" not in piece and room.bot_spoke  # a bare command goes to the bot that wrote last
+        if entity["type"] == "bot_command" and (bare or piece.endswith(mention)):
+            return True
+        if entity["type"] == "text_mention" and entity["user"]["id"] == world.bot.id:
+            return True
+    return False
+
+
+def set_chat_member(
+    world: SandboxState, chat_id: int, user_id: int, status: str, *, by: int | None = None, is_member: bool = True
+) -> None:
+    """Set the status of a user or the bot in a chat; `by` is the actor, by default the user.
+
+    The bot always gets updates about itself, and about others only as an administrator.
+    """
+    room, new = world.room(chat_id), Membership(status, is_member)
+    old, bot = room.member(user_id), world.bot
+    is_reported = room.member(bot.id).leads or new.leads
+    room.members[user_id] = new
+    person = bot if user_id == bot.id else world.people[user_id]
+    actor = world.people.get(by) if by else None
+    change: Json = {
+        "chat": room.wire(),
+        "from": (actor or person).wire(),
+        "date": int(world.clock()),
+        "old_chat_member": old.wire(person, room.kind),
+        "new_chat_member": new.wire(person, room.kind),
+    }
+    if user_id == bot.id:
+        world.queue.push("my_chat_member", change)
+    elif is_reported:
+        world.queue.push("chat_member", change)
+    if room.kind != "channel" and old.inside != new.inside:  # a service message of the group
+        fields: Json = {"new_chat_members": [person.wire()]} if new.inside else {"left_chat_member": person.wire()}
+        message = world.add(room, {"from": change["from"]} | fields)
+        if room.member(bot.id).inside:
+            world.queue.push("message", message)
+    world.changed()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bot.sandbox.chat_rights import can_bot_see
-from bot.sandbox.chats import Json, Membership
-from bot.sandbox.state import SandboxState
+from bot.sandbox.messages import Json
+from bot.sandbox.state import Membership, SandboxState, can_bot_see
 
 _TOPIC_ICON_COLOUR = 7322096  # https://core.telegram.org/bots/api#createforumtopic
 

@@ -31,7 +31,7 @@ from driver import (
 from bot import access
 from bot.access import MembershipCache
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.telegram.session import TelegramSession
 from rag_core.storage import channels
 from rag_core.types import Channel

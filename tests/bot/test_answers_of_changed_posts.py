@@ -11,7 +11,7 @@ import pytest
 from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, RITA, current, press, say, say_text, wait_until_idle
 
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 
 REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
 REGATTA_ASKED = "When does the winter regatta of model boats begin?"

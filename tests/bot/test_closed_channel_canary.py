@@ -21,7 +21,7 @@ from sample_sizes import FULL
 
 from bot import access
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channel_removal, channels, group_rules_and_bindings, posts

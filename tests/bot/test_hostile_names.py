@@ -18,8 +18,8 @@ from sample_sizes import choose_size
 from bot.handlers import start
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
-from bot.sandbox.message_text_and_entities import extract_entity_text, prepare_text
+from bot.sandbox.messages import extract_entity_text, prepare_text
+from bot.sandbox.state import set_chat_member
 from bot.telegram.session import _ADMIN_COMMANDS, _READER_COMMANDS
 from bot.views.message_formatting import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
 from rag_core import RagSettings, open_engine

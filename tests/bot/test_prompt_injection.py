@@ -18,7 +18,7 @@ from obedient_model import KNOWN, TOKEN, obedient_server
 from sample_sizes import choose_size
 
 from bot.sandbox import Sandbox
-from bot.sandbox.message_text_and_entities import count_utf16_units
+from bot.sandbox.messages import count_utf16_units
 from bot.settings import Settings
 
 # What only members, only admins may read; the bot's own token; what the model claims to know.

@@ -20,7 +20,7 @@ from obedient_model import KNOWN, THOUGHT, TOKEN, ObedientLlm
 from sample_sizes import choose_size
 
 from bot.i18n import get_translator
-from bot.sandbox.message_text_and_entities import count_utf16_units, extract_entity_text, prepare_text
+from bot.sandbox.messages import count_utf16_units, extract_entity_text, prepare_text
 from bot.views.answer import render_answer
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext

@@ -20,8 +20,8 @@ from driven_sandbox import DrivenSandbox
 from fake_models.openai_server import Body, OpenAiServer, answer_with
 from fake_qdrant import FakeQdrant
 
-from bot.sandbox import user_actions
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import page_api
+from bot.sandbox.page_api import UserMessage
 from rag_core.storage import Archive, channels
 
 ADMIN = 900
@@ -103,7 +103,7 @@ class BotEnvironment:
         reader = _FIRST_READER + self.asked
         self.sandbox.world.add_person(reader, "R", lang="en" if self.asked % 2 else "ru").started = True
         text = text or _ASKED[self.asked % len(_ASKED)].format(_WORDS[self.asked % len(_WORDS)])
-        self.traffic.do(partial(user_actions.send_as_person, self.sandbox.world, reader, reader, UserMessage(text)))
+        self.traffic.do(partial(page_api.send_as_person, self.sandbox.world, reader, reader, UserMessage(text)))
         return reader
 
     def readers(self) -> range:

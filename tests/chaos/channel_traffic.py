@@ -13,8 +13,8 @@ from typing import Any
 
 from chaos.expected_posts import ExpectedPost
 
-from bot.sandbox import Sandbox, user_actions
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import Sandbox, page_api
+from bot.sandbox.page_api import UserMessage
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 
 COMMON = "zchan"  # stands in every title, and so in the header of every passage
@@ -128,7 +128,7 @@ class ChannelTraffic:
         return self.told[key]
 
     def _posted(self, chat: int, text: str, **how: Any) -> Json:
-        return user_actions.post_as_channel(self._world, chat, UserMessage(text, **how))
+        return page_api.post_as_channel(self._world, chat, UserMessage(text, **how))
 
     def _any(self, least: Callable[[ExpectedPost], object]) -> ExpectedPost | None:
         """An earlier post, more often one of the latest."""
@@ -154,7 +154,7 @@ class ChannelTraffic:
         elif chance < 0.16 and one.album and one.text:
             text = ""
         if text != one.text:
-            user_actions.edit_as_author(self._world, *one.key, text)
+            page_api.edit_as_author(self._world, *one.key, text)
             one.texts.append(text)
         return None
 
@@ -170,7 +170,7 @@ class ChannelTraffic:
     def _early(self, chat: int) -> None:
         """An edit of a post from before the bot, which it never saw; later ones change it again."""
         number, text = self._rng.randint(1, _HISTORY), self._text()
-        message = user_actions.edit_as_author(self._world, chat, number, text)
+        message = page_api.edit_as_author(self._world, chat, number, text)
         one = self._tell(message, text)
         if one.text != text:
             one.texts.append(text)

@@ -15,8 +15,8 @@ from chaos.bot_environment import BotEnvironment
 from chaos.channel_traffic import CHANNELS
 from sandbox_faults import FaultKind
 
-from bot.sandbox import user_actions
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import page_api
+from bot.sandbox.page_api import UserMessage
 
 OFFLINE = "24 h offline"
 _FOREVER = 10**9
@@ -137,7 +137,7 @@ async def _offline(scene: BotEnvironment, seconds: float) -> None:
     scene.bot.hold()
     scene.bot.signal(signal.SIGKILL, engine=True)
     for channel in CHANNELS:
-        user_actions.post_as_channel(
+        page_api.post_as_channel(
             scene.sandbox.world, channel.chat_id, UserMessage("posted while nobody listened zgone")
         )
     await asyncio.sleep(seconds)

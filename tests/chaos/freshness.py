@@ -31,9 +31,9 @@ import numpy as np
 from chaos.offline_models import offline_models
 from driven_sandbox import DrivenSandbox, running_bot
 
-from bot.sandbox import Sandbox, user_actions
-from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import Sandbox, page_api
+from bot.sandbox.page_api import UserMessage
+from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
 from rag_core.retrieval.query_and_result import DENSE, LEXICAL
 from rag_core.storage import Archive, channels
@@ -168,14 +168,14 @@ class _Feed:
 
     def _post(self, album: str | None) -> None:
         text, chat = self._text(), _CHANNEL.chat_id
-        message = user_actions.post_as_channel(self._world, chat, UserMessage(text, album=album))
+        message = page_api.post_as_channel(self._world, chat, UserMessage(text, album=album))
         for _ in range(_PARTS - 1 if album else 0):
-            user_actions.post_as_channel(self._world, chat, UserMessage(album=album))
+            page_api.post_as_channel(self._world, chat, UserMessage(album=album))
         self._begin(PostKey(chat, message["message_id"]), text, "album" if album else "post")
 
     def _edit(self, key: PostKey) -> None:
         text = self._text()
-        user_actions.edit_as_author(self._world, *key, text)
+        page_api.edit_as_author(self._world, *key, text)
         self._begin(key, text, "edit")
 
     def _begin(self, key: PostKey, text: str, kind: str) -> None:

@@ -34,8 +34,8 @@ from chaos.offline_models import offline_models
 from driven_sandbox import DrivenSandbox
 from tqdm import tqdm
 
-from bot.sandbox import user_actions
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import page_api
+from bot.sandbox.page_api import UserMessage
 from rag_core.storage import Archive, channels
 
 _LONGEST_END_S = 0.12  # from SIGTERM to a kill that comes before the end
@@ -132,7 +132,7 @@ class Chaos:
         world.add_person(reader, "R", lang="en" if english else "ru").started = True
         word = self._rng.choice(self.traffic.marks)
         question = f"What is said about {word}?" if english else f"Что пишут про {word}?"
-        self.traffic.do(partial(user_actions.send_as_person, world, reader, reader, UserMessage(question)))
+        self.traffic.do(partial(page_api.send_as_person, world, reader, reader, UserMessage(question)))
         self.asked.append(reader)
 
     def _drop_some(self, numbers: range) -> None:

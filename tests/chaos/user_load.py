@@ -18,8 +18,8 @@ from typing import Any
 from chaos.channel_traffic import CHANNELS
 from chaos.prepared_archive import OLD
 
-from bot.sandbox import Sandbox, user_actions
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import Sandbox, page_api
+from bot.sandbox.page_api import UserMessage
 
 ADMIN = 900
 READERS = range(901, 909)
@@ -83,12 +83,12 @@ class Load:
         """The posts of the warm-up, in quick succession, then edits of these for ever."""
         for n in range(self._rates.posted):
             chat = CHANNELS[n % len(CHANNELS)].chat_id
-            message = user_actions.post_as_channel(self._world, chat, UserMessage(self._rng.choice(self._texts)))
+            message = page_api.post_as_channel(self._world, chat, UserMessage(self._rng.choice(self._texts)))
             self._mine.append((chat, message["message_id"]))
             self.done["post"] += 1
             await asyncio.sleep(0.05)
         while True:
-            user_actions.edit_as_author(self._world, *self._rng.choice(self._mine), self._rng.choice(self._texts))
+            page_api.edit_as_author(self._world, *self._rng.choice(self._mine), self._rng.choice(self._texts))
             self.done["edit"] += 1
             await asyncio.sleep(self._rng.expovariate(self._rates.edits))
 
@@ -153,7 +153,7 @@ class Load:
         return await self._pressed(reader, *self._rng.choice(rows))
 
     async def _pressed(self, reader: int, message: int, data: str) -> None:
-        query = self._world.queries[user_actions.press_button(self._world, reader, reader, message, data)]
+        query = self._world.queries[page_api.press_button(self._world, reader, reader, message, data)]
         if not await self._sandbox.until(lambda: query.answer is not None, _PATIENCE_S):
             self.unanswered.append(f"press: {data}")
         self.done["press"] += 1

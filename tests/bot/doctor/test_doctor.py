@@ -24,7 +24,7 @@ from bot.doctor import Check, CheckContext, Finding, environment_checks, run_che
 from bot.doctor.settings_checks import check_settings as contradictions
 from bot.doctor.telegram_checks import check_telegram
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.settings import Settings
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ModelUnavailable

@@ -9,7 +9,7 @@ import pytest
 from driver import CREW, GROUP, HARBOUR, OTTO, RITA, bind, execute, query_archive, say, say_text
 
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core.calibration import Calibration
 from rag_core.storage import channels, posts
 from rag_core.types import Certainty, PostKey

@@ -16,7 +16,7 @@ from sandbox_chat_changes import create_topic, rename_chat
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
 from rag_core.storage import Archive, channels, group_rules_and_bindings, history_gaps, index_state, post_lookup, posts
 from rag_core.storage import channels as standing

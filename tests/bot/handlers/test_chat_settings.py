@@ -30,7 +30,7 @@ from driver import (
 from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import make_channel_token
 from rag_core.calibration import Calibration
 from rag_core.storage import Archive, channels, chat_and_admin_settings, group_rules_and_bindings

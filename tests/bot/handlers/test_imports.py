@@ -16,8 +16,8 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, buttons, current, make_zip
 
 from bot import imports
 from bot.sandbox import Sandbox, methods
+from bot.sandbox.page_api import press_button
 from bot.sandbox.state import UploadedFile
-from bot.sandbox.user_actions import press_button
 from rag_core.storage import Archive, channel_removal, channels, post_lookup
 from rag_core.types import Channel, Visibility
 

@@ -23,10 +23,9 @@ from driver import (
 )
 
 from bot.sandbox import Sandbox
-from bot.sandbox.api_errors import BotApiError
-from bot.sandbox.message_text_and_entities import prepare_text
+from bot.sandbox.messages import BotApiError, prepare_text
+from bot.sandbox.page_api import UserMessage, send_as_person, send_inline_result, type_inline_query
 from bot.sandbox.state import PressedButton
-from bot.sandbox.user_actions import UserMessage, send_as_person, send_inline_result, type_inline_query
 
 FERRY = "When does the ferry to Owl Island leave?"
 

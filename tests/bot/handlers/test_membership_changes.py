@@ -15,7 +15,7 @@ from sandbox_chat_changes import rename_chat
 from bot import admin_notifications
 from bot.handlers import membership_changes
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core.storage import channels, history_gaps
 from rag_core.types import Channel, Visibility
 

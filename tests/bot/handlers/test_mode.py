@@ -11,7 +11,7 @@ from roles_server import serve_roles
 
 from bot.handlers.chat_settings import _ModeCallback
 from bot.sandbox import Sandbox
-from bot.sandbox.chats import Membership
+from bot.sandbox.state import Membership
 from rag_core.llm.protocol import TokenRates
 
 FERRY = "When does the ferry to Owl Island leave?"

@@ -20,7 +20,7 @@ from sample_sizes import choose_size
 
 from bot.handlers.citation_buttons import MAX_QUOTE_LENGTH, build_native_quote
 from bot.sandbox import Sandbox
-from bot.sandbox.message_text_and_entities import count_utf16_units
+from bot.sandbox.messages import count_utf16_units
 from ingest.indexer import split_into_passages
 from rag_core import Engine, RagSettings, Viewer, open_engine
 from rag_core.storage import channels, posts

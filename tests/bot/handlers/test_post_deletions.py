@@ -21,7 +21,7 @@ from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 
 from bot.handlers.post_deletions import PostPresence, classify_copy_result
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts
 from rag_core.types import Channel, Media, Post, PostKey
 

@@ -9,8 +9,7 @@ from driver import GROUP, OTTO, RITA, execute, press, say, say_text
 
 from bot.middlewares import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox
-from bot.sandbox.chats import Membership
-from bot.sandbox.state import UploadedFile
+from bot.sandbox.state import Membership, UploadedFile
 
 FERRY = "When does the ferry to Owl Island leave?"
 COURSE = "Когда открывается запись на курс керамики?"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, open_archive, save, say
 
-from bot.sandbox import Sandbox, user_actions
-from bot.sandbox.user_actions import UserMessage
+from bot.sandbox import Sandbox, page_api
+from bot.sandbox.page_api import UserMessage
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import questions
@@ -24,7 +24,7 @@ YES, NO, NOT_THERE = "The posts say so", "The posts say otherwise", "The posts d
 
 
 def forwarded(sandbox: Sandbox, who: int, text: str, **more: Any) -> None:
-    user_actions.send_as_person(sandbox.world, who, who, UserMessage(text, None, None, "Somebody Shy", **more))
+    page_api.send_as_person(sandbox.world, who, who, UserMessage(text, None, None, "Somebody Shy", **more))
 
 
 def links(message: dict[str, Any]) -> set[str]:
@@ -49,7 +49,7 @@ async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(
         answer = await ask(OTTO, "When does the ferry to Owl Island leave?")
         verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
         quote = {"text": FERRY, "position": 0, "is_manual": True}
-        user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("/verify", extra={"quote": quote}))
+        page_api.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("/verify", extra={"quote": quote}))
         (of_quote,) = await sandbox.replies(OTTO)
         forwarded(sandbox, OTTO, "", album="a1")  # of an album only the picture with the caption is answered
         forwarded(sandbox, OTTO, FERRY, album="a1")
@@ -143,7 +143,7 @@ async def test_a_verdict_for_one_reader_is_none_for_another_and_why_tells_what_i
 
 
 async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
-    message = user_actions.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("x"))
+    message = page_api.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("x"))
     async with open_archive(home) as archive:
         row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
         row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}

@@ -12,7 +12,7 @@ from driver import ADMIN
 from sandbox_chat_changes import create_topic, rename_chat
 
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
+from bot.sandbox.state import set_chat_member
 from rag_core.types import Entity, Media, Origin, Post, PostKey
 
 READER = 500

@@ -21,7 +21,7 @@ from driven_sandbox import DrivenSandbox
 
 from bot.sandbox import Sandbox
 from bot.sandbox.methods import ALLOWED_REACTIONS
-from bot.sandbox.user_actions import stop_draft_as_person
+from bot.sandbox.page_api import stop_draft_as_person
 
 READER, CHANNEL = 500, -1001
 BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why", callback_data="w:1")]])

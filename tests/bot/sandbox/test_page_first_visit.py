@@ -18,7 +18,7 @@ from page_faults import note_faults, playwright_api
 
 from bot.cli.demo import open_demo_sandbox
 from bot.sandbox import Sandbox
-from bot.sandbox.chats import SAMPLE_CHANNELS_FOLDER
+from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
 from rag_core.types import Answer, PostKey
 

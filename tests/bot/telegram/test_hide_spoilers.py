@@ -17,7 +17,7 @@ from aiogram.types import (
 from driver import GROUP, HARBOUR, OTTO, bind, say, sent, wait_until, wait_until_idle
 
 from bot.sandbox import Sandbox
-from bot.sandbox.user_actions import type_inline_query
+from bot.sandbox.page_api import type_inline_query
 from bot.telegram.recheck import hide_spoilers
 from rag_core.text.spoilers import list_spoilers
 from rag_core.types import Entity

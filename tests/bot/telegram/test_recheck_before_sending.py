@@ -20,8 +20,7 @@ from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.sandbox import Sandbox
-from bot.sandbox.chat_rights import set_chat_member
-from bot.sandbox.chats import Membership
+from bot.sandbox.state import Membership, set_chat_member
 from bot.telegram.recheck import (
     METHODS_WITHOUT_TEXT,
     ContentWithdrawn,

@@ -8,7 +8,7 @@ from random import Random
 from sample_sizes import choose_size
 
 from bot.i18n import get_translator
-from bot.sandbox.message_text_and_entities import count_utf16_units, prepare_text
+from bot.sandbox.messages import count_utf16_units, prepare_text
 from bot.views.answer import render_answer, render_sentences
 from bot.views.message_formatting import split_pages
 from bot.views.post_formatting import RenderContext

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bot.sandbox.message_text_and_entities import prepare_text
+from bot.sandbox.messages import prepare_text
 from bot.views.message_formatting import find_link_spans, neutralize_links
 
 

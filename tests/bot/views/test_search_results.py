@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.i18n import get_translator
-from bot.sandbox.message_text_and_entities import count_utf16_units, prepare_text
+from bot.sandbox.messages import count_utf16_units, prepare_text
 from bot.views.keyboards import cut_page
 from bot.views.post_formatting import RenderContext
 from bot.views.search_results import RESULTS_PER_PAGE, render_search_page

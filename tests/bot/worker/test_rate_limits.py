@@ -9,7 +9,7 @@ import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, say, wait_until_handled
 
 from bot.sandbox import Sandbox
-from bot.sandbox.user_actions import press_button
+from bot.sandbox.page_api import press_button
 from bot.worker.rate_limits import TokenBuckets
 
 FERRY = "When does the ferry to Owl Island leave?"

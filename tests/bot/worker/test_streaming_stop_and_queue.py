@@ -104,7 +104,7 @@ async def test_a_model_that_plans_first_does_not_keep_the_posts_own_words_back(
 async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
     sandbox: Sandbox, live: Any, writes: Writes, way: str
 ) -> None:
-    from bot.sandbox.user_actions import stop_draft_as_person
+    from bot.sandbox.page_api import stop_draft_as_person
 
     model = writes(30.0)
     async with live():

@@ -1,10 +1,13 @@
-"""Message text as Telegram takes it: cleaned, limited, with checked and detected entities; there is no markup.
+"""Messages of the Bot API as the server makes them: texts with their entities, posts as messages, and errors.
 
-Detected entities follow the patterns of TDLib (find_urls, find_mentions, find_hashtags, find_cashtags,
-find_bot_commands, find_bank_card_numbers in td/telegram/MessageEntity.cpp). Phone numbers are found by the server
-alone; here those with a plus or with ten digits and more are, as https://core.telegram.org/bots/api#messageentity
-shows them. Entities count UTF-16 units, the length limits count code points
-(https://core.telegram.org/api/entities#entity-length; TDLib's `utf8_length`).
+Texts are cleaned and limited, entities checked and detected; there is no markup. Detected entities follow the patterns
+of TDLib (find_urls, find_mentions, find_hashtags, find_cashtags, find_bot_commands, find_bank_card_numbers in
+td/telegram/MessageEntity.cpp). Phone numbers are found by the server alone; here those with a plus or with ten digits
+and more are, as https://core.telegram.org/bots/api#messageentity shows them. Entities count UTF-16 units, the length
+limits count code points (https://core.telegram.org/api/entities#entity-length; TDLib's `utf8_length`).
+
+Errors follow the wording of the real server (https://github.com/tdlib/telegram-bot-api) as far as it is known; it was
+not compared with live Telegram. Errors about an entity or a draft have a wording of their own.
 """
 
 from __future__ import annotations
@@ -12,12 +15,50 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import accumulate
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiogram.enums import MessageEntityType
 
-from bot.sandbox.api_errors import bad_request
-from bot.sandbox.chats import Json
+from rag_core.types import Origin, Post
+
+Json = dict[str, Any]
+
+
+class BotApiError(Exception):
+    """Failed call, answered with `{"ok": false}`: HTTP status, description, and `parameters` if any."""
+
+    def __init__(self, code: int, description: str, **parameters: int) -> None:
+        super().__init__(description)
+        self.code = code
+        self.description = description
+        self.parameters = parameters
+
+    def body(self) -> dict[str, Any]:
+        """Build the JSON object of the response."""
+        answer: dict[str, Any] = {"ok": False, "error_code": self.code, "description": self.description}
+        return answer | ({"parameters": self.parameters} if self.parameters else {})
+
+
+def bad_request(what: str) -> BotApiError:
+    """Build a 400 error: the request itself is wrong."""
+    return BotApiError(400, f"Bad Request: {what}")
+
+
+def forbidden(what: str) -> BotApiError:
+    """Build a 403 error: the bot lacks the permission."""
+    return BotApiError(403, f"Forbidden: {what}")
+
+
+def not_found(what: str) -> BotApiError:
+    """Build a 404 error: there is no such method or file."""
+    return BotApiError(404, f"Not Found: {what}")
+
+
+def conflict(what: str) -> BotApiError:
+    """Build a 409 error: another program already receives the updates."""
+    return BotApiError(409, f"Conflict: {what}")
+
 
 _DOMAIN_EXPRESSION = r"(?:[\w-]+\.)+"
 # TDLib has the list of all top-level domains; this is a part of it. Domains in other alphabets all match.
@@ -175,3 +216,56 @@ def _move_entities(entities: list[Json], place: Callable[[int], int]) -> list[Js
         if end > start:
             moved.append(entity | {"offset": start, "length": end - start})
     return moved
+
+
+def remove_nested_reply(message: Json) -> Json:
+    """Copy a message for embedding in another one: without the message that it replies to."""
+    return {name: value for name, value in message.items() if name != "reply_to_message"}
+
+
+_CAPTION_MEDIA_KINDS = {"photo", "video", "animation", "document", "audio", "voice"}
+
+
+def build_post_message(post: Post, chat: Json, parent: Json | None) -> Json:
+    """Build the message that a post of this chat was; `parent` is the message it replies to."""
+    date = int(post.date.timestamp())
+    head = {"message_id": post.key.message_id, "date": date, "chat": chat, "sender_chat": chat}
+    optional = {
+        "edit_date": int(post.edited.timestamp()) if post.edited else None,
+        "author_signature": post.author,
+        "media_group_id": post.album,
+        "forward_origin": _build_forward_origin(post.origin, date) if post.origin else None,
+        "reply_to_message": remove_nested_reply(parent) if parent else None,
+    }
+    return head | _build_content(post) | {name: value for name, value in optional.items() if value is not None}
+
+
+def build_photo(name: str) -> list[Json]:
+    """Build a photo that has only ids and a size."""
+    return [{"file_id": f"photo-{name}", "file_unique_id": f"u-photo-{name}", "width": 800, "height": 600}]
+
+
+def _build_content(post: Post) -> Json:
+    text, media, name = post.text, post.media, str(post.key.message_id)
+    given: list[Json] = [
+        {"type": e.type, "offset": e.offset, "length": e.length} | ({"url": e.url} if e.url else {})
+        for e in post.entities
+    ]
+    entities = sorted(given + detect_entities(text, given), key=lambda e: (e["offset"], -e["length"]))
+    if media is None or media.kind not in _CAPTION_MEDIA_KINDS:
+        return {"text": text, "entities": entities} if entities else {"text": text}
+    caption_fields: Json = {"caption": text, "caption_entities": entities} if text else {}
+    if media.kind == "photo":
+        return caption_fields | {"photo": build_photo(name)}
+    file_fields: Json = {"file_id": f"{media.kind}-{name}", "file_unique_id": f"u-{media.kind}-{name}"}
+    file_fields |= {"file_name": media.file_name or media.kind, "mime_type": media.mime}
+    return caption_fields | {"document": file_fields}
+
+
+def _build_forward_origin(source: Origin, date: int) -> Json:
+    """Build the origin of a forward; exports know it by name, sometimes by id."""
+    base: Json = {"date": int(source.date.timestamp()) if source.date else date}
+    if source.chat_id and source.message_id:
+        chat = {"id": source.chat_id, "type": "channel", "title": source.name}
+        return base | {"type": "channel", "chat": chat, "message_id": source.message_id}
+    return base | {"type": "hidden_user", "sender_user_name": source.name}

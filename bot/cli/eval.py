@@ -14,31 +14,42 @@ from bot.cli.eval_calibration import run_calibrate, run_ranking
 from bot.cli.eval_make import run_make
 from bot.cli.eval_runner import Measurement, open_recording, run_measurement
 from bot.cli.progress_bar import iterate_with_progress_bar
-from bot.evaluation.answer_metrics import (
-    compute_answer_metrics,
-    compute_by_language,
-    compute_metrics_by_kind,
-    compute_retrieval_metrics,
-)
-from bot.evaluation.ask_and_judge import answer_query, search_query
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     compute_label_metrics,
     judge_claim_pairs,
     verify_in_corpus,
 )
-from bot.evaluation.datasets import CLAIMS_FILE_NAME, draw_sample, read_claims, read_dataset
+from bot.evaluation.data import (
+    CLAIMS_FILE_NAME,
+    VARIANTS,
+    Variant,
+    build_variant_settings,
+    draw_sample,
+    open_indexed_dataset,
+    read_claims,
+    read_dataset,
+)
 from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
-from bot.evaluation.evaluation_report import (
+from bot.evaluation.measures import (
+    PLAN_FORMS,
+    answer_query,
+    compute_plan_metrics,
+    measure_plan,
+    read_questions,
+    search_query,
+)
+from bot.evaluation.metrics import (
     PLAN_FIGURES,
+    compute_answer_metrics,
+    compute_by_language,
+    compute_metrics_by_kind,
+    compute_retrieval_metrics,
     format_recipes,
     format_report,
     require_writable,
     write_json_report,
 )
-from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import open_indexed_dataset
-from bot.evaluation.plan_validity import PLAN_FORMS, compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
 from rag_core.dates import parse_period
@@ -171,19 +182,19 @@ class EvalKind:
 
 
 async def _run_dialogues(args: argparse.Namespace, settings: Settings, kind: str) -> None:
-    from bot.evaluation import dialogues
+    from bot.evaluation import measures
     from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 
     variant, judged_fields = Variant(legs=args.legs, rerank=args.rerank), dict[str, Any]()
     if kind == "talk":
-        rows = draw_sample(dialogues.read_dialogues(args.file, SAMPLE_CHANNELS_FOLDER), args.limit, args.seed)
-        talks = await dialogues.run_dialogues(rows, dialogues.judge_talk, settings, variant)
-        metrics = compute_by_language(talks, dialogues.compute_talk_metrics)
+        rows = draw_sample(measures.read_dialogues(args.file, SAMPLE_CHANNELS_FOLDER), args.limit, args.seed)
+        talks = await measures.run_dialogues(rows, measures.judge_talk, settings, variant)
+        metrics = compute_by_language(talks, measures.compute_talk_metrics)
         judged_fields["failed"] = [row.id for row in talks if not row.handled]
     else:
-        rows = draw_sample(dialogues.read_dialogues(args.file / "followups.jsonl"), args.limit, args.seed)
-        judged = await dialogues.run_dialogues(rows, dialogues.judge_followup, settings, variant)
-        metrics = compute_by_language(judged, dialogues.compute_followup_metrics)
+        rows = draw_sample(measures.read_dialogues(args.file / "followups.jsonl"), args.limit, args.seed)
+        judged = await measures.run_dialogues(rows, measures.judge_followup, settings, variant)
+        metrics = compute_by_language(judged, measures.compute_followup_metrics)
         judged_fields["judged"] = [asdict(row) for row in judged]
     print(format_report(kind, {"": metrics}, everything=args.all))
     settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
@@ -234,7 +245,7 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
 
 
 async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
-    from bot.evaluation.judge_accuracy import compute_judge_metrics, judge_first_sentence
+    from bot.evaluation.measures import compute_judge_metrics, judge_first_sentence
 
     dataset, variant = read_dataset(args.folder, (), args.limit, args.seed), Variant(legs=args.legs, rerank=args.rerank)
     rag_settings, rows = settings.rag(), []

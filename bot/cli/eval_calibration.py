@@ -13,11 +13,9 @@ from typing import TypeVar
 
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.evaluation import fitting
-from bot.evaluation.ask_and_judge import ask_all
-from bot.evaluation.datasets import read_dataset
-from bot.evaluation.evaluation_report import write_json_report
-from bot.evaluation.evaluation_variants import Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
+from bot.evaluation.data import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset, read_dataset
+from bot.evaluation.measures import ask_all
+from bot.evaluation.metrics import write_json_report
 from bot.settings import Settings
 from rag_core.calibration import Calibration
 from rag_core.errors import ImportRefused

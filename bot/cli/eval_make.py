@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from bot.cli.open_data_folder import open_archive, require_archive
-from bot.evaluation.make_questions import make_questions
+from bot.evaluation.data import make_questions
 from bot.settings import Settings
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.storage import channels, posts

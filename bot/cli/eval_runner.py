@@ -15,11 +15,21 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-from bot.evaluation.answer_metrics import HasLanguage, Metrics, compute_by_language
-from bot.evaluation.ask_and_judge import run_interleaved
-from bot.evaluation.datasets import Dataset, EvaluationQuery, read_dataset
-from bot.evaluation.evaluation_report import (
+from bot.evaluation.data import (
+    Dataset,
+    EvaluationQuery,
+    IndexedDataset,
+    Variant,
+    build_variant_settings,
+    open_indexed_dataset,
+    read_dataset,
+)
+from bot.evaluation.measures import run_interleaved
+from bot.evaluation.metrics import (
     RECIPE_FIGURES,
+    HasLanguage,
+    Metrics,
+    compute_by_language,
     compute_difference_intervals,
     compute_ratios,
     format_difference_intervals,
@@ -29,8 +39,6 @@ from bot.evaluation.evaluation_report import (
     require_writable,
     write_json_report,
 )
-from bot.evaluation.evaluation_variants import Variant, build_variant_settings
-from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from bot.evaluation.recorded_replies import Recording
 from bot.settings import Settings
 from rag_core.engine import Engine

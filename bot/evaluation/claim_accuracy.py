@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from bot.cli.progress_bar import iterate_with_progress_bar
-from bot.evaluation.answer_metrics import Metrics, compute_mean
-from bot.evaluation.datasets import ClaimRow, EvaluationQuery
-from bot.evaluation.indexed_dataset import IndexedDataset
+from bot.evaluation.data import ClaimRow, EvaluationQuery, IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
+from bot.evaluation.metrics import Metrics, compute_mean
 from rag_core.errors import StageTimeout
 from rag_core.stage_runner import Run
 from rag_core.types import Passage, PostKey, Question

@@ -22,7 +22,7 @@ from typing import Any
 
 from dateutil.relativedelta import MO, relativedelta
 
-from bot.evaluation.answer_metrics import Metrics, compute_mean
+from bot.evaluation.metrics import Metrics, compute_mean
 from rag_core.dates import Period
 from rag_core.errors import ImportRefused, translate_errors
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bot.cli.progress_bar import iterate_with_progress_bar
-from bot.evaluation.answer_metrics import JudgedAnswer
-from bot.evaluation.ask_and_judge import build_question
-from bot.evaluation.indexed_dataset import IndexedDataset
+from bot.evaluation.data import IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, Matrix, assign_folds
+from bot.evaluation.measures import build_question
+from bot.evaluation.metrics import JudgedAnswer
 from rag_core.calibration import Calibration
 from rag_core.planning.plan import make_plan
 from rag_core.retrieval.fusion_and_mmr import Fusion

@@ -15,9 +15,8 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bot.evaluation.answer_metrics import JudgedAnswer
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ImportRefused, translate_errors
 from rag_core.llm.protocol import (
@@ -32,6 +31,9 @@ from rag_core.llm.protocol import (
     QueuePositionCallback,
     TokenRates,
 )
+
+if TYPE_CHECKING:
+    from bot.evaluation.metrics import JudgedAnswer
 
 _NOT_RECORDED = "The recording holds no reply to this: record it anew."
 _UNREADABLE = "{} is no recording ({{}}): make one with --record FILE."

@@ -45,8 +45,8 @@ def figures() -> Any:
 def test_a_question_without_time_is_refused_and_the_next_is_asked(
     what: str, evaluate: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.evaluation.ask_and_judge.choose_recipe", run_out_of_time)
-    monkeypatch.setattr("bot.evaluation.ask_and_judge.answer_question", run_out_of_time)
+    monkeypatch.setattr("bot.evaluation.measures.choose_recipe", run_out_of_time)
+    monkeypatch.setattr("bot.evaluation.measures.answer_question", run_out_of_time)
     assert evaluate(what, data, "--json", "out.json").code == 0
     metrics = figures()["metrics"]["all"]
     assert metrics["abstained" if what == "answers" else "recall@1"] == (1.0 if what == "answers" else 0.0)

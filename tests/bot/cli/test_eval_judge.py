@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driver import Cli
 
-from bot.evaluation.judge_accuracy import JudgedSentence, compute_auc, compute_judge_metrics
+from bot.evaluation.measures import JudgedSentence, compute_auc, compute_judge_metrics
 
 
 def test_the_figure_is_the_share_of_pairs_that_are_told_apart() -> None:

@@ -12,8 +12,8 @@ import pytest
 from driver import Cli, write_rows
 from scripted_model import FakeLlm
 
-from bot.evaluation.evaluation_variants import Variant
-from bot.evaluation.plan_validity import compute_plan_metrics, measure_plan, read_questions
+from bot.evaluation.data import Variant
+from bot.evaluation.measures import compute_plan_metrics, measure_plan, read_questions
 from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities

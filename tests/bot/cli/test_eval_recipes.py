@@ -13,12 +13,9 @@ from driver import write_rows
 from scripted_model import FakeLlm
 
 from bot.__main__ import build_parser
-from bot.evaluation.answer_metrics import JudgedAnswer, compute_answer_metrics
-from bot.evaluation.ask_and_judge import answer_query, run_interleaved
-from bot.evaluation.datasets import read_dataset
-from bot.evaluation.evaluation_report import RECIPE_FIGURES, format_recipes
-from bot.evaluation.evaluation_variants import Variant
-from bot.evaluation.indexed_dataset import open_indexed_dataset
+from bot.evaluation.data import Variant, open_indexed_dataset, read_dataset
+from bot.evaluation.measures import answer_query, run_interleaved
+from bot.evaluation.metrics import RECIPE_FIGURES, JudgedAnswer, compute_answer_metrics, format_recipes
 from bot.evaluation.recorded_replies import Recording
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused

@@ -11,7 +11,7 @@ import pytest
 from driver import write_rows
 
 from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
-from bot.evaluation.datasets import read_claims
+from bot.evaluation.data import read_claims
 from bot.evaluation.logistic_regression import assign_folds, fit_logistic
 
 PAIRS = [

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from driver import write_rows
 
-from bot.evaluation.answer_metrics import (
+from bot.evaluation.data import EvaluationQuery, IndexedDataset, open_indexed_dataset, read_dataset
+from bot.evaluation.fitting import fit_calibration
+from bot.evaluation.measures import ask_all, search_query
+from bot.evaluation.metrics import (
     JudgedAnswer,
     RankedQuery,
     compute_answer_metrics,
@@ -21,10 +24,6 @@ from bot.evaluation.answer_metrics import (
     holds_answer,
     judge_answer,
 )
-from bot.evaluation.ask_and_judge import ask_all, search_query
-from bot.evaluation.datasets import EvaluationQuery, read_dataset
-from bot.evaluation.fitting import fit_calibration
-from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
 from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings
 from rag_core.types import Answer, Certainty, Citation, PostKey, Sentence

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.ask_and_judge import run_interleaved
-from bot.evaluation.datasets import EvaluationQuery, draw_sample
+from bot.evaluation.data import VARIANTS, EvaluationQuery, Variant, build_variant_settings, draw_sample
 from bot.evaluation.date_accuracy import read_with_dateparser
-from bot.evaluation.evaluation_report import (
+from bot.evaluation.measures import run_interleaved
+from bot.evaluation.metrics import (
     compute_difference_intervals,
     compute_ratios,
     format_comparison,
     format_difference_intervals,
     format_table,
 )
-from bot.evaluation.evaluation_variants import VARIANTS, Variant, build_variant_settings
 from rag_core import Engine
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import plan_with_spelling_and_aliases

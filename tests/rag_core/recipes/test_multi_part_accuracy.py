@@ -18,8 +18,7 @@ import pytest
 import pytest_asyncio
 from sample_sizes import FULL
 
-from bot.evaluation.datasets import read_corpus
-from bot.evaluation.indexed_dataset import IndexedDataset, open_indexed_dataset
+from bot.evaluation.data import IndexedDataset, open_indexed_dataset, read_corpus
 from rag_core import Answer, Question, RagSettings, answer_question
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]

@@ -12,7 +12,7 @@ from minimal_edits import minimal_edits
 from sample_sizes import choose_size
 
 from bot.evaluation.claim_accuracy import compute_label_metrics, judge_claim_pairs
-from bot.evaluation.datasets import read_claims
+from bot.evaluation.data import read_claims
 from rag_core.types import Passage, PostKey
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.verdict_types import Claim, Label

@@ -1,0 +1,461 @@
+"""Evaluation data: datasets, the variants in which they are asked, their index, and questions made of one's own posts.
+
+A document is `{id, text, title or channel, lang?, date?}`; a question is `{id, text, lang, relevant, answers?,
+answerable?, group?, asked_at?, kind?, stale?, typo?}`. The posts of an export are named `msg-<id>`, or
+`<folder>/msg-<id>` where the folder holds several exports. A claim comes with its evidence, or is looked up in a
+corpus. Files are JSON Lines, also gzipped, and exports.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import zlib
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bot.cli.open_up_to_date_indexes import catch_up_vectors
+from bot.cli.progress_bar import show_progress_bar
+from bot.evaluation.recorded_replies import Recording
+from ingest.exports import import_export
+from ingest.indexer import LexicalIndexer
+from ingest.json_export import ImportOptions
+from rag_core.calibration import Calibration
+from rag_core.engine import Engine, open_engine
+from rag_core.errors import ImportRefused, ModelUnavailable
+from rag_core.models.active_models import get_models_folder, select_embedder, select_model
+from rag_core.models.catalog import ModelRole
+from rag_core.recipes import RECIPES
+from rag_core.settings import DataSettings, ModelSettings, RagSettings
+from rag_core.stage_runner import Run
+from rag_core.storage import channels, posts
+from rag_core.text.language_detection import detect_language
+from rag_core.text.question_generation import GeneratedQuestion, generate_questions
+from rag_core.types import AUTO_RECIPE, HYBRID, Channel, Plan, Post, PostKey, Question, Viewer, Visibility
+
+T = TypeVar("T")
+
+_DEFAULT_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # for documents without a date
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusDocument:
+    """A document to index."""
+
+    id: str
+    text: str
+    source: str
+    date: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationQuery:
+    """A question with its relevant documents and accepted answers; questions of one `group` share documents.
+
+    `kind`: what is asked for, such as "price"; `stale`: answers that were right before; `typo`: it is misspelled.
+    """
+
+    id: str
+    text: str
+    lang: str
+    relevant: frozenset[str]
+    answers: tuple[str, ...]
+    answerable: bool
+    group: str
+    asked_at: datetime | None
+    kind: str = ""
+    stale: tuple[str, ...] = ()
+    typo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Documents and exports to index, and questions about them. `ids` is filled as posts are made."""
+
+    name: str
+    documents: tuple[CorpusDocument, ...]
+    exports: tuple[Path, ...]
+    queries: tuple[EvaluationQuery, ...]
+    ids: dict[PostKey, str] = field(default_factory=dict)
+
+    def posts(self) -> Iterator[tuple[Channel, list[Post]]]:
+        """Convert the documents to posts of invented channels, one for each source."""
+        sources: dict[str, list[CorpusDocument]] = {}
+        for document in self.documents:
+            sources.setdefault(document.source, []).append(document)
+        for n, (source, documents) in enumerate(sources.items(), 1):
+            chat = -1_000_000_000_000 - n
+            posts = []
+            for number, document in enumerate(documents, 1):
+                key = PostKey(chat, number)
+                self.ids[key] = document.id
+                posts.append(Post(key, document.date, document.text))
+            yield Channel(chat, source, visibility=Visibility.PUBLIC), posts
+
+
+def read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Read the objects of a JSON Lines file. Raises ImportRefused."""
+    try:
+        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip():
+                    value = json.loads(line)
+                    if not isinstance(value, dict):
+                        raise TypeError(f"a row is a {type(value).__name__}, not an object")
+                    yield value
+    except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error) as exc:
+        raise ImportRefused(f"{file} cannot be read as JSON Lines ({exc}): check the path and the format.") from exc
+
+
+def _require_text(row: dict[str, Any]) -> str:
+    if not isinstance(text := row["text"] if "text" in row else row["claim"], str):
+        raise TypeError("text is no string")
+    return text
+
+
+def parse_time(text: str) -> datetime:
+    """Parse an ISO 8601 time; without an offset it is UTC. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _parse_strings(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _read_documents(file: Path) -> Iterator[CorpusDocument]:
+    for row in read_json_lines(file):
+        try:
+            date = parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
+            source = str(row.get("title") or row.get("channel") or "")
+            yield CorpusDocument(str(row["id"]), _require_text(row), source, date)
+        except (KeyError, TypeError, ValueError) as exc:
+            raise ImportRefused(f"A row of {file} lacks what a document needs ({exc}): give it id and text.") from exc
+
+
+def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
+    """Parse a row of questions. Raises ImportRefused."""
+    try:
+        answerable = bool(row.get("answerable", True))
+        asked_at = row.get("asked_at")
+        return EvaluationQuery(
+            str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
+            frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
+            str(row.get("group") or row["id"]), parse_time(asked_at) if asked_at else None,
+            str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ImportRefused(f"A row of {file} lacks what a question needs ({exc}): give it id and text.") from exc
+
+
+def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
+    """Draw a sample: the first rows up to the limit, or with a seed random rows in their original order."""
+    if limit is None or seed is None or limit >= len(rows):
+        return tuple(rows[:limit])
+    chosen = np.random.default_rng(seed).choice(len(rows), size=limit, replace=False)
+    return tuple(rows[n] for n in sorted(chosen))
+
+
+def read_dataset(
+    folder: Path,
+    distractors: Sequence[Path] = (),
+    limit: int | None = None,
+    seed: int | None = None,
+    asked: Sequence[str] = ("queries.jsonl", "questions.jsonl"),
+) -> Dataset:
+    """Read a dataset folder. `asked` lists the accepted names of the questions file.
+
+    Raises ImportRefused with one sentence if there are no questions or nothing to index.
+    """
+    questions = next((f for name in asked if (f := folder / name).exists()), None)
+    if questions is None:
+        raise ImportRefused(f"{folder} holds no {asked[0]}: name a folder of evaluation data.")
+    queries = draw_sample(tuple(parse_query(row, questions) for row in read_json_lines(questions)), limit, seed)
+    return replace(read_corpus(folder, distractors), queries=queries)
+
+
+def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
+    """Read the documents and find the exports of a folder, without questions. Raises ImportRefused."""
+    corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
+    exports = sorted(folder.glob("**/result.json"))
+    documents = tuple(document for file in (*corpora, *distractors) for document in _read_documents(file))
+    if not documents and not exports:
+        raise ImportRefused(
+            f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
+        )
+    return Dataset(folder.resolve().name, documents, tuple(exports), ())
+
+
+CLAIMS_FILE_NAME = "claims.jsonl"
+# Labels of public datasets, mapped to supported, contradicted, not_found; "disputed" has evidence for and against.
+_GOLD_BY_LABEL = {
+    "supports": "supported", "supported": "supported", "refutes": "contradicted", "refuted": "contradicted",
+    "contradicted": "contradicted", "not_enough_info": "not_found", "not enough evidence": "not_found",
+    "not_enough": "not_found",
+    "not_supported": "not_found", "not_found": "not_found", "disputed": "disputed",
+    "conflicting evidence/cherrypicking": "disputed",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """A claim, its evidence (empty if it is to be retrieved), and its gold label; `group` rows share documents.
+
+    `trap` says why one may get it wrong; of a `disputed` claim "the posts disagree" is right too; posts after
+    `asked_at` are not looked at.
+    """
+
+    id: str
+    lang: str
+    claim: str
+    evidence: tuple[str, ...]
+    gold: str
+    group: str
+    trap: str = ""
+    disputed: bool = False
+    asked_at: datetime | None = None
+
+
+def read_claims(place: Path) -> list[ClaimRow]:
+    """Read the claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
+    file = place / CLAIMS_FILE_NAME if place.is_dir() else place
+    claims = [_parse_claim_row(row, file) for row in read_json_lines(file)]
+    if not claims:
+        raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
+    return claims
+
+
+def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
+    try:
+        text = str(row["claim"] if "claim" in row else row["text"])
+        evidence = tuple(_extract_evidence(row.get("evidence")))
+        group = str(row.get("group") or (evidence[0] if evidence else row["id"]))
+        gold = _GOLD_BY_LABEL[str(row["label"]).lower()]
+        asked_at = parse_time(row["asked_at"]) if row.get("asked_at") else None
+        return ClaimRow(
+            str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group,
+            str(row.get("trap") or ""), bool(row.get("disputed")), asked_at,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ImportRefused(f"A row of {file} lacks what a claim needs ({exc}): give it id, claim and label.") from exc
+
+
+def _extract_evidence(given: object) -> Iterator[str]:
+    """Extract the evidence: a text, or questions with their answers; ids of a corpus are not evidence by themselves."""
+    if isinstance(given, str):
+        yield given
+    for part in given if isinstance(given, list) else []:
+        if isinstance(part, dict) and "q" in part:
+            answers = " ".join(str(answer.get("text") or "") for answer in part.get("a") or [])
+            yield f"{part['q']}\n{answers}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How questions are asked; None keeps the setting of this installation. `plan` and `rerank` are "on" or "off"."""
+
+    recipe: str = "direct"
+    plan: str = "on"
+    legs: str | None = None
+    rerank: str | None = None
+    rounds: int | None = None
+    follow_up: bool | None = None
+
+    def apply_name(self, name: str) -> Variant:
+        """Return this variant with the change that VARIANTS gives for a name."""
+        return replace(self, **VARIANTS[name])
+
+    def over(self, rag: Engine) -> Engine:
+        """Apply the variant to an engine. Raises ModelUnavailable if a model it needs is not open."""
+        if self.legs in {"dense", "hybrid"}:
+            _require_model(rag.dense, "embedding model")
+        if self.rerank == "on":
+            _require_model(rag.reranker, "reranker")
+        changed: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
+        if self.legs == "dense":
+            changed["dense"] = 1.0
+        sections: dict[str, Any] = {"retrieval": rag.settings.retrieval.model_copy(update=changed)}
+        if self.follow_up is not None:
+            sections["council"] = rag.settings.council.model_copy(update={"follow_up": self.follow_up})
+        settings = rag.settings.model_copy(update=sections)
+
+        def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
+            planned = rag.plan(question, known) if self.plan == "on" else Plan((question.text,))
+            # Dense search alone: further queries search for words.
+            return replace(planned, queries=planned.queries[:1], legs=HYBRID) if self.legs == "dense" else planned
+
+        return replace(
+            rag,
+            settings=settings,
+            dense=None if self.legs == "lexical" else rag.dense,
+            reranker=None if self.rerank == "off" else rag.reranker,
+            plan=plan,
+            expands_plan=self.plan == "on",
+            recipe=self.recipe,
+            planner=rag.planner if self.plan == "on" and self.legs != "dense" else None,
+        )
+
+
+# Names for `--compare`; a recipe has its own name.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"recipe": name} for name in (*RECIPES, AUTO_RECIPE)},
+    "council-once": {"recipe": "council", "follow_up": False},  # without the loop that asks for open parts again
+    "plan-on": {"plan": "on"},
+    "plan-off": {"plan": "off"},
+    "lexical": {"legs": "lexical"},
+    "dense": {"legs": "dense"},
+    "hybrid": {"legs": "hybrid"},
+    "rerank-on": {"rerank": "on"},
+    "rerank-off": {"rerank": "off"},
+    "rounds-1": {"rounds": 1},
+    "rounds-2": {"rounds": 2},
+}
+
+
+def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> RagSettings:
+    """Build settings that open only what these variants need. Raises ModelUnavailable if a model is missing."""
+    models: dict[str, str] = {}
+    folder = get_models_folder(settings)
+    if all(way.legs == "lexical" for way in ways):
+        models["embedder"] = "none"
+    elif any(way.legs in {"dense", "hybrid"} for way in ways):
+        _require_model(select_embedder(settings), "embedding model")
+    if all(way.rerank == "off" for way in ways):
+        models["reranker"] = "none"
+    elif any(way.rerank == "on" for way in ways):
+        _require_model(select_model(ModelRole.RERANKER, settings.models.reranker, folder), "reranker")
+    changed: ModelSettings = settings.models.model_copy(update=models)
+    return settings.model_copy(update={"models": changed})
+
+
+def _require_model(row: object, what: str) -> None:
+    if row is None:
+        raise ModelUnavailable(f"There is no {what} here: run citegram models pull offline first.")
+
+
+class IndexedDataset:
+    """An indexed dataset, ready for questions. `run` is the trace of the latest answer."""
+
+    def __init__(
+        self, rag: Engine, dataset: Dataset, viewer: Viewer, recording: Recording | None = None, name: str = ""
+    ) -> None:
+        """`name`: of the variant, in the recording."""
+        self.run: Run | None = None
+        self.rag = replace(rag, traced=self._record_run)
+        self.dataset, self.viewer, self.recording, self.name = dataset, viewer, recording, name
+
+    def id_of(self, key: PostKey) -> str:
+        """Map a post to its id in the dataset."""
+        return self.dataset.ids.get(key, "")
+
+    def _record_run(self, run: Run) -> None:
+        self.run = run
+
+    def select_variant(self, way: Variant) -> IndexedDataset:
+        """Return the same archive and indexes with this variant applied."""
+        return IndexedDataset(way.over(self.rag), self.dataset, self.viewer, self.recording, f"{way}")
+
+
+@asynccontextmanager
+async def open_indexed_dataset(
+    dataset: Dataset, settings: RagSettings, recording: Recording | None = None
+) -> AsyncIterator[IndexedDataset]:
+    """Index a dataset in a temporary folder, with the settings and the calibration of this installation.
+
+    With a recording its models are recorded or, where it is replayed, none are opened.
+    """
+    with tempfile.TemporaryDirectory(prefix="citegram-eval-") as folder:
+        models = settings.models.model_copy(update={"dir": get_models_folder(settings)})
+        inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder)), "models": models})
+        async with open_engine(inside, language=not (recording and recording.replaying)) as opened:
+            rag = replace(opened, calibration=Calibration.load(settings))
+            rag = recording.wrap(rag) if recording else rag
+            for channel, documents in dataset.posts():
+                await channels.save_channel(rag.archive, channel)
+                await posts.save_posts(rag.archive, documents, source="import")
+            for export in dataset.exports:
+                options = ImportOptions(visibility=Visibility.PUBLIC)
+                report = await import_export(rag.archive, export, options)
+                prefix = f"{export.parent.name}/" if len(dataset.exports) > 1 else ""
+                for channel in report.channels:
+                    for number in await posts.list_message_ids(rag.archive, channel.chat_id):
+                        dataset.ids[PostKey(channel.chat_id, number)] = f"{prefix}msg-{number}"
+            total = await posts.get_last_seq(rag.archive)
+            with show_progress_bar("index") as moved:
+                await LexicalIndexer(rag.archive, rag.lexical).catch_up(lambda done: moved(done, total))
+            await catch_up_vectors(rag)
+            viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
+            yield IndexedDataset(rag, dataset, viewer, recording)
+
+
+_HELD_BACK_SHARE = 0.2  # share of questions without an answer
+# Kinds as in other question sets.
+_KINDS = {"price": "price", "until": "when", "hour": "when", "when": "when", "count": "how"}
+
+_Row = dict[str, object]
+_Series = list[tuple[Post, GeneratedQuestion]]  # posts that answer the same question, newest first
+
+
+def make_questions(
+    posts: Sequence[Post], known: Mapping[int, Channel], most: int, seed: int
+) -> tuple[list[_Row], list[_Row]]:
+    """Make rows of queries.jsonl and of corpus.jsonl: at most `most` questions, drawn with `seed`.
+
+    A fifth of the questions has no answer.
+    """
+    series: dict[tuple[object, ...], _Series] = {}
+    for post in sorted(posts, key=lambda one: one.stamp, reverse=True):
+        for question in generate_questions(post.text):
+            series.setdefault((post.key.chat_id, *question.topic), []).append((post, question))
+    clear = [one for one in series.values() if _has_one_newest_value(one)]
+    drawn = [clear[n] for n in np.random.default_rng(seed).permutation(len(clear))]
+    unanswerable = drawn[: int(min(most, len(drawn)) * _HELD_BACK_SHARE)]
+    held_back = {post.key for one in unanswerable for post, _ in one}
+    # a post that is held back answers no other question either
+    kept = [one for one in drawn[len(unanswerable) :] if not any(post.key in held_back for post, _ in one)]
+    queries = [_build_query_row(one, answerable=False) for one in unanswerable]
+    queries += [_build_query_row(one, answerable=True) for one in kept[: most - len(unanswerable)]]
+    corpus: list[_Row] = [
+        {
+            "id": _format_post_id(post.key),
+            "text": post.text,
+            "title": known[post.key.chat_id].title if post.key.chat_id in known else "",
+            "date": post.date.isoformat(),
+        }
+        for post in posts
+        if post.key not in held_back
+    ]
+    return queries, corpus
+
+
+def _has_one_newest_value(series: _Series) -> bool:
+    newest = series[0][0].key
+    return len({question.answer for post, question in series if post.key == newest}) == 1
+
+
+def _build_query_row(series: _Series, *, answerable: bool) -> _Row:
+    post, question = series[0]
+    row: _Row = {
+        "id": f"q{_format_post_id(post.key)}-{question.kind}",
+        "text": question.text,
+        "lang": question.lang,
+        "kind": _KINDS[question.kind],
+        "answerable": answerable,
+        "group": _format_post_id(post.key),
+    }
+    if not answerable:
+        return {**row, "relevant": [], "answers": []}
+    relevant = dict.fromkeys(_format_post_id(one.key) for one, other in series if other.answer == question.answer)
+    stale = dict.fromkeys(other.answer for _, other in series if other.answer != question.answer)
+    return {**row, "relevant": list(relevant), "answers": [question.answer], "stale": list(stale)}
+
+
+def _format_post_id(key: PostKey) -> str:
+    return f"{key.chat_id}-{key.message_id}"

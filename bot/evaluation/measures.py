@@ -1,0 +1,456 @@
+"""Measures: each question of an indexed dataset is searched, answered, talked about, planned or judged.
+
+Small talk and follow-ups are asked turn by turn as a reader in a private chat asks them. A row of small talk is
+`{id, text, lang, kind?, search?}`: without `search` the right reply is a line or two of the bot's own, with it an
+answer (`relevant, answers`). A row of follow-ups is `{id, lang, turns, expect, relevant, answers, answerable?}`: the
+last turn is judged, and `expect` is the same question asked alone. `corpus` names a folder beside the file; without it
+the corpus is the folder of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bot.cli.progress_bar import iterate_with_progress_bar
+from bot.evaluation.data import (
+    EvaluationQuery,
+    IndexedDataset,
+    Variant,
+    build_variant_settings,
+    open_indexed_dataset,
+    parse_query,
+    parse_time,
+    read_corpus,
+    read_json_lines,
+)
+from bot.evaluation.metrics import (
+    JudgedAnswer,
+    Metrics,
+    RankedQuery,
+    compute_mean,
+    compute_percentile,
+    holds_answer,
+    judge_answer,
+    measure_answer_cost,
+)
+from bot.evaluation.recorded_replies import RecordingModel, make_key
+from bot.settings import Settings
+from rag_core.answer import answer_question
+from rag_core.calibration import Calibration
+from rag_core.conversation.small_talk import detect_talk, strip_courtesies
+from rag_core.engine import Engine
+from rag_core.errors import ImportRefused, StageTimeout, translate_errors
+from rag_core.llm.protocol import FinishReason, Generation, LanguageModel
+from rag_core.planning.llm_planner import (
+    KnownEntities,
+    SearchPlan,
+    ShortPlan,
+    parse_proposal,
+    parse_short_plan,
+    parse_strictly,
+    plan_by_model,
+)
+from rag_core.planning.plan import make_plan, plan_by_rules
+from rag_core.planning.queries import MIN_QUERIES
+from rag_core.recipe_choice import choose_recipe
+from rag_core.recipe_steps import search_and_extract
+from rag_core.recipes.iterative_search import search_in_rounds
+from rag_core.retrieval.channel_answers import is_introduced
+from rag_core.retrieval.rerank import rerank_hits
+from rag_core.retrieval.search import search_passages
+from rag_core.settings import Budgets
+from rag_core.stage_runner import Run
+from rag_core.stages import Stage
+from rag_core.storage import channels
+from rag_core.storage.visible_posts import fetch_posts
+from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import tokenize
+from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall, Viewer
+from rag_core.verification.answer_judge import ask_yes_no_odds, build_judge_prompt
+
+R = TypeVar("R")
+W = TypeVar("W")  # what a variant is asked by
+
+
+def build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
+    """Build the question of a reader who may read all channels, asked when the row says."""
+    now = data.recording.now if data.recording else datetime.now(UTC)
+    return Question(query.text, query.lang, query.asked_at or now, data.viewer)
+
+
+async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
+    """Run plan, search and reranker for one question, and judge the ranking that the writer would get.
+
+    With the recipe `agent` that is the evidence after all of its rounds.
+    """
+    question, rag = build_question(query, data), data.rag
+    started = time.perf_counter()
+    run = Run(rag.settings.budgets, "search")
+    try:
+        plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
+        if (await choose_recipe(question, rag)).recipe == "agent":
+            hits = await search_in_rounds(question, plan, rag, run)
+        else:
+            hits = await search_passages(plan, question, rag, run)
+        hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
+    except StageTimeout:
+        hits = ()
+    took = (time.perf_counter() - started) * 1000
+    ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
+    relevant = await fetch_posts(rag.archive, [key for key, name in data.dataset.ids.items() if name in query.relevant])
+    across = query.lang not in {detect_language(post.text) for post in relevant.values()}
+    return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took, across)
+
+
+async def answer_or_refuse(question: Question, rag: Engine) -> Answer:
+    """Answer a question; where a stage that it needs ran out of time, an empty answer, which counts as a refusal."""
+    try:
+        return await answer_question(question, rag)
+    except StageTimeout as exc:
+        return Answer((), 0.0, AUTO_RECIPE, shortfalls=(Shortfall(Stage.SEARCH, exc.reason),))
+
+
+async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
+    """Answer one question with `answer_question`, and judge the answer."""
+    started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
+    reply = await answer_or_refuse(build_question(query, data), data.rag)
+    took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
+    row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
+    row = replace(
+        row,
+        cached=(hits_after - hits, looks_after - looks),
+        cost=measure_answer_cost(data.run, by_model=reply.model is not None),
+        fell_back=data.rag.recipe not in {reply.recipe, AUTO_RECIPE},
+    )
+    return data.recording.keep_cost(row, make_key(data.name, query.id, query.text)) if data.recording else row
+
+
+async def run_interleaved(
+    queries: Sequence[EvaluationQuery], ask: Callable[[EvaluationQuery, W], Awaitable[R]], ways: Mapping[str, W]
+) -> dict[str, list[R]]:
+    """Ask every question in each variant, interleaved; each variant comes first equally often.
+
+    Other load on the machine, and caches warmed by the previous variant, then affect all alike.
+    """
+    names, rows = list(ways), {name: list[R]() for name in ways}
+    for n, query in enumerate(iterate_with_progress_bar(queries, "ask")):
+        first = n % len(names)
+        for name in (*names[first:], *names[:first]):
+            rows[name].append(await ask(query, ways[name]))
+    return rows
+
+
+async def ask_all(data: IndexedDataset) -> list[JudgedAnswer]:
+    """Answer every question."""
+    return (await run_interleaved(data.dataset.queries, answer_query, {"": data}))[""]
+
+
+_MAX_TALK_LINES = 2
+_FIRST_HITS = 5  # among which a relevant post shows that the follow-up was understood
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """Turns of a reader, of which the last is judged; `query` is its gold, with the text of `expect` if given."""
+
+    turns: tuple[str, ...]
+    query: EvaluationQuery
+    search: bool
+    corpus: Path
+
+    @property
+    def asked_at(self) -> datetime:
+        """Moment of asking."""
+        return self.query.asked_at or datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTalk:
+    """A text of small talk, or a question behind a greeting, and whether it was handled."""
+
+    id: str
+    lang: str
+    search: bool
+    handled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFollowup:
+    """A follow-up and how it was read; `alone_right`: a right answer is shown to `expect` asked alone."""
+
+    id: str
+    lang: str
+    answerable: bool
+    reading: str
+    refused: bool
+    first_right: bool
+    shown_right: bool
+    alone_right: bool
+    understood: bool
+
+
+def read_dialogues(file: Path, without_corpus: Path | None = None) -> list[Dialogue]:
+    """Read the rows of small talk or follow-ups. Raises ImportRefused.
+
+    `without_corpus`: the corpus where neither a row nor the folder of the file has one.
+    """
+    own = file.parent
+    if without_corpus and not any(own.glob("**/result.json")) and not any(own.glob("corpus.jsonl")):
+        own = without_corpus
+    return [_parse_dialogue(row, file, own) for row in read_json_lines(file)]
+
+
+def _parse_dialogue(row: dict[str, Any], file: Path, own: Path) -> Dialogue:
+    turns = tuple(map(str, row.get("turns") or [row.get("text") or ""]))
+    query = parse_query({**row, "text": row.get("expect") or turns[-1]}, file)
+    corpus = file.parent / str(row["corpus"]) if row.get("corpus") else own
+    return Dialogue(turns, query, bool(row.get("search")), corpus)
+
+
+async def run_dialogues(
+    dialogues: Sequence[Dialogue],
+    judge: Callable[[Dialogue, int, IndexedDataset], Awaitable[R]],
+    settings: Settings,
+    variant: Variant,
+) -> list[R]:
+    """Run each dialogue in a chat of its own, over its corpus; each corpus is indexed once. Raises ImportRefused."""
+    judged: dict[int, R] = {}
+    for corpus in dict.fromkeys(dialogue.corpus for dialogue in dialogues):
+        opening = open_indexed_dataset(read_corpus(corpus), build_variant_settings(settings.rag(), [variant]))
+        async with opening as opened:
+            data = opened.select_variant(variant)
+            of_corpus = [(n, one) for n, one in enumerate(dialogues, 1) if one.corpus == corpus]
+            for n, dialogue in iterate_with_progress_bar(of_corpus, "ask"):
+                judged[n] = await judge(dialogue, n, data)
+    if not judged:
+        raise ImportRefused("There is no row to measure: name a file with rows.")
+    return [judged[n] for n in sorted(judged)]
+
+
+async def _ask_turn(text: str, dialogue: Dialogue, chat: int, data: IndexedDataset) -> Answer | str:
+    """Answer a turn as the bot does: a reply to small talk, or an answer."""
+    lang = dialogue.query.lang
+    if (talk := detect_talk(text)) and not await is_introduced(text, data.viewer, data.rag.archive):
+        from bot.handlers.small_talk import render_talk  # here: aiogram takes seconds to load
+
+        known = await channels.load_channels(data.rag.archive)
+        return str(render_talk(talk, lang, known.values()).as_kwargs()["text"])
+    return await answer_or_refuse(Question(text, lang, dialogue.asked_at, data.viewer, chat), data.rag)
+
+
+async def judge_talk(dialogue: Dialogue, chat: int, data: IndexedDataset) -> JudgedTalk:
+    """Judge a reply to small talk: no search, at most two lines, the reader's language; a question is answered."""
+    reply, query = await _ask_turn(dialogue.turns[-1], dialogue, chat, data), dialogue.query
+    if isinstance(reply, Answer):
+        handled = dialogue.search and judge_answer(query, reply, [], 0.0).shown_right
+    else:
+        lines = [line for line in reply.splitlines() if line.strip()]
+        in_language = detect_language(reply) == query.lang
+        handled = not dialogue.search and 0 < len(lines) <= _MAX_TALK_LINES and in_language
+    return JudgedTalk(query.id, query.lang, dialogue.search, handled)
+
+
+async def judge_followup(dialogue: Dialogue, chat: int, data: IndexedDataset) -> JudgedFollowup:
+    """Judge the last turn of a dialogue: its reading, and the answer beside that to `expect` asked alone."""
+    query = dialogue.query
+    for text in dialogue.turns[:-1]:
+        await _ask_turn(text, dialogue, chat, data)
+    answer = await _ask_turn(dialogue.turns[-1], dialogue, chat, data)
+    alone = await answer_query(query, data)
+    if not isinstance(answer, Answer):  # a question that was taken for small talk
+        answer = Answer((), 0.0, "talk")
+    judged = judge_answer(query, answer, [], 0.0)
+    reading = answer.understood or strip_courtesies(dialogue.turns[-1])
+    found = (await search_query(replace(query, text=reading), data)).hits[:_FIRST_HITS] if query.relevant else ()
+    return JudgedFollowup(
+        query.id, query.lang, query.answerable, reading, answer.refused, judged.first_right, judged.shown_right,
+        alone.shown_right, any(found) or _asks_the_same(reading, dialogue, data),
+    )  # fmt: skip
+
+
+def _asks_the_same(reading: str, dialogue: Dialogue, data: IndexedDataset) -> bool:
+    """Whether a reading has the content terms and the filters of what was expected."""
+    expected, lang = dialogue.query.text, dialogue.query.lang
+    plans = [plan_by_rules(Question(text, lang, dialogue.asked_at, data.viewer)) for text in (reading, expected)]
+    filters = [(p.since, p.until, p.channels, p.authors, p.origins, p.media, p.files) for p in plans]
+    return set(tokenize(expected)) <= set(tokenize(reading)) and filters[0] == filters[1]
+
+
+def compute_talk_metrics(rows: Sequence[JudgedTalk]) -> Metrics:
+    """Compute the share of rows that were handled: all, those of small talk, and questions behind a greeting."""
+    return {
+        "handled": compute_mean([row.handled for row in rows]),
+        "talk_handled": compute_mean([row.handled for row in rows if not row.search]),
+        "question_answered": compute_mean([row.handled for row in rows if row.search]),
+    }
+
+
+def compute_followup_metrics(rows: Sequence[JudgedFollowup]) -> Metrics:
+    """Compute the shares of follow-ups understood (of all), answered right (of the answerable), and refused."""
+    answerable = [row for row in rows if row.answerable]
+    return {
+        "understood": compute_mean([row.understood for row in rows]),
+        "first_right": compute_mean([row.first_right for row in answerable]),
+        "shown_right": compute_mean([row.shown_right for row in answerable]),
+        "alone_shown_right": compute_mean([row.alone_right for row in answerable]),
+        "abstained": compute_mean([row.refused for row in answerable]),
+        "refused": compute_mean([row.refused for row in rows if not row.answerable]),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSentence:
+    """First sentence of a question's extract: whether it answers, the extract's confidence and the model's log odds."""
+
+    lang: str
+    right: bool
+    confidence: float
+    odds: float
+    seconds: float
+
+
+async def judge_first_sentence(
+    query: EvaluationQuery, data: IndexedDataset, model: LanguageModel
+) -> JudgedSentence | None:
+    """Judge the first sentence found for a question; None where nothing is found. Raises GenerationFailed."""
+    question = build_question(query, data)
+    rag = replace(data.rag, writer=model, planner=None, calibration=Calibration().without_bars())
+    run = Run(rag.settings.budgets, "judge")
+    plan = await run.require(Stage.PLAN, make_plan(question, rag, run, by_model=False))
+    draft, _ = await search_and_extract(question, plan, rag, run)
+    if not draft.candidates:
+        return None
+    quote = draft.candidates[0].citations[0]
+    async with model.turn(question.viewer.user_id) as session:
+        started = time.perf_counter()
+        odds = await ask_yes_no_odds(build_judge_prompt(question.text, quote.quote, quote.date), session)
+    right = query.answerable and holds_answer(quote.quote, query.answers)
+    return JudgedSentence(query.lang, right, draft.covered, odds, time.perf_counter() - started)
+
+
+def compute_judge_metrics(rows: Sequence[JudgedSentence]) -> Metrics:
+    """AUC, right against the others, of the model's log odds and of the confidence; seconds of a judgement."""
+    right = np.array([row.right for row in rows], bool)
+    return {
+        "auc": compute_auc([row.odds for row in rows], right),
+        "confidence_auc": compute_auc([row.confidence for row in rows], right),
+        "seconds": compute_mean([row.seconds for row in rows], 3),
+        "right": compute_mean([row.right for row in rows]),
+    }
+
+
+def compute_auc(scores: Sequence[float], right: Sequence[bool] | np.ndarray) -> float | None:
+    """Share of pairs of a right and another row in which the right one scores higher; None without such pairs."""
+    values, marks = np.array(scores), np.array(right, bool)
+    if marks.all() or not marks.any():
+        return None
+    better = values[marks][:, None] - values[~marks][None]
+    return round(float(((better > 0) + 0.5 * (better == 0)).mean()), 4)
+
+
+PLAN_FORMS = ("gbnf", "schema", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One question and the plan made for it. `reply` is None if the model did not answer in time."""
+
+    lang: str
+    reply: Generation | None
+    calls: int
+    queries: int
+    shortfalls: int
+    took_ms: float
+    short: bool
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply ended by itself, within its max_tokens."""
+        return self.reply is not None and self.reply.finish is FinishReason.STOP
+
+    @property
+    def valid(self) -> bool:
+        """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
+        form = ShortPlan if self.short else SearchPlan
+        return self.ended and parse_strictly(form, self.reply.text) is not None and self.queries >= MIN_QUERIES  # type: ignore[union-attr]
+
+    @property
+    def usable(self) -> bool:
+        """Whether at least one query of the model is complete."""
+        parse = parse_short_plan if self.short else parse_proposal
+        return self.reply is not None and bool(parse(self.reply.text).queries)
+
+
+def read_questions(file: Path, now: datetime | None = None) -> list[Question]:
+    """Read the questions of a queries.jsonl, or one for each line, asked `now`. Raises ImportRefused."""
+    refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
+    with translate_errors(
+        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
+    ):
+        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        questions = [_parse_question(line, now or datetime.now(UTC)) for line in lines]
+    if not questions:
+        raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
+    return questions
+
+
+def _parse_question(line: str, now: datetime) -> Question:
+    row = json.loads(line) if line.startswith("{") else {"text": line}
+    text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else now
+    return Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset()))
+
+
+async def measure_plan(
+    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets, *, short: bool
+) -> PlanRow | None:
+    """Plan one question by rules and model; None if there is nothing to plan. `short`: as `mapreduce` does."""
+    by_rules = plan_by_rules(question)
+    if not by_rules.queries:
+        return None
+    run, before = Run(budgets, "plans"), len(model.replies)
+    started = time.perf_counter()
+    plan = await plan_by_model(question, by_rules, around, model, run, short=short)
+    took = (time.perf_counter() - started) * 1000
+    replies = model.replies[before:]
+    return PlanRow(
+        lang=question.lang,
+        reply=replies[0] if replies else None,
+        calls=len(replies),
+        queries=len(plan.queries),
+        shortfalls=len(run.shortfalls),
+        took_ms=sum(reply.figures.took_ms for reply in replies) or took,
+        short=short,
+    )
+
+
+def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
+    """Compute the metrics of plans; those of the model's work cover the replies that it finished."""
+    replies = [row.reply.figures for row in rows if row.reply]
+    prompt_tokens = sum(figures.prompt_tokens for figures in replies)
+    seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
+    firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
+    return {
+        "valid": compute_mean([row.valid for row in rows]),
+        "ended": compute_mean([row.ended for row in rows]),
+        "usable": compute_mean([row.usable for row in rows]),
+        "mean_queries": compute_mean([row.queries for row in rows], 3),
+        "rewritten": compute_mean([row.calls > 1 for row in rows]),
+        "shortfalls": compute_mean([row.shortfalls > 0 for row in rows]),
+        "calls": compute_mean([row.calls for row in rows], 3),
+        "seconds": compute_mean([row.took_ms / 1000 for row in rows], 3),
+        "tokens": compute_mean([figures.tokens for figures in replies], 1),
+        "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
+        "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,
+        "first_ms_p50": compute_percentile(firsts, 50, 1),
+        "first_ms_p95": compute_percentile(firsts, 95, 1),
+        "latency_ms_p50": compute_percentile(took, 50, 1),
+        "latency_ms_p95": compute_percentile(took, 95, 1),
+    }

@@ -76,7 +76,7 @@ from rag_core.answer import answer_question
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
 from rag_core.storage import raw_updates
-from rag_core.text.morphology import load_dictionary
+from rag_core.text.tokens import load_dictionary
 
 # Explicit, because Telegram keeps the last list it was given.
 ALLOWED_UPDATES = [

@@ -20,7 +20,7 @@ from bot.settings import find_time_zone
 from rag_core.errors import RagError
 from rag_core.storage import Archive
 from rag_core.storage.chat_and_admin_settings import load_chat_zone
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 
 if TYPE_CHECKING:
     from aiogram.utils.formatting import Text

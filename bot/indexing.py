@@ -20,7 +20,7 @@ from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, EmbedderChange, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
-from rag_core.retrieval.query_and_result import DENSE, LEXICAL
+from rag_core.retrieval.fusion import DENSE, LEXICAL
 from rag_core.storage import Archive, channel_removal, channels, index_state, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Answer, Post

@@ -30,7 +30,7 @@ from pydantic import BaseModel, SecretStr
 
 from ingest.outages import get_monotonic_time
 from rag_core.errors import RagError
-from rag_core.tracing import get_request_id
+from rag_core.run import get_request_id
 
 # Format of bot tokens: https://core.telegram.org/bots/features#authentication
 _TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}")

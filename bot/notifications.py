@@ -62,7 +62,7 @@ from bot.views.keyboards import build_answer_keyboard, build_keyboard, build_quo
 from bot.views.message_formatting import neutralize_links, split_pages
 from bot.views.post_formatting import RenderContext
 from ingest.copies import are_rewordings
-from rag_core.retrieval.period_digest import build_period_digest
+from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import Archive, channels, posts, questions, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.questions import AnsweredQuestion

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import Archive
 from rag_core.storage.post_lookup import list_post_versions
 from rag_core.storage.questions import save_trace

@@ -23,8 +23,7 @@ from rensa import RMinHash
 from rag_core.storage import Archive, near_duplicates, posts, visible_posts
 from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow
 from rag_core.storage.posts import PostChange
-from rag_core.text.character_folding import normalize_characters
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import normalize_characters, stem
 from rag_core.types import Post, PostKey
 
 _LABELLED_LINK_PATTERN = re.compile(r"\[([^\]\n]*)\]\((?:https?|tg)://[^)\s]*\)")

@@ -30,11 +30,9 @@ from rag_core.index.vector_store import VectorStore
 from rag_core.models.onnx_models import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.posts import PostChange
-from rag_core.text.character_folding import fold_characters, normalize_characters
-from rag_core.text.language_detection import detect_language
-from rag_core.text.passage_header import build_header
-from rag_core.text.query_expansion import annotate_answer_kinds
-from rag_core.text.tokens import tokenize
+from rag_core.text.post_text import build_header
+from rag_core.text.query_terms import annotate_answer_kinds
+from rag_core.text.tokens import detect_language, fold_characters, normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey
 
 # 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual

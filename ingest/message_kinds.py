@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 
 # Telegram promises that ids fit 52 bits: https://core.telegram.org/bots/api#chat
 MAX_ID = 2**52

@@ -23,13 +23,10 @@ from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipes import RECIPES
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Span, Stage
 from rag_core.storage import channels
-from rag_core.text.character_folding import fold_characters
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import tokenize
-from rag_core.tracing import Span
+from rag_core.text.tokens import fold_characters, tokenize
 from rag_core.types import (
     DIRECT_RECIPE,
     Answer,
@@ -50,8 +47,8 @@ from rag_core.verification.support import (
     filter_current_passages,
     measure_support,
 )
-from rag_core.writing.addresses import asks_for_address, find_addresses
-from rag_core.writing.reflection import reflect_on_draft
+from rag_core.writing.extract import asks_for_address, find_addresses
+from rag_core.writing.write import reflect_on_draft
 
 
 async def answer_question(

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from rag_core.models.catalog import ModelSpec
-from rag_core.retrieval.fusion_and_mmr import Fusion
+from rag_core.retrieval.fusion import Fusion
 from rag_core.settings import RagSettings
 from rag_core.types import Certainty
 

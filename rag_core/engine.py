@@ -35,8 +35,8 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import ModelSpec
 from rag_core.models.onnx_models import Reranker
 from rag_core.planning.plan import plan_by_rules
+from rag_core.run import Run
 from rag_core.settings import QdrantSettings, RagSettings
-from rag_core.stage_runner import Run
 from rag_core.storage import Archive, posts
 from rag_core.storage.chat_and_admin_settings import load_choices
 from rag_core.types import Channel, Plan, Question, Shortfall

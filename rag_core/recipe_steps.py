@@ -1,6 +1,6 @@
 """Steps that recipes share: plan, search and extract, finish the draft, then let a model judge it and write.
 
-The plan is made by `planning/make_plan.py`. The extract (`writing/extract_draft.py`) is finished before a model is
+The plan is made by `planning/make_plan.py`. The extract (`writing/extract.py`) is finished before a model is
 asked: it is the answer where there is no model, and where the model fails, refuses or runs out of time.
 """
 
@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from rag_core.context.conflicts import add_conflicting_post
+from rag_core.context.conflicts import Successor, add_conflicting_post, find_successor
 from rag_core.context.evidence import compose_evidence, gather_evidence
-from rag_core.context.superseding_posts import Successor, find_successor
 from rag_core.engine import Engine
 from rag_core.errors import RagError, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
@@ -23,19 +22,15 @@ from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, note_unindexed_posts, search_passages
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Source
 from rag_core.verification.answer_judge import judge_draft
 from rag_core.verification.support import attribute_sentence
 from rag_core.verification.verdict_types import Claim, Label
-from rag_core.writing.extract import RankedPieces
-from rag_core.writing.extract_draft import extract_draft, rank_evidence
-from rag_core.writing.grammar import build_paragraph_grammar
-from rag_core.writing.prompt_loading import load_prompt, quote_question
-from rag_core.writing.reply_parsing import clean_reply
+from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
+from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
 log = logging.getLogger(__name__)

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 
 from rag_core.planning.filters import parse_filters
 from rag_core.storage.subscriptions import Watch
-from rag_core.text.language_detection import detect_language
 from rag_core.text.numbers import CURRENCIES, Number, parse_numbers
-from rag_core.text.query_expansion import expand_words
-from rag_core.text.query_terms import is_asking_word
+from rag_core.text.query_terms import expand_words, is_asking_word
 from rag_core.text.sentences import TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Channel, Post
 
 _MIN_VARIANT_WEIGHT = 0.8  # a translation's; synonyms of one language ("fire", "blaze", "burn") would tell too much

@@ -33,10 +33,10 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models import onnx_models
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.models.download import pull_model
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ import bot
 import ingest
 import rag_core
 from rag_core.answer import answer_question
-from rag_core.text.morphology import read_word
 from rag_core.text.names import _sound_alike
+from rag_core.text.tokens import read_word
 from rag_core.types import Post
 from rag_core.verification.verify import verify_text
 
@@ -106,7 +106,7 @@ NOT_MADE = {
     "rag_core.models.onnx_conversion.E5File": "the weights of a model, with a known checksum",
     "rag_core.index.qdrant_connection.QdrantConnection": "a server",
     "rag_core.index.sparse_qdrant.SparseCollection": "a server",
-    "rag_core.retrieval.whats_new_answers._Keyed": "a post or a passage, of which the key alone is read",
+    "rag_core.retrieval.digests._Keyed": "a post or a passage, of which the key alone is read",
     "rag_core.storage.db.Archive": "the archive",
     "rag_core.watch_matching.WatchIndex": "an open index",
     "re.Pattern[str]": "a rule",
@@ -128,7 +128,7 @@ NOT_CALLABLE = {
     "bot.monitoring.monitoring_server._open_span_exporter": "an exporter of a library that need not be installed",
     "bot.logs.collect_secrets": "any model of settings",
     "ingest.exports._describe_doubts": "arrays of numbers",
-    "rag_core.retrieval.hybrid.run_beside": "a coroutine, which it starts",
+    "rag_core.retrieval.search.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",
     "rag_core.models.model_files.check_model_files": "a tree of JSON with the names of model files",

@@ -17,7 +17,7 @@ from bot.data_folder import open_private_file
 from bot.settings import Settings
 from bot.views.clean_and_shorten_text import strip_control_characters
 from rag_core.errors import SettingsWrong
-from rag_core.retrieval.channel_profile import ChannelProfile, profile_channel
+from rag_core.retrieval.channel_answers import ChannelProfile, profile_channel
 from rag_core.storage import Archive, channels, monitoring_stats, visible_posts
 from rag_core.types import Channel
 

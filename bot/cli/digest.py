@@ -12,9 +12,9 @@ from bot.settings import Settings
 from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
 from bot.views.digest_message import format_digest_quote
 from ingest.copies import CopyIndexer
-from rag_core.retrieval.period_digest import build_period_digest
+from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels
-from rag_core.text.spoilers import cover_spoilers, list_spoilers
+from rag_core.text.post_text import cover_spoilers, list_spoilers
 from rag_core.types import format_channel_post_link
 
 

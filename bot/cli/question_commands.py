@@ -30,7 +30,7 @@ from bot.views.terminal_text import (
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."

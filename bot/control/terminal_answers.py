@@ -17,11 +17,10 @@ from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels, visible_posts
-from rag_core.text.language_detection import detect_language
-from rag_core.text.polls import label_poll
-from rag_core.text.spoilers import Spoiler, cover_spoilers, list_spoilers
+from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
+from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification.verdict_types import Verdict
 

@@ -14,7 +14,7 @@ from bot.evaluation.data import ClaimRow, EvaluationQuery, IndexedDataset
 from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.metrics import Metrics, compute_mean
 from rag_core.errors import StageTimeout
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.types import Passage, PostKey, Question
 from rag_core.verification.claim_comparison import measure_covered_share
 from rag_core.verification.entailment import assess_by_words

@@ -33,11 +33,11 @@ from rag_core.errors import ImportRefused, ModelUnavailable
 from rag_core.models.active_models import get_models_folder, select_embedder, select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.recipes import RECIPES
+from rag_core.run import Run
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
-from rag_core.stage_runner import Run
 from rag_core.storage import channels, posts
-from rag_core.text.language_detection import detect_language
 from rag_core.text.question_generation import GeneratedQuestion, generate_questions
+from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE, HYBRID, Channel, Plan, Post, PostKey, Question, Viewer, Visibility
 
 T = TypeVar("T")

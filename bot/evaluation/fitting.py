@@ -22,13 +22,10 @@ from bot.evaluation.measures import build_question
 from bot.evaluation.metrics import JudgedAnswer
 from rag_core.calibration import Calibration
 from rag_core.planning.plan import make_plan
-from rag_core.retrieval.fusion_and_mmr import Fusion
-from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
+from rag_core.retrieval.fusion import Fusion
 from rag_core.retrieval.rerank import ORDER_WEIGHTS, HitFeatures, measure_hit_features
-from rag_core.retrieval.search import build_retrieval_query
-from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.retrieval.search import build_retrieval_query, resolve_filter, search_dense, search_hybrid, search_lexical
+from rag_core.run import Run, Stage
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.types import PassageRef, SearchFilter
 

@@ -62,17 +62,15 @@ from rag_core.planning.plan import make_plan, plan_by_rules
 from rag_core.planning.queries import MIN_QUERIES
 from rag_core.recipe_choice import choose_recipe
 from rag_core.recipe_steps import search_and_extract
-from rag_core.recipes.iterative_search import search_in_rounds
+from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
+from rag_core.run import Run, Stage
 from rag_core.settings import Budgets
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts
-from rag_core.text.language_detection import detect_language
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall, Viewer
 from rag_core.verification.answer_judge import ask_yes_no_odds, build_judge_prompt
 

@@ -17,7 +17,7 @@ from babel.dates import format_date
 
 from bot.evaluation.data import EvaluationQuery
 from rag_core.errors import SettingsWrong, translate_errors
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.text.numbers import join_digit_groups
 from rag_core.types import Answer, Certainty
 

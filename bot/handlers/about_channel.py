@@ -22,7 +22,7 @@ from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, r
 from bot.views.answer import link_channel_title
 from bot.views.message_formatting import neutralize_links
 from rag_core.engine import Engine
-from rag_core.retrieval.channel_profile import profile_channel
+from rag_core.retrieval.channel_answers import profile_channel
 from rag_core.storage.channels import find_channel
 from rag_core.types import Channel, Viewer
 

@@ -16,7 +16,7 @@ from bot.i18n import Translator
 from bot.middlewares import ChatCommand
 from bot.notifications import compute_next_due, send_digest
 from bot.views.post_formatting import RenderContext, format_moment
-from rag_core.retrieval.period_digest import parse_digest_command
+from rag_core.retrieval.digests import parse_digest_command
 from rag_core.storage import subscriptions
 from rag_core.storage.subscriptions import DigestPlan
 from rag_core.watch_matching import split_channels

@@ -46,10 +46,9 @@ from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import visible_posts
-from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import DIRECT_RECIPE, Answer, Channel, Post, PostKey, Question, Viewer
 
 router = Router()

@@ -37,7 +37,7 @@ from bot.worker.known_answers import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, questions, synonyms_and_pinned_answers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym, list_synonyms, remove_synonym
-from rag_core.text.post_links import find_post_links, resolve_post_link
+from rag_core.text.post_text import find_post_links, resolve_post_link
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
 

@@ -40,9 +40,7 @@ from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.storage import Archive, channels, post_lookup, visible_posts
 from rag_core.storage.post_lookup import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.text.language_detection import detect_language
-from rag_core.text.morphology import list_dictionary_forms
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
 
 router = Router()

@@ -28,9 +28,8 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from rag_core.stage_runner import Run
+from rag_core.run import Run, Span, begin_request
 from rag_core.storage.questions import QuestionRow
-from rag_core.tracing import Span, begin_request
 from rag_core.types import Answer
 
 OTHER_LABEL = "other"

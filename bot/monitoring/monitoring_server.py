@@ -19,7 +19,7 @@ from bot.settings import MonitoringSettings
 from bot.telegram.updates import check_listen_host, refuse_foreign_pages, serve_http
 from rag_core.engine import Engine
 from rag_core.errors import SettingsWrong, translate_errors
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 
 if TYPE_CHECKING:  # the extra `otel` may not be installed
     from bot.monitoring.opentelemetry_export import RunSpanExporter

@@ -14,8 +14,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
-from rag_core.stage_runner import Run
-from rag_core.tracing import Span
+from rag_core.run import Run, Span
 
 _NANOSECONDS_PER_SECOND = 1_000_000_000
 

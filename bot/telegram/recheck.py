@@ -40,7 +40,7 @@ from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from bot.views.message_formatting import MAX_ENTITIES, list_utf16_offsets
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import Archive, visible_posts
-from rag_core.text.spoilers import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers
+from rag_core.text.post_text import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence
 from rag_core.verification.verdict_types import Verification
 

@@ -27,13 +27,13 @@ from bot.views.post_formatting import (
     format_missing_parts,
     format_moment,
 )
-from rag_core.context.copies import order_copies
+from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive
 from rag_core.storage.channels import load_channels
 from rag_core.storage.group_rules_and_bindings import load_group_rules
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.visible_posts import fetch_posts
-from rag_core.text.polls import POLL_LABELS, label_poll
+from rag_core.text.post_text import POLL_LABELS, label_poll
 from rag_core.types import (
     Answer,
     Certainty,

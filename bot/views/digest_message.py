@@ -13,9 +13,9 @@ from bot.views.answer import link_author
 from bot.views.clean_and_shorten_text import join_lines
 from bot.views.message_formatting import neutralize_links, style_text
 from bot.views.post_formatting import RenderContext
-from rag_core.retrieval.period_digest import DigestLine
-from rag_core.text.language_detection import detect_language
-from rag_core.text.polls import POLL_LABELS, find_poll
+from rag_core.retrieval.digests import DigestLine
+from rag_core.text.post_text import POLL_LABELS, find_poll
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel
 
 

@@ -21,7 +21,7 @@ from bot.views.keyboards import cut_page
 from bot.views.message_formatting import find_link_spans, neutralize_links, style_text
 from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
-from rag_core.text.polls import POLL_LABELS, find_poll
+from rag_core.text.post_text import POLL_LABELS, find_poll
 from rag_core.types import Channel, format_channel_post_link
 
 RESULTS_PER_PAGE = 5

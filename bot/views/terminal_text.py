@@ -19,11 +19,8 @@ from bot.views.post_formatting import (
 )
 from rag_core.engine import Engine
 from rag_core.planning.plan import format_plan, make_plan
-from rag_core.retrieval.hybrid import search_dense, search_lexical
-from rag_core.retrieval.search import search_passages
-from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.retrieval.search import resolve_filter, search_dense, search_lexical, search_passages
+from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.types import Certainty, Channel, Origin, PostKey, Question, format_channel_post_link
 from rag_core.verification.verdict_types import Label

@@ -35,6 +35,7 @@ from rag_core.conversation.memory import follows_earlier_question, remember_answ
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipe_choice import load_recipe_switches
+from rag_core.run import get_or_make_request_id
 from rag_core.storage import (
     Archive,
     channels,
@@ -50,7 +51,6 @@ from rag_core.text.query_terms import is_asking_word
 from rag_core.text.question_generation import generate_questions
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import get_or_make_request_id
 from rag_core.types import DIRECT_RECIPE, Answer, Draft, Post, PostKey, Question, Sentence, Viewer
 from rag_core.verification.support import check_citations
 from rag_core.writing.extract import quote_post_span

@@ -18,21 +18,22 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import asks_about_recent_events, counts_all_posts, strip_asking_phrase
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.storage.conversation_turns import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
-from rag_core.text.channel_questions import asks_of_this_channel
-from rag_core.text.language_detection import detect_language
-from rag_core.text.morphology import WordReading, read_word
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
+from rag_core.text.question_kinds import asks_of_this_channel
 from rag_core.text.sentences import is_pasted
-from rag_core.text.tokens import STOP_WORDS, fold_case, tokenize
+from rag_core.text.tokens import STOP_WORDS, WordReading, detect_language, fold_case, read_word, tokenize
 from rag_core.types import Question
-from rag_core.writing.grammar import build_paragraph_grammar
-from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
-from rag_core.writing.reply_parsing import clean_reply
+from rag_core.writing.prompts import (
+    build_paragraph_grammar,
+    clean_reply,
+    escape_prompt_text,
+    load_prompt,
+    quote_question,
+)
 
 _MAX_WORDS = 40  # words of a question that are read by the dictionary
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")

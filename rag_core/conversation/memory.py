@@ -10,8 +10,7 @@ from datetime import timedelta
 
 from rag_core.conversation.followups import find_question_names, is_followup, rewrite_followup
 from rag_core.engine import Engine
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
 from rag_core.storage.conversation_turns import (
     ConversationKey,

@@ -15,8 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
-from rag_core.text.morphology import is_dictionary_word, read_word
-from rag_core.text.tokens import compile_pattern, fold_case, read_phrases
+from rag_core.text.tokens import compile_pattern, fold_case, is_dictionary_word, read_phrases, read_word
 
 
 class TalkKind(StrEnum):

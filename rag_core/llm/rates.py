@@ -20,8 +20,8 @@ from typing import Any
 
 from rag_core.llm.protocol import GenerationStats, LanguageModel, TokenRates
 from rag_core.models.catalog import WRITERS, ModelRole, ModelSpec, ModelTier, find_models, names_model
+from rag_core.run import Stage
 from rag_core.settings import Budgets, RagSettings
-from rag_core.stages import Stage
 from rag_core.untrusted_files import read_regular_file
 
 _RATES_FILE = "rates.json"

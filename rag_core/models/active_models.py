@@ -36,7 +36,7 @@ from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
 from rag_core.storage.index_state import load_vector_state
 from rag_core.untrusted_files import IrregularFile, read_regular_file
-from rag_core.writing.prompt_prefixes import list_prompt_prefixes
+from rag_core.writing.prompts import list_prompt_prefixes
 
 if TYPE_CHECKING:
     from rag_core.engine import Engine

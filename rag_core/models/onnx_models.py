@@ -42,8 +42,7 @@ from rag_core.errors import ModelUnavailable, RagError
 from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
 from rag_core.models.model_files import check_model_files
 from rag_core.processes import release_free_memory
-from rag_core.text.language_detection import detect_language
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import detect_language, stem
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding

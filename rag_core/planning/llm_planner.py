@@ -35,16 +35,12 @@ from rag_core.planning.queries import (
     sanitize_query,
     truncate_query,
 )
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
-from rag_core.text.language_detection import detect_language
 from rag_core.text.names import matches_name, transliterate_word
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question
-from rag_core.writing.grammar import build_paragraph_grammar
-from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
-from rag_core.writing.reply_parsing import clean_reply
+from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, escape_prompt_text, load_prompt
 
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32

@@ -42,14 +42,12 @@ from rag_core.planning.queries import (
     rewrite_as_statement,
     sanitize_query,
 )
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
 from rag_core.text.answer_type import extract_asking_stems
-from rag_core.text.channel_questions import detect_channel_question
-from rag_core.text.definition_questions import find_defined_name
 from rag_core.text.names import list_names_in_other_script
+from rag_core.text.question_kinds import detect_channel_question, find_defined_name
 from rag_core.text.sentences import is_pasted
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import stem, tokenize

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 
 from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
-from rag_core.text.character_folding import fold_characters
 from rag_core.text.names import find_names, get_surname_base, transliterate_word
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import fold_characters, tokenize
 
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48

@@ -1,7 +1,7 @@
 """Recipe `council`, for attribution: an LLM judge for every post, an answer from each kept post, a check of gaps.
 
 Hybrid search, judge, predictors, final answer, judge of the parts: parts of the question that stay open are searched
-once more (gap_check_and_second_search.py).
+once more (agent.py).
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ from rag_core.recipe_steps import (
     plan_or_answer_exactly,
     report_extract,
 )
-from rag_core.recipes.gap_check_and_second_search import (
+from rag_core.recipes.agent import (
     UNJUDGED_POSTS,
     answer_open_parts,
     judge_question_parts,
     limit_answer_length,
 )
 from rag_core.retrieval.search import format_hit, search_passages
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
-from rag_core.tracing import LlmCosts
+from rag_core.run import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Question, Source
 from rag_core.verification.entailment import judge_relevance
 from rag_core.writing.write import write_draft

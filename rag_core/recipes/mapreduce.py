@@ -23,17 +23,20 @@ from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFail
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.llm.rates import has_time_to_reduce
 from rag_core.recipe_steps import finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.tracing import LlmCosts
 from rag_core.types import Draft, Evidence, Passage, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.writing.extract import quote_piece, select_best_pieces
-from rag_core.writing.grammar import LETTERS
-from rag_core.writing.prompt_loading import load_prompt, quote_post, quote_question
-from rag_core.writing.reply_parsing import parse_answer_line, parse_json_object
+from rag_core.writing.prompts import (
+    LETTERS,
+    load_prompt,
+    parse_answer_line,
+    parse_json_object,
+    quote_post,
+    quote_question,
+)
 from rag_core.writing.write import write_draft
 
 _MAX_FACTS, _MAX_FACT_LENGTH = 3, 200  # facts of a post, characters of each

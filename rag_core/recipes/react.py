@@ -29,14 +29,11 @@ from rag_core.recipes.react_tools import (
     select_allowed_tools,
 )
 from rag_core.retrieval.search import note_unindexed_posts
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
 from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
-from rag_core.writing.grammar import LETTERS
-from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt, quote_question
-from rag_core.writing.reply_parsing import parse_json_object
+from rag_core.writing.prompts import LETTERS, escape_prompt_text, load_prompt, parse_json_object, quote_question
 
 _MAX_CITATIONS = 3
 _MAX_SENTENCE_LENGTH = 280  # characters

@@ -8,9 +8,13 @@ Posts are named by the numbers they were found under. There is no web search: an
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import logging
+import math
+import operator
+import re
 import time as time_module
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +24,7 @@ from inspect import signature
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
+from simpleeval import InvalidExpression, SimpleEval
 
 from rag_core.context.evidence import gather_evidence
 from rag_core.dates import parse_period
@@ -28,21 +33,15 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, Tool
 from rag_core.planning.llm_planner import load_known_entities, rewrite_question
 from rag_core.planning.plan import build_bare_plan, format_plan, plan_with_spelling_and_aliases
 from rag_core.planning.queries import generate_query_variants
-from rag_core.recipes.react_calculator import evaluate_expression
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
-from rag_core.retrieval.fusion_and_mmr import fuse_rankings
-from rag_core.retrieval.hybrid import search_dense, search_hybrid, search_lexical
-from rag_core.retrieval.query_and_result import DENSE, LEXICAL, RetrievalQuery
+from rag_core.retrieval.fusion import DENSE, LEXICAL, RetrievalQuery, fuse_rankings
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import search_passages
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.retrieval.search import search_dense, search_hybrid, search_lexical, search_passages
+from rag_core.run import Run, Span, Stage
 from rag_core.storage.channels import load_channels
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.text.language_detection import detect_language
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import tokenize
-from rag_core.tracing import Span
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import (
     HYBRID,
     Channel,
@@ -62,6 +61,80 @@ from rag_core.types import (
 from rag_core.verification import verify
 from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import select_best_pieces
+
+_MAX_NUMBER = 1e30  # no question needs more, and larger integers are slow
+_MAX_EXPONENT = 200
+# A word is read whole or not at all: read in pieces, a long one would be tried in all ways of cutting it.
+_ALLOWED_EXPRESSION = re.compile(r"(?:[0-9+\-*/%()., ]|(?<![0-9.a-z])[a-z]+(?![a-z]))+")
+_SIGN_TABLE = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "\u00a0": " ", "\u202f": " ", "^": "?"})
+_GROUP_SEPARATOR = re.compile(r"(?<=\d)[ ,](?=\d{3}(?!\d))")  # 2 750, 1,000,000
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_AMBIGUOUS_COMMA = re.compile(r"\d,\d{3}(?!\d)")  # in the arguments of a function: 1,000, or 1 and 000
+_COMMA_HINT = "in brackets write numbers without commas, and a space after each comma between them."
+_CANNOT_CALCULATE = "This cannot be worked out: {}"
+_ALLOWED_HINT = "only numbers, + - * / // % **, brackets, abs, max, min, round and sqrt can be used."
+
+
+def _check_bounds(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX_NUMBER:
+        raise ToolFailed(_CANNOT_CALCULATE.format("a number is too large."))
+    return value
+
+
+def _raise_to_power(base: Any, exponent: Any) -> Any:
+    _check_bounds(base), _check_bounds(exponent)
+    if abs(exponent) > _MAX_EXPONENT or (base and abs(exponent * math.log10(abs(base))) > math.log10(_MAX_NUMBER)):
+        raise ToolFailed(_CANNOT_CALCULATE.format("a power is too large."))
+    return base**exponent
+
+
+def _bound_operator(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda one, other: _check_bounds(work(_check_bounds(one), _check_bounds(other)))
+
+
+def _round_number(value: Any, digits: Any = 0) -> Any:
+    return round(_check_bounds(value), max(-30, min(30, int(digits)))) if digits else round(_check_bounds(value))
+
+
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: _bound_operator(operator.add),
+    ast.Sub: _bound_operator(operator.sub),
+    ast.Mult: _bound_operator(operator.mul),
+    ast.Div: _bound_operator(operator.truediv),
+    ast.FloorDiv: _bound_operator(operator.floordiv),
+    ast.Mod: _bound_operator(operator.mod),
+    ast.Pow: _raise_to_power,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "max": max,
+    "min": min,
+    "round": _round_number,
+    "sqrt": lambda value: math.sqrt(_check_bounds(value)),
+}
+_NODES = (ast.Expr, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
+
+
+def evaluate_expression(expression: str) -> str:
+    """Evaluate an arithmetic expression to twelve digits. Raises ToolFailed."""
+    text = expression.translate(_SIGN_TABLE).strip().lower()
+    if not re.search(r"[a-z]", text):
+        text = _DECIMAL_COMMA.sub(".", _GROUP_SEPARATOR.sub("", text))
+    elif _AMBIGUOUS_COMMA.search(text):
+        raise ToolFailed(_CANNOT_CALCULATE.format(_COMMA_HINT))
+    else:  # in a function call a comma separates arguments
+        text = _GROUP_SEPARATOR.sub("", text)
+    if not _ALLOWED_EXPRESSION.fullmatch(text):
+        raise ToolFailed(_CANNOT_CALCULATE.format(_ALLOWED_HINT))
+    evaluator = SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names={})
+    evaluator.nodes = {kind: work for kind, work in evaluator.nodes.items() if kind in _NODES}
+    wrong = (InvalidExpression, SyntaxError, ArithmeticError, ValueError, TypeError, RecursionError, MemoryError)
+    with translate_errors(ToolFailed, *wrong, say=_CANNOT_CALCULATE.format(_ALLOWED_HINT)):
+        value = _check_bounds(evaluator.eval(text))
+        return f"{value:.12g}" if isinstance(value, float) else str(value)
+
 
 _MAX_SNIPPET_LENGTH = 160  # characters
 

@@ -19,19 +19,23 @@ from itertools import product
 
 from rag_core.engine import Engine
 from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
-from rag_core.retrieval.channel_answers import introduce_channels
+from rag_core.retrieval.channel_answers import define_name, introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
-from rag_core.retrieval.name_definitions import define_name
-from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.retrieval.titled_channel import find_titled_channel
-from rag_core.retrieval.whats_new_answers import MAX_LINES, fit_dated_lines, summarize_period
+from rag_core.retrieval.digests import MAX_LINES, fit_dated_lines, summarize_period
+from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.answer_type import extract_name_stems
 from rag_core.text.names import build_surname_pattern, get_surname_base, list_surname_stems
-from rag_core.text.post_openings import build_text_key, find_opening
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import (
+    MAX_SENTENCE_LENGTH,
+    TextSpan,
+    build_text_key,
+    find_opening,
+    split_long_span,
+    split_sentences,
+)
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
     Draft,

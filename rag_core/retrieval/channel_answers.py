@@ -1,26 +1,221 @@
-"""Answers about a channel itself, in the words of its own posts: what it is about, and who runs it.
+"""Answers about a channel or a name: what it is about, who runs it, its profile, who or what a name stands for.
 
-Both stand in its first posts, and in later ones that name who took over: only what a single channel says of itself in
-its first posts is called sure.
+All in the words of posts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.storage import Archive
+from rag_core.retrieval.search import resolve_filter
+from rag_core.storage import Archive, visible_posts
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
-from rag_core.text.channel_questions import ChannelAspect, detect_channel_question
-from rag_core.text.names import find_names
-from rag_core.text.post_openings import find_opening
-from rag_core.text.sentences import TextSpan, split_into_pieces
-from rag_core.text.tokens import fold_case
+from rag_core.text.names import find_names, list_time_stems, list_written_namings, strip_inflection
+from rag_core.text.post_text import find_poll
+from rag_core.text.question_kinds import (
+    ChannelAspect,
+    Definition,
+    compile_name,
+    detect_channel_question,
+    find_defined_name,
+    is_written_as_name,
+    read_definition,
+)
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
+from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, tokenize
 from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer
 from rag_core.writing.extract import quote_post_span
+
+_MAX_READ_POSTS = 1000  # the latest
+_MAX_LISTED = 6
+_MIN_COUNT = 2  # posts: what stands in one is no subject of a channel
+_COMMON_WORD = re.compile(r"(?<![\w-])[a-zа-яё]{4,}(?![\w-])")
+_WITHIN_SENTENCE = re.compile(r"[\w,;)»”\"]\s+[«„“\"'(]*$")
+_START_LENGTH = 8  # characters before a name that show whether it begins a sentence
+_ADDRESS = re.compile(r"(?:https?://|t\.me/|www\.|@)\S+")
+_MAX_SHARE, _MIN_SHARED_POSTS = 0.7, 10  # what stands in more of so many posts is a signature
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProfile:
+    """Profile of a channel: `weekly` posts in the four weeks before its last one; counts are numbers of posts.
+
+    `read` are the latest posts, from which names and subjects come; `namings` are pairs (noun, name).
+    """
+
+    posts: int
+    first: datetime
+    last: datetime
+    weekly: float
+    read: tuple[Post, ...]
+    names: tuple[tuple[str, int], ...]
+    subjects: tuple[tuple[str, int], ...]
+    namings: tuple[tuple[str, str], ...]
+
+
+async def profile_channel(
+    archive: Archive, chat_id: int, weigh: Callable[[str], float] | None = None
+) -> ChannelProfile | None:
+    """Profile a channel; None where it has no posts. Raises ArchiveUnavailable.
+
+    `weigh`: the inverse document frequency of a term in the channels that the reader may read; by default in this one.
+    """
+    span = await visible_posts.fetch_post_span(archive, chat_id)
+    if span is None:
+        return None
+    read = tuple(await visible_posts.list_latest_posts(archive, chat_id, _MAX_READ_POSTS))
+    texts = [post.text for post in read]
+    if weigh is None:
+        weigh = await asyncio.to_thread(_count_document_frequencies, texts)
+    names, subjects, namings = await asyncio.to_thread(_extract_topics, texts, weigh)
+    return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects, namings)
+
+
+def _count_document_frequencies(texts: Sequence[str]) -> Callable[[str], float]:
+    frequency = Counter(term for text in texts for term in set(tokenize(text)))
+    return lambda term: math.log((len(texts) + 1) / (frequency[term] + 0.5))
+
+
+_Counts = tuple[tuple[str, int], ...]
+
+
+def _extract_topics(
+    texts: Sequence[str], weigh: Callable[[str], float]
+) -> tuple[_Counts, _Counts, tuple[tuple[str, str], ...]]:
+    names, words = _GroupedCounts(), _GroupedCounts()
+    texts = [_ADDRESS.sub(" ", text) for text in texts]
+    namings = Counter(pair for text in texts for pair in set(list_written_namings(text)))
+    for text in texts:
+        for match in find_names(text):
+            parts = match[0].split()
+            before = text[max(0, match.start() - _START_LENGTH) : match.start()]
+            within = _WITHIN_SENTENCE.search(before) is not None
+            if not tokenize(parts[0]):  # "In Riga": a name begins with no function word
+                parts, within = parts[1:], True
+            # one capital letter at the beginning of a sentence makes no name
+            if len(parts) > 1 or (parts and len(parts[0]) > 1 and within):
+                names.add(tuple(strip_inflection(word) for word in " ".join(parts).lower().split()), " ".join(parts))
+        names.close_post()
+        for match in _COMMON_WORD.finditer(text):
+            for term in tokenize(match[0]):
+                words.add(term, match[0])
+        words.close_post()
+    most = _MAX_SHARE * len(texts) if len(texts) >= _MIN_SHARED_POSTS else len(texts)
+    named = [(written, count) for _, written, count in names.list_frequent() if count <= most]
+    common = [one for one in words.list_frequent() if one[2] <= most and one[0] not in list_time_stems()]
+    subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
+    nouns = [
+        (next(iter(list_dictionary_forms(word)), word), count)
+        for _, word, count in subjects[: 10 * _MAX_LISTED]
+        if word.isascii() or is_noun(word)
+    ]
+    pairs = [pair for pair, count in namings.most_common(_MAX_LISTED) if count >= _MIN_COUNT]
+    return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED]), tuple(pairs)
+
+
+class _GroupedCounts:
+    """Numbers of posts in which words stand that have one key in common, such as a stem."""
+
+    def __init__(self) -> None:
+        self._posts: Counter[Hashable] = Counter()
+        self._forms: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
+        self._here: set[Hashable] = set()
+
+    def add(self, key: Hashable, written: str) -> None:
+        """Count a form in the present post."""
+        self._here.add(key)
+        self._forms[key][written] += 1
+
+    def close_post(self) -> None:
+        """End the present post."""
+        self._posts.update(self._here)
+        self._here.clear()
+
+    def list_frequent(self) -> list[tuple[Hashable, str, int]]:
+        """List keys with their most frequent form and the number of posts, the most frequent first."""
+        found = [
+            (key, min(self._forms[key].items(), key=lambda one: (-one[1], one[0]))[0], count)
+            for key, count in self._posts.items()
+            if count >= _MIN_COUNT
+        ]
+        return sorted(found, key=lambda one: (-one[2], one[1]))
+
+
+_MAX_NAMING_POSTS = 500  # the newest that have all words of the name, and the first
+_MAX_DEFINITIONS = 3
+_SHORT = 45  # characters of a sentence that says little without the next: "Meet Zinaida."
+
+
+# What was said of a name before may hold no longer.
+_CHANGED = re.compile(
+    r"(?<!\w)(?:no longer|any more|former|ex-|steps? down|stepped down|retire[sd]?|has left|hands over|"
+    r"handed over|takes over|took over|больше не|уже не|бывш\w+|уш[её]л|ушла|уходит)(?!\w)",
+    re.IGNORECASE,
+)
+
+
+class _DefinitionLine(NamedTuple):
+    """Sentence of a post about a name, and how it says what that is; `changed`: it speaks of a change."""
+
+    post: Post
+    span: TextSpan
+    defines: Definition
+    changed: bool
+
+
+async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | None:
+    """Say who or what a name stands for: by the posts that define it, else by the first that has it.
+
+    None: no post writes it as a name, so that the question is searched like any other.
+    """
+    name = find_defined_name(question.text)
+    terms = tuple(dict.fromkeys(tokenize(name or "")))
+    if name is None or not terms or not question.viewer.channels:
+        return None
+    places = await asyncio.to_thread(rag.lexical.matching, terms, await resolve_filter(plan, question.viewer, rag))
+    keys = list(dict.fromkeys(place.key for place in (*places[:1], *places[-_MAX_NAMING_POSTS:])))
+    stored = await visible_posts.fetch_posts(rag.archive, keys)
+    own = (post for post in stored.values() if post.origin is None and not find_poll(post))
+    found = sorted(own, key=lambda post: post.date)
+    lines, sure = await asyncio.to_thread(_choose_lines, name, found)
+    quotes = tuple(quote_post_span(line.post, line.span) for line in lines)
+    return Draft(quotes, 1.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE) if quotes else None
+
+
+def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_DefinitionLine], bool]:
+    """Choose the lines that say it, and tell whether they are sure; `found`: oldest first.
+
+    The first that says it plainly comes first, unless one speaks of a change: then the newest of those does.
+    """
+    as_name, lines, written = compile_name(name), dict[str, _DefinitionLine](), False
+    for post in found:
+        pieces = split_into_pieces(post.text)
+        for n, (start, end) in enumerate(pieces):
+            sentence = post.text[start:end]
+            if as_name.search(sentence):
+                written = written or is_written_as_name(sentence, name)
+                following = pieces[n + 1][1] if n + 1 < len(pieces) else end
+                short = end - start < _SHORT and following - start <= MAX_SENTENCE_LENGTH
+                span = (start, following if short else end)
+                line = _DefinitionLine(post, span, read_definition(sentence, name), bool(_CHANGED.search(sentence)))
+                lines.setdefault(build_text_key(sentence), line)
+    if not written:
+        return [], False
+    defining = [line for line in lines.values() if line.defines]
+    plain = [line for line in defining if line.defines is Definition.PLAIN]
+    changed = [line for line in lines.values() if line.changed]
+    first = changed[-1:] or plain[:1] or defining[:1] or list(lines.values())[:1]
+    chosen = dict.fromkeys([*first, *(plain[:1] if changed else ()), *reversed(defining[-2:])])
+    return list(chosen)[:_MAX_DEFINITIONS], bool(plain) and not changed
+
 
 _MAX_CHANNELS, _MAX_LINES, _LINES_OF_ONE = 10, 3, 2
 _MAX_OWNER_POSTS, _FIRST_POSTS = 500, 5  # posts that are read

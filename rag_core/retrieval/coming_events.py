@@ -17,14 +17,12 @@ from rag_core.dates import find_dates, parse_coming_period, read_coming
 from rag_core.dates.calendar_arithmetic import DateRange, resolve_date_parts
 from rag_core.dates.date_tokenizer import DateMatch
 from rag_core.engine import Engine
-from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.retrieval.titled_channel import find_titled_channel
+from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import near_duplicates
 from rag_core.storage.post_lookup import fetch_passages
-from rag_core.text.morphology import read_word
-from rag_core.text.polls import find_poll
+from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
-from rag_core.text.tokens import fold_case, tokenize
+from rag_core.text.tokens import fold_case, read_word, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
 from rag_core.writing.extract import quote_span
 from rag_core.writing.phrases import format_dated_line

@@ -20,14 +20,11 @@ from rag_core.planning.intents import extract_topic
 from rag_core.planning.plan import choose_retrievers
 from rag_core.planning.queries import extract_phrases, generate_query_variants, sanitize_query
 from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_post_text
-from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
-from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, resolve_filter, search_passages
+from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies
-from rag_core.text.character_folding import normalize_characters
-from rag_core.text.tokens import fold_case, tokenize
+from rag_core.text.tokens import fold_case, normalize_characters, tokenize
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
 _COMBINING_MARK = "[\u0300-\u036f]"  # stress marks and the like

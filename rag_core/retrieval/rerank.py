@@ -21,9 +21,8 @@ from typing import NamedTuple
 from rag_core.engine import Engine
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.models.onnx_models import Reranker
-from rag_core.retrieval.fusion_and_mmr import fuse_weighted_sum
-from rag_core.retrieval.query_and_result import BOTH, RetrievalResult
-from rag_core.stage_runner import Run
+from rag_core.retrieval.fusion import BOTH, RetrievalResult, fuse_weighted_sum
+from rag_core.run import Run
 from rag_core.text.answer_type import AnswerType, contains_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import tokenize_sentences

@@ -11,42 +11,240 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.caches import CachedHit, make_hits_key
 from rag_core.engine import Engine
-from rag_core.errors import VectorsUnavailable
-from rag_core.retrieval.fusion_and_mmr import select_by_mmr
-from rag_core.retrieval.hybrid import (
-    fuse_retrievers,
-    measure_cosines,
-    rank_by_cosine,
-    run_beside,
-    search_dense,
-    search_hybrid,
-    search_lexical,
+from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
+from rag_core.models.active_models import DenseIndex
+from rag_core.planning.filters import match_channel_name
+from rag_core.retrieval.fusion import (
+    BOTH,
+    DENSE,
+    LEXICAL,
+    RankedPlaces,
+    RetrievalQuery,
+    RetrievalResult,
+    Vector,
+    VectorReader,
+    select_by_mmr,
 )
-from rag_core.retrieval.query_and_result import LEXICAL, RankedPlaces, RetrievalQuery, RetrievalResult
 from rag_core.retrieval.rerank import rerank_by_features
-from rag_core.retrieval.search_filters import resolve_filter
-from rag_core.retrieval.stored_vectors import Vector
+from rag_core.run import Run, Stage
 from rag_core.settings import SearchSettings
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
-from rag_core.storage import posts
+from rag_core.storage import channels, post_lookup, posts
+from rag_core.storage.channels import load_channels
 from rag_core.storage.index_state import count_queued_posts
-from rag_core.storage.post_lookup import fetch_passages, list_neighbour_keys
-from rag_core.text.names import find_names
-from rag_core.text.post_openings import build_text_key
-from rag_core.text.tokens import tokenize
-from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKeySet, Question, SearchFilter, Shortfall, Viewer
+from rag_core.storage.post_lookup import PostFacet, fetch_passages, list_neighbour_keys
+from rag_core.text.names import find_names, matches_file_name, matches_name
+from rag_core.text.query_terms import QueryTerms
+from rag_core.text.sentences import build_text_key
+from rag_core.text.tokens import fold_case, tokenize
+from rag_core.types import (
+    DENSE_FIRST,
+    HYBRID,
+    LEXICAL_ONLY,
+    Hit,
+    Kind,
+    Passage,
+    PassageRef,
+    Plan,
+    PostKeySet,
+    Question,
+    SearchFilter,
+    Shortfall,
+    Viewer,
+)
+
+# One everyday word covers several media kinds of Telegram.
+_MEDIA_KINDS = {
+    "photo": ("photo", "live_photo"),
+    "video": ("video", "video_note", "animation"),
+    "document": ("document", "audio"),
+}
+
+
+def build_filter(plan: Plan, viewer: Viewer) -> SearchFilter:
+    """Build the filter of channels and period; the plan's channels are limited to those the viewer may read."""
+    readable = viewer.channels if plan.channels is None else viewer.channels & plan.channels
+    slack = timedelta(days=plan.slack)
+    return SearchFilter(readable, plan.since and plan.since - slack, plan.until and plan.until + slack)
+
+
+async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilter:
+    """Resolve the whole filter: `build_filter` and the keys of posts with the plan's authors, origins, kinds, files.
+
+    An unknown name gives an empty set of posts, so that nothing is found. Raises ArchiveUnavailable.
+    """
+    only = build_filter(plan, viewer)
+    if not plan.has_filters:
+        return only
+    key_sets = []
+    if plan.media:
+        kinds = [kind for word in plan.media for kind in _MEDIA_KINDS.get(word, (word,))]
+        key_sets.append(await post_lookup.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
+    if plan.authors:
+        key_sets.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
+    if plan.origins:
+        key_sets.append(await _find_forwards(plan.origins, only, viewer, rag))
+    if plan.files:
+        key_sets.append(await _find_posts_with_files(plan.files, only, rag))
+    keys = key_sets[0]
+    for others in key_sets[1:]:
+        keys &= others
+    return replace(only, keys=keys)
+
+
+async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
+    """Find posts by the name of their author or origin."""
+    written = await post_lookup.list_facet_values(rag.archive, facet, only.channels)
+    chosen = await asyncio.to_thread(_choose_matching, written, names, matches_name)
+    return await post_lookup.find_posts_by_facet(rag.archive, facet, chosen, only.channels)
+
+
+async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
+    """Find forwarded posts by the name of their origin, or by the present @username of a channel."""
+    wanted = {name[1:].lower() for name in names if name.startswith("@")}
+    known = await channels.load_channels(rag.archive) if wanted else {}
+    # the @username of a channel that the asker may not read must not be revealed
+    readable = (known[chat] for chat in viewer.channels if chat in known)
+    chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
+    by_chat = await post_lookup.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
+    return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, names, only, rag)
+
+
+async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
+    """Find posts with a file of one of these names."""
+    written: list[str] = []
+    for kind in {name.rpartition(".")[2] for name in names}:
+        written += await post_lookup.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
+    chosen = await asyncio.to_thread(_choose_matching, written, names, matches_file_name)
+    return await post_lookup.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels)
+
+
+def _choose_matching(written: Sequence[str], names: Sequence[str], matches: Callable[[str, str], bool]) -> list[str]:
+    return [value for value in written if any(matches(name, value) for name in names)]
+
+
+async def find_titled_channel(words: str, viewer: Viewer, rag: Engine) -> int | None:
+    """Find the channel whose title has all the words, of those that the viewer may read; None if none or several."""
+    known = await load_channels(rag.archive)
+    readable = {chat: known[chat] for chat in viewer.channels if chat in known}
+    found = match_channel_name(fold_case(words), readable)
+    return found.pop() if len(found) == 1 else None
+
+
+_FEW_HITS = 3  # with fewer lexical hits, the dense index is searched as well
+# Factor of the dense weight for a long question without names, whose answer may share few of its words.
+# Not fitted: only one of the 1,800 evaluation questions is of this sort.
+_DENSE_FIRST_FACTOR = 1.5
+_MIN_COSINE = 1e-3  # 16-bit vectors of different languages are orthogonal up to rounding
+
+T = TypeVar("T")
+
+
+@contextmanager
+def run_beside(work: Coroutine[Any, Any, T]) -> Iterator[asyncio.Task[T]]:
+    """Run a coroutine beside the block, at whose end it is cancelled. Its error is raised only where it is awaited."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio logs one never awaited
+    try:
+        yield task
+    finally:
+        task.cancel()
+
+
+async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> RetrievalResult:
+    """Search the lexical and the dense index, as `query.legs` says, and fuse both rankings.
+
+    If one index fails, the other alone gives the result. Raises IndexUnavailable or StageTimeout where neither gives
+    hits.
+    """
+    failed: RagError | None = None
+    dense = rag.dense  # another one may take its place meanwhile
+    with run_beside(_search_dense_if_wanted(query, dense, run)) as searching:
+        try:
+            terms = search_lexical(query.words, query.only, query.k, rag, query.aliases)
+            lexical = await run.require(Stage.LEXICAL, terms)
+        except (IndexUnavailable, StageTimeout) as exc:
+            lexical, failed = [], exc
+        near, vector = await searching
+    if dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
+        near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), dense, run)
+    if failed:
+        if not near:
+            raise failed
+        run.note_shortfall(Stage.LEXICAL, failed)
+    found_by = {place: LEXICAL for place, _ in lexical}
+    found_by |= {place: BOTH if place in found_by else DENSE for place, _ in near}
+    vectors = VectorReader(dense.vectors, dense.embedder) if dense and vector is not None else None
+    ranked = fuse_retrievers(lexical, near, query, rag)
+    return RetrievalResult(ranked, found_by, vector, failed is None, dict(near), vectors)
+
+
+async def _search_dense_if_wanted(
+    query: RetrievalQuery, dense: DenseIndex | None, run: Run
+) -> tuple[RankedPlaces, Vector | None]:
+    if query.legs == LEXICAL_ONLY:
+        return [], None
+    return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, dense), ([], None))
+
+
+async def search_lexical(
+    query: str, only: SearchFilter, n: int, rag: Engine, aliases: Sequence[tuple[str, str]] = ()
+) -> RankedPlaces:
+    """Search the lexical index for the words of a question, their synonyms and translations, best first."""
+    asked = QueryTerms.of(query, rag.lexical.statistics(only.channels).weight, aliases)
+    variants = asked.weigh_variants()
+    terms = [*asked.order, *(phrase for phrase in variants if phrase not in asked.share)]
+    # numpy releases the GIL while it scores, so a large index does not block the event loop
+    return await asyncio.to_thread(rag.lexical.search, terms, only, n, variants)
+
+
+async def search_dense(
+    query: str, only: SearchFilter, n: int, dense: DenseIndex | None
+) -> tuple[RankedPlaces, Vector | None]:
+    """Search the dense index, best first; also returns the query vector. Empty and None without an embedding model.
+
+    Passages with a cosine of 0 or below are dropped: they have nothing in common with the question.
+    """
+    if dense is None:
+        return [], None
+    vector = await dense.embedder.query(query)
+    if not vector.any():
+        return [], None  # the model knows no word of the query
+    hits = await dense.vectors.search(vector, only, n)
+    return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
+
+
+def measure_cosines(stored: Mapping[PassageRef, Vector], vector: Vector) -> dict[PassageRef, float]:
+    """Cosine of each vector to that of a query; all are of unit length."""
+    return {place: float(there @ vector) for place, there in stored.items()}
+
+
+def rank_by_cosine(stored: Mapping[PassageRef, Vector], vector: Vector) -> RankedPlaces:
+    """Rank passages by the cosine of their vectors to that of a query, best first."""
+    scores = measure_cosines(stored, vector).items()
+    return sorted((pair for pair in scores if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
+
+
+def fuse_retrievers(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
+    """Fuse the rankings of both searches, as fitted for the model and the question's language."""
+    if not near or rag.dense is None:
+        return lexical
+    fusion = rag.calibration.fusion(rag.dense.model, query.lang, rag.settings.retrieval.dense)
+    if query.legs == DENSE_FIRST:
+        fusion = replace(fusion, dense=min(1.0, _DENSE_FIRST_FACTOR * fusion.dense))
+    return fusion(lexical, near, query.k)
+
 
 _PROTECTED_POSTS = 5  # first posts of the question's own query, fixed at the top
 # Smaller than the usual 60, with which two votes for a bad hit outweighed the sixth of the question's own hits: on

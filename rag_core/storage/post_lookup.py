@@ -21,8 +21,8 @@ from rag_core.storage.channels import read_channels
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import JOIN_BY_KEY, POST_FIELDS, decode_post, encode_keys, from_unix_seconds
 from rag_core.storage.visible_posts import read_posts, read_replied_texts
-from rag_core.text.language_detection import detect_language
-from rag_core.text.passage_header import build_header
+from rag_core.text.post_text import build_header
+from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, PassageRef, Post, PostKey, PostKeySet
 
 

@@ -26,7 +26,7 @@ from rag_core.storage.post_rows import (
     from_unix_seconds,
     to_unix_seconds,
 )
-from rag_core.text.spoilers import split_off_spoilers
+from rag_core.text.post_text import split_off_spoilers
 from rag_core.types import Post, PostKey
 
 SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"

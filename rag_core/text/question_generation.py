@@ -11,10 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rag_core.text.language_detection import detect_language
-from rag_core.text.morphology import WordReading, read_word
 from rag_core.text.sentences import split_sentences
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import WordReading, detect_language, read_word, tokenize
 
 _MIN_NOUN_LENGTH = 3
 _MAX_SENTENCE_CHARACTERS, _MAX_SENTENCES = 300, 20

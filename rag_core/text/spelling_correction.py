@@ -11,10 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from rag_core.text.morphology import is_dictionary_word
 from rag_core.text.names import list_surname_stems, transliterate_word
-from rag_core.text.query_expansion import is_table_word, list_table_stems
-from rag_core.text.tokens import STOP_WORDS, stem
+from rag_core.text.query_terms import is_table_word, list_table_stems
+from rag_core.text.tokens import STOP_WORDS, is_dictionary_word, stem
 
 _MAX_SOUGHT_WORDS = 5  # unknown words that are looked for in the vocabulary: 20 ms each among 150,000
 _SHORT_WORD = 5  # letters

@@ -17,11 +17,10 @@ from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.models.catalog import names_model
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.types import Certainty, Draft, Question, Sentence
-from rag_core.writing.prompt_loading import escape_prompt_text, load_prompt
+from rag_core.writing.prompts import escape_prompt_text, load_prompt
 
 MAX_LINE_LENGTH, _MAX_QUESTION_LENGTH = 260, 400  # characters
 _MAX_LOG_ODDS = 20.0

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from rag_core.text.morphology import WordReading, is_dictionary_word, read_word
 from rag_core.text.numbers import join_digit_groups
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import WordReading, is_dictionary_word, read_word, stem
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import SentenceFacts
 from rag_core.verification.word_comparison import SAME_WORD, Word, fold_text, is_same_name, likeness

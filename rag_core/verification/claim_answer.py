@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rag_core.engine import Engine
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels
 from rag_core.text.sentences import split_long_span
 from rag_core.types import Certainty, Citation, Draft, Plan, Question, Sentence

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from rag_core.text.language_detection import detect_language
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, parted, split_sentences
+from rag_core.text.tokens import detect_language
 from rag_core.verification.facts import LONGEST_STATED
 from rag_core.verification.verdict_types import Claim
 from rag_core.verification.word_comparison import Word, split_words

@@ -15,15 +15,14 @@ from dataclasses import replace
 from rag_core.engine import Engine
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.llm.turns import TimedSession
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage, Question, Shortfall, Viewer
 from rag_core.verification.answer_judge import ask_yes_no_odds, build_judge_prompt
 from rag_core.verification.facts import extract_facts, extract_facts_by_sentence
 from rag_core.verification.stance import TOO_LITTLE, assess_stance
 from rag_core.verification.verdict_types import Claim, Label, Support
-from rag_core.writing.prompt_loading import load_prompt, quote_claim, quote_post
+from rag_core.writing.prompts import load_prompt, quote_claim, quote_post
 
 _SUPPORT_THRESHOLD, _MAX_LIKELIHOOD = 0.5, 0.99
 _MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker

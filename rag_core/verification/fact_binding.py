@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 
-from rag_core.text.morphology import is_dictionary_word
 from rag_core.text.numbers import Number
+from rag_core.text.tokens import is_dictionary_word
 from rag_core.types import DropReason
 from rag_core.verification.claim_comparison import is_same_value
 from rag_core.verification.date_time_parsing import Moment

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from rag_core.text.numbers import CURRENCIES, Number
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.stem_similarity import measure_stem_similarity
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import measure_stem_similarity, stem
 from rag_core.verification.claim_comparison import contains_value, is_same_value
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import SentenceFacts

@@ -14,13 +14,10 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.text.answer_type import extract_asking_stems
-from rag_core.text.morphology import WordReading, read_word
 from rag_core.text.numbers import Number
-from rag_core.text.query_expansion import expand_words
-from rag_core.text.query_terms import is_asking_word
+from rag_core.text.query_terms import expand_words, is_asking_word
 from rag_core.text.spelling_correction import is_misspelt
-from rag_core.text.stem_similarity import measure_stem_similarity
-from rag_core.text.tokens import stem
+from rag_core.text.tokens import WordReading, measure_stem_similarity, read_word, stem
 from rag_core.verification.assertion_cues import find_main_verb, is_predicate_verb
 from rag_core.verification.claim_extraction import is_verb
 from rag_core.verification.facts import MOST_FIGURES, SentenceFacts, extract_facts, extract_facts_by_sentence

@@ -22,12 +22,10 @@ from itertools import chain
 from rag_core.engine import Engine
 from rag_core.storage import visible_posts
 from rag_core.text.answer_type import extract_name_stems
-from rag_core.text.language_detection import detect_language
 from rag_core.text.numbers import extract_figures
-from rag_core.text.passage_header import extract_speakers
+from rag_core.text.post_text import extract_speakers
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences, tokenize_sentences
-from rag_core.text.stem_similarity import find_similar_stems, measure_stem_similarity
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, find_similar_stems, measure_stem_similarity, tokenize
 from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.writing.phrases import format_day
 

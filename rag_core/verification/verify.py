@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from rag_core.context.copies import DatedPost, order_copies
+from rag_core.context.evidence import DatedPost, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.plan import choose_retrievers
 from rag_core.planning.queries import (
@@ -25,12 +25,10 @@ from rag_core.planning.queries import (
 )
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
+from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates, posts, visible_posts
-from rag_core.text.post_openings import build_text_key
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
     HYBRID,

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-from rag_core.text.character_folding import normalize_characters
 from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
-from rag_core.text.stem_similarity import measure_stem_similarity
-from rag_core.text.tokens import SIGN_AFTER_NAME, STOP_BEFORE_NAME, stem
+from rag_core.text.tokens import SIGN_AFTER_NAME, STOP_BEFORE_NAME, measure_stem_similarity, normalize_characters, stem
 
 SAME_WORD = 0.7  # similarity from which two words count as the same
 Key = tuple[str, object]  # by which similar or opposite words are looked up

@@ -1,26 +1,85 @@
 """Extractive answers: the one to three pieces of the evidence that answer best, word for word.
 
-What is found by `superseding_posts.py` to supersede the best piece is shown first, and that one as an earlier value.
+What is found by `conflicts.py` to supersede the best piece is shown first, and that one as an earlier value.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import accumulate
 
 from rag_core.calibration import estimate_answering
-from rag_core.dates import Period, find_dates
-from rag_core.text.answer_type import AnswerType, asks_for_changes, extract_values
-from rag_core.text.language_detection import detect_language
-from rag_core.text.polls import POLL_LABELS, find_poll
+from rag_core.dates import Period, find_dates, parse_period
+from rag_core.engine import Engine
+from rag_core.storage.visible_posts import fetch_posts
+from rag_core.text.answer_type import (
+    AnswerType,
+    asks_for_changes,
+    detect_answer_type,
+    extract_values,
+    lacks_required_value,
+)
+from rag_core.text.post_text import POLL_LABELS, find_poll
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan
-from rag_core.types import Citation, Evidence, Passage, Post, Sentence
+from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, build_text_key
+from rag_core.text.tokens import detect_language, fold_case
+from rag_core.types import Certainty, Citation, Draft, Evidence, Kind, Passage, Plan, Post, PostKey, Question, Sentence
 from rag_core.writing.extract_candidates import VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
-from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_earlier
+from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_earlier, format_post_date
+
+_MAX_ADDRESSES = 3  # of a post: more are a list, which the reader opens
+_ADDRESS_TYPES = frozenset({AnswerType.PLACE, AnswerType.STEPS})
+# What is done by a link, and the link itself, in questions that do not begin with "where" or "how".
+_LINK_ASKED = re.compile(
+    r"(?<!\w)(?:ссылк\w*|сайт\w*|онлайн|форм[аеуы]|анкет\w*|запис(?:а|ы)\w+|(?:за)?регистр\w+|заказ\w*|брони?р\w+|"
+    r"подпис\w+|скачать|links?|urls?|websites?|sites?|online|forms?|sign(?:ing)?[ -]?up|regist(?:er|ration)\w*|"
+    r"enrol\w*|apply|book|order|subscribe|download|join|rsvp)(?!\w)"
+)
+
+
+def asks_for_address(question: str) -> bool:
+    """Whether a question asks where, how or by which link."""
+    return detect_answer_type(question) in _ADDRESS_TYPES or bool(_LINK_ASKED.search(fold_case(question)))
+
+
+async def find_addresses(
+    quoted: Iterable[tuple[PostKey, int, int]], shown: str, evidence: Evidence, rag: Engine
+) -> dict[PostKey, tuple[str, ...]]:
+    """Find the addresses that stand in quoted posts and not in `shown`, each once. Raises ArchiveUnavailable.
+
+    `quoted`: posts with the span of the quote, whose nearest addresses come first. Links of lines that most posts of a
+    channel repeat are left out, as they answer nothing.
+    """
+    spans = {key: (start, end) for key, start, end in quoted}
+    stored, found = await fetch_posts(rag.archive, spans), dict[PostKey, tuple[str, ...]]()
+    for key, span in spans.items():
+        if post := stored.get(key):
+            nearest = _list_addresses(post, span, evidence.boilerplate.get(key.chat_id, frozenset()))
+            found[key] = tuple(one for one in nearest if one not in shown)
+            shown = " ".join((shown, *found[key]))
+    return found
+
+
+def _list_addresses(post: Post, span: TextSpan, repeated: Collection[str]) -> list[str]:
+    """List the addresses of a post, the nearest to a span first; those of buttons stand below its text."""
+    points = {unit: n for n, unit in enumerate(accumulate((1 + (c > "\uffff") for c in post.text), initial=0))}
+    places = dict.fromkeys(post.links, len(post.text))
+    for entity in post.entities:
+        start = points.get(entity.offset, 0)
+        words = post.text[start : points.get(entity.offset + entity.length, start)]
+        address = entity.url if entity.type == "text_link" else words if entity.type == "url" else None
+        if address in places:
+            begin, end = post.text.rfind("\n", 0, start) + 1, post.text.find("\n", start)
+            if build_text_key(post.text[begin : end if end >= 0 else None]) in repeated:
+                del places[address]
+            else:
+                places[address] = start
+    return sorted(places, key=lambda one: max(span[0] - places[one], places[one] - span[1], 0))[:_MAX_ADDRESSES]
+
 
 # Attributes that change; of an event the best post answers, not the newest.
 _CHANGING_TYPES = frozenset(
@@ -274,3 +333,86 @@ def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:
         return None
     sentence = quote_piece(piece)
     return replace(sentence, text=f"{format_earlier(piece.source.passage.date, lang)} {sentence.text}")
+
+
+_MAX_SERIES_LINES = 5  # values of a series that are shown
+
+
+def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
+    """Rank the pieces of the evidence for a question and its plan."""
+    weight = rag.lexical.statistics(question.viewer.channels).weight
+    text, aliases = plan.asked or question.text, plan.aliases
+    # the name of who holds an office is the answer, no other word for it
+    if detect_answer_type(text) is AnswerType.PERSON:
+        aliases = tuple((term, name) for term, name in aliases if term.isascii() != name.isascii())
+    asked = QueryTerms.of(text, weight, aliases)
+    if plan.kind is Kind.WHEN:
+        return rank_pieces(asked, evidence, MAX_FRAMED_QUOTE_LENGTH)
+    return rank_pieces(asked, evidence, MAX_SENTENCE_LENGTH, parse_period(question.text, question.asked_at))
+
+
+def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence: Evidence, rag: Engine) -> Draft:
+    """Quote the best piece of the evidence where it surely answers the question, the best ones where it may.
+
+    An empty draft where it does not.
+    """
+    likely, dated = ranked.likely, plan.kind is Kind.WHEN
+    certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
+    refused = best is None or lacks_required_value(ranked.asked.want, best.text, ranked.asked.text)
+    if best is None or refused or certainty is Certainty.NONE:
+        return Draft((), likely, certainty=Certainty.NONE)
+    if ranked.is_contested or ranked.in_other_language or not best.holds:
+        certainty = Certainty.PROBABLE
+    if ranked.series:
+        newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
+        return Draft(tuple(reversed(_drop_last_to_fit(newest))), likely, certainty=certainty)
+    sure = certainty is Certainty.SURE
+    most = 1 if dated or sure else rag.settings.answer.sentences
+    pieces = ranked.select(most, evidence)
+    sentences = [quote_piece(piece) for piece in pieces]
+    if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts
+        sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
+    if not dated and (earlier := quote_earlier_piece(ranked, question.lang)):
+        sentences = _insert_second(sentences, earlier, most)
+    candidates = () if dated or rag.writer is None else _list_candidates(pieces, ranked)
+    return Draft(tuple(sentences), likely, certainty=certainty, candidates=candidates)
+
+
+_MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
+
+
+def _list_candidates(shown: Sequence[ExtractCandidate], ranked: RankedPieces) -> tuple[Sentence, ...]:
+    """Quotes that a model may judge: the pieces that are shown, then the next best."""
+    chosen = list[ExtractCandidate]()
+    for one in (*shown, *ranked.pieces):
+        if len(chosen) < _MAX_CANDIDATES and not any(one.overlaps(other) for other in chosen):
+            chosen.append(one)
+    return tuple(map(quote_piece, chosen))
+
+
+def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Drop the last sentences of an answer that is too long; the first stays."""
+    kept = list(sentences)
+    while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
+        del kept[-1]
+    return kept
+
+
+def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
+    """Insert a sentence after the first, and drop the last ones that no longer fit."""
+    first, *rest = sentences
+    kept = [first, second]
+    for sentence in rest:
+        if len(kept) < most and sum(len(one.text) for one in kept) + len(sentence.text) <= MAX_ANSWER_LENGTH:
+            kept.append(sentence)
+    return kept
+
+
+def _quote_dated_line(piece: ExtractCandidate, question: Question) -> Sentence:
+    sentence = quote_piece(piece)
+    date = sentence.citations[0].date
+    return replace(sentence, text=format_dated_line(date, sentence.text, question.asked_at, question.lang))
+
+
+def _prepend_post_date(sentence: Sentence, lang: str) -> Sentence:
+    return replace(sentence, text=f"{format_post_date(sentence.citations[0].date, lang)} {sentence.text}")

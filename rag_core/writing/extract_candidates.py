@@ -14,12 +14,17 @@ from operator import mul
 from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, contains_answer_type
-from rag_core.text.polls import find_poll
-from rag_core.text.post_openings import build_text_key
+from rag_core.text.post_text import find_poll
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, collect_terms, split_long_span, tokenize_sentences
-from rag_core.text.stem_similarity import find_similar_stems
-from rag_core.text.tokens import tokenize
+from rag_core.text.sentences import (
+    MAX_SENTENCE_LENGTH,
+    TextSpan,
+    build_text_key,
+    collect_terms,
+    split_long_span,
+    tokenize_sentences,
+)
+from rag_core.text.tokens import find_similar_stems, tokenize
 from rag_core.types import Evidence, Source
 
 MAX_SENTENCE_GAP = 3  # characters between two sentences that adjoin

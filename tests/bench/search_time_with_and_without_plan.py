@@ -39,7 +39,7 @@ from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question
 from rag_core.planning.plan import build_bare_plan, plan_by_rules
 from rag_core.retrieval.search import search_passages
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels
 from rag_core.types import Channel, Plan, Question, Viewer
 

@@ -29,7 +29,7 @@ from rag_core.conversation.memory import resolve_followup
 from rag_core.planning.llm_planner import KnownEntities, merge_plans, parse_proposal
 from rag_core.planning.plan import build_bare_plan
 from rag_core.recipes.react_tools import TOOLS
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import conversation_turns, visible_posts
 from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
 from rag_core.storage.conversation_turns import ConversationKey

@@ -19,8 +19,7 @@ from rag_core import RagSettings, open_engine
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import posts
-from rag_core.text.character_folding import normalize_characters
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import normalize_characters, tokenize
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 _EVERYWHERE = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))

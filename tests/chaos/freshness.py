@@ -35,7 +35,7 @@ from bot.sandbox import Sandbox, page_api
 from bot.sandbox.page_api import UserMessage
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 from bot.settings import Settings
-from rag_core.retrieval.query_and_result import DENSE, LEXICAL
+from rag_core.retrieval.fusion import DENSE, LEXICAL
 from rag_core.storage import Archive, channels
 from rag_core.types import Answer, Channel, Post, PostKey, Visibility
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from chaos.freshness import Load, is_fresh, measure_freshness
 
-from rag_core.retrieval.query_and_result import DENSE, LEXICAL
+from rag_core.retrieval.fusion import DENSE, LEXICAL
 
 pytestmark = pytest.mark.alone
 

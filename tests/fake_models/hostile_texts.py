@@ -14,7 +14,7 @@ from typing import Any
 
 from sample_sizes import FULL
 
-from rag_core.writing.prompt_loading import load_prompt
+from rag_core.writing.prompts import load_prompt
 
 _HERE = Path(__file__).parents[1] / "hostile"
 PIECES = 8  # words in a row of a prompt that are no chance

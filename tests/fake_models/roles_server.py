@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from openai_server import Body, OpenAiServer, answer_with
 
-from rag_core.writing.prompt_loading import load_prompt
+from rag_core.writing.prompts import load_prompt
 
 
 def serve_roles(replies: Mapping[str, str]) -> OpenAiServer:

@@ -9,7 +9,7 @@ from typing import Any
 from scripted_model import FakeLlm
 
 from rag_core.llm.protocol import Prompt
-from rag_core.writing.prompt_loading import load_prompt
+from rag_core.writing.prompts import load_prompt
 
 SLOW = TimeoutError("as a reply: none comes for a long time")
 PURPOSES = ("write", "map", "parts", "judge", "hyde")

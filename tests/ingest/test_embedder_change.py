@@ -22,9 +22,9 @@ from ingest.integrity import compare_indexes, read_current_passages
 from ingest.rebuild import EmbedderChange
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.models.active_models import find_embedder_offer, switch_model
-from rag_core.retrieval.hybrid import search_hybrid
-from rag_core.retrieval.query_and_result import RetrievalQuery
-from rag_core.stage_runner import Run
+from rag_core.retrieval.fusion import RetrievalQuery
+from rag_core.retrieval.search import search_hybrid
+from rag_core.run import Run
 from rag_core.storage import Archive, channel_removal, channels, index_state, posts
 from rag_core.storage.backups import make_backup, restore_backup
 from rag_core.types import Channel, PostKey, SearchFilter, Visibility

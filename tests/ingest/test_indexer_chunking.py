@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.indexer import split_into_passages
-from rag_core.text.character_folding import normalize_characters
+from rag_core.text.tokens import normalize_characters
 from rag_core.types import Channel, Media, Origin, Passage, Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)

@@ -28,9 +28,8 @@ from rag_core.llm.protocol import DecodingParams, Prompt
 from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.recipe_steps import search_and_extract
+from rag_core.run import Run, Stage
 from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
 from rag_core.storage import channels
 from rag_core.types import Question, Viewer
 from rag_core.writing.write import write_draft

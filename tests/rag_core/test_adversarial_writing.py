@@ -22,7 +22,7 @@ from scripted_model import FakeLlm
 
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.errors import GenerationFailed
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Evidence, Passage, Post, PostKey, Sentence, Source, Visibility
 from rag_core.writing.write import write_draft

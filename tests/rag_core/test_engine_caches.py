@@ -24,7 +24,7 @@ from rag_core.index.vector_store import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.retrieval.search import search_passages
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import visible_posts
 from rag_core.types import Answer, Channel, Media, PassageRef, Plan, Post, PostKey, Question, SearchFilter, Viewer
 from rag_core.verification.verify import verify_text

@@ -18,9 +18,8 @@ from rag_core.llm.openai_client import RemoteModel, ServerTooSlow
 from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
 from rag_core.llm.turns import TimedSession
 from rag_core.planning.plan import make_plan
+from rag_core.run import MODEL_STAGES, Run, Stage
 from rag_core.settings import Budgets, LlmSettings
-from rag_core.stage_runner import Run
-from rag_core.stages import MODEL_STAGES, Stage
 from rag_core.verification.entailment import judge_relevance
 from rag_core.verification.verify import verify_text
 

@@ -25,8 +25,8 @@ from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_quest
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.recipe_steps import is_model_late
+from rag_core.run import Run
 from rag_core.settings import Budgets, LlmSettings
-from rag_core.stage_runner import Run
 from rag_core.types import Certainty
 
 pytestmark = pytest.mark.slow

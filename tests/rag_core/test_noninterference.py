@@ -46,16 +46,16 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps
 from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import open_vector_store
-from rag_core.retrieval.period_digest import build_period_digest
+from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels, index_state, posts, subscriptions, synonyms_and_pinned_answers
 from rag_core.storage.chat_and_admin_settings import save_channel_sets
 from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Evidence, PassageRef, Plan, Post, PostKey, SearchFilter, Visibility
 from rag_core.verification.verify import verify_text
-from rag_core.writing.extract_draft import rank_evidence
+from rag_core.writing.extract import rank_evidence
 
 pytestmark = pytest.mark.slow
 

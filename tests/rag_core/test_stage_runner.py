@@ -6,9 +6,8 @@ import time
 import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
+from rag_core.run import Run, Stage
 from rag_core.settings import Budgets
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
 
 
 def run(**budgets: float) -> Run:

@@ -18,8 +18,8 @@ from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.planning.plan import make_plan
+from rag_core.run import Run
 from rag_core.settings import Budgets
-from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 

@@ -32,7 +32,7 @@ from bot.notifications import compute_next_due
 from bot.sandbox import Sandbox
 from bot.views.digest_message import render_digest
 from bot.views.post_formatting import RenderContext
-from rag_core.retrieval.period_digest import DigestLine
+from rag_core.retrieval.digests import DigestLine
 from rag_core.types import Channel, Post, PostKey
 
 WALRUS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market."

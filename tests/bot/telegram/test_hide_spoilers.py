@@ -19,7 +19,7 @@ from driver import GROUP, HARBOUR, OTTO, bind, say, sent, wait_until, wait_until
 from bot.sandbox import Sandbox
 from bot.sandbox.page_api import type_inline_query
 from bot.telegram.recheck import hide_spoilers
-from rag_core.text.spoilers import list_spoilers
+from rag_core.text.post_text import list_spoilers
 from rag_core.types import Entity
 
 TEXT = "🎣 The code is MARLIN."

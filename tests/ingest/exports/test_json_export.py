@@ -18,7 +18,7 @@ from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, post_lookup, posts
 from rag_core.storage.post_merging import PostTally
-from rag_core.text.passage_header import build_header
+from rag_core.text.post_text import build_header
 from rag_core.types import Channel, Post, PostKey, Visibility, format_channel_post_link
 
 Make = Callable[..., dict[str, Any]]

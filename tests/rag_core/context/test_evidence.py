@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.context.copies import order_copies
-from rag_core.context.evidence import MAX_SOURCES, compose_evidence
+from rag_core.context.evidence import MAX_SOURCES, compose_evidence, order_copies
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.text.post_openings import build_text_key
+from rag_core.text.sentences import build_text_key
 from rag_core.types import Hit, Origin, Passage, PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)

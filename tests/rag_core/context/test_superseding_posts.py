@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.context.superseding_posts import measure_succession
+from rag_core.context.conflicts import measure_succession
 from rag_core.types import PostKey
 
 OLD = "The Honey Day fair is on 14 August, in the square by the hall."

@@ -15,8 +15,8 @@ from rag_core.conversation import memory
 from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
+from rag_core.run import Run
 from rag_core.settings import LlmSettings, MemorySettings
-from rag_core.stage_runner import Run
 from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
 from rag_core.storage.user_data import erase_user_data
 

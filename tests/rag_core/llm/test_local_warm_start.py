@@ -20,8 +20,7 @@ from rag_core.llm.local import LocalModel, WarmStart, open_local_model
 from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
 from rag_core.llm.rates import LocalSpeed, correct_rates
 from rag_core.settings import Budgets, LlmSettings
-from rag_core.writing.prompt_loading import load_prompt, quote_question
-from rag_core.writing.prompt_prefixes import list_prompt_prefixes
+from rag_core.writing.prompts import list_prompt_prefixes, load_prompt, quote_question
 
 SETTINGS = LlmSettings(context=4096, threads=1)
 PLANNER = Prompt("You plan a search. " * 30, "", (("Where is it?", "the museum"),))

@@ -15,9 +15,8 @@ from scripted_model import FakeLlm
 from rag_core.errors import ModelLeftAlone, StageTimeout
 from rag_core.llm import protocol, turns
 from rag_core.llm.protocol import CircuitBreaker, DecodingParams, Prompt, TokenRates
+from rag_core.run import Run, Stage
 from rag_core.settings import Budgets
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
 
 GPU, ASKED = TokenRates(3000.0, 100.0), Prompt("Judge.", "Is it so?")
 

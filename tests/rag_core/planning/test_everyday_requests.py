@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag_core.planning.plan import plan_by_rules
-from rag_core.text.channel_questions import detect_channel_question
+from rag_core.text.question_kinds import detect_channel_question
 from rag_core.types import Channel, Kind, Question, Viewer
 
 SETS = Path(__file__).parents[2] / "data" / "intents"

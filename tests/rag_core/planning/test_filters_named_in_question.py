@@ -19,7 +19,7 @@ from rag_core.models.catalog import find_models
 from rag_core.planning.filters import parse_filters
 from rag_core.planning.plan import plan_by_rules
 from rag_core.planning.queries import sanitize_query
-from rag_core.retrieval.search_filters import resolve_filter
+from rag_core.retrieval.search import resolve_filter
 from rag_core.types import Answer, Channel, Kind, Media, Origin, Plan, PostKey, Question, SearchFilter, Viewer
 
 PHOTO, FILE = Media("photo"), Media("document", "Прайс_лист 2025.pdf", "application/pdf")

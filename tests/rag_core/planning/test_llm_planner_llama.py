@@ -35,10 +35,9 @@ from rag_core.planning.llm_planner import (
     plan_by_model,
 )
 from rag_core.planning.plan import plan_by_rules
+from rag_core.run import Run
 from rag_core.settings import Budgets, LlmSettings
-from rag_core.stage_runner import Run
-from rag_core.text.language_detection import detect_language
-from rag_core.text.tokens import tokenize
+from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Channel, Question, Viewer
 
 pytestmark = pytest.mark.slow

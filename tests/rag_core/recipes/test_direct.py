@@ -6,7 +6,7 @@ from typing import Any
 
 from rag_core.calibration import Calibration
 from rag_core.recipes import run_direct
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.types import Certainty, Evidence
 
 

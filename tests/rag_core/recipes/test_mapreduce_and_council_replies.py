@@ -12,16 +12,15 @@ from gbnf_sampler import Grammar
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
-from rag_core.recipes.gap_check_and_second_search import (
+from rag_core.recipes.agent import (
     PARTS_GRAMMAR,
     QuestionPart,
     judge_question_parts,
     parse_parts_reply,
 )
 from rag_core.recipes.mapreduce import MAP_GRAMMAR, PassageFacts, map_passage, parse_map_reply
+from rag_core.run import LlmCosts, Run
 from rag_core.settings import LlmSettings
-from rag_core.stage_runner import Run
-from rag_core.tracing import LlmCosts
 from rag_core.types import Passage, PostKey, Sentence
 
 SAYS = "The ferry leaves at 7:30."

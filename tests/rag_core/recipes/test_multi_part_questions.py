@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rag_core.recipes.answer_by_parts import complete_parts
+from rag_core.recipes.agent import complete_parts
 from rag_core.retrieval.search import add_neighbours, search_passages
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.types import Hit, Plan, Viewer
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)

@@ -17,8 +17,8 @@ from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.recipes.react import build_step_grammar, build_step_schema, parse_step
 from rag_core.recipes.react_tools import TOOLS, select_allowed_tools
+from rag_core.run import Run
 from rag_core.settings import LlmSettings, ToolSettings
-from rag_core.stage_runner import Run
 
 TICKET = "How much does a ferry ticket cost?"
 PRICE = "A ferry ticket costs twelve euros."

@@ -24,7 +24,7 @@ from rag_core.recipes.react_tools import (
     make_tool,
     select_allowed_tools,
 )
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 
 SECONDS = 0.5  # a tool may take in these tests
 GRACE = 0.5  # on a busy machine a timer is late

@@ -17,9 +17,8 @@ from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
+from rag_core.run import Run, Stage
 from rag_core.settings import Budgets, LlmSettings
-from rag_core.stage_runner import Run
-from rag_core.stages import Stage
 from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
 from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
 

@@ -20,9 +20,9 @@ from rag_core.llm.rates import fits_budgets
 from rag_core.planning.llm_planner import KnownEntities, parse_proposal, plan_by_model
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval import search
-from rag_core.retrieval.fusion_and_mmr import fuse_rankings
+from rag_core.retrieval.fusion import fuse_rankings
+from rag_core.run import Run
 from rag_core.settings import LlmSettings, RagSettings
-from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 TICKET = "How much does a ferry ticket cost to the island?"

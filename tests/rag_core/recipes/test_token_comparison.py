@@ -16,7 +16,7 @@ from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import widen_plan
 from rag_core.recipe_steps import extract_from_hits, report_extract
 from rag_core.retrieval.search import search_passages
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Draft, Visibility
 

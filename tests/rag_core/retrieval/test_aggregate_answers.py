@@ -8,7 +8,7 @@ import pytest
 
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import answer_by_aggregation
-from rag_core.retrieval.titled_channel import find_titled_channel
+from rag_core.retrieval.search import find_titled_channel
 from rag_core.types import Channel, Draft, PostKey, Viewer
 
 

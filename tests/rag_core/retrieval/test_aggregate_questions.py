@@ -18,7 +18,7 @@ from ingest.indexer import LexicalIndexer
 from ingest.json_export import ImportOptions
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.storage import channels, posts
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 HERE = Path(__file__).parents[1]

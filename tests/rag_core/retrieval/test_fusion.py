@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.retrieval.fusion_and_mmr import Fusion, fuse_reciprocal_ranks, fuse_weighted_sum, select_by_mmr
+from rag_core.retrieval.fusion import Fusion, fuse_reciprocal_ranks, fuse_weighted_sum, select_by_mmr
 
 RANKING = st.lists(st.tuples(st.integers(0, 20), st.floats(-5, 30)), unique_by=lambda pair: pair[0], max_size=12).map(
     lambda pairs: sorted(pairs, key=lambda pair: -pair[1])

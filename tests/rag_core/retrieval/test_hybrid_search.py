@@ -16,9 +16,8 @@ from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailab
 from rag_core.models.active_models import select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.planning.plan import plan_by_rules
-from rag_core.retrieval.hybrid import search_dense, search_lexical
-from rag_core.retrieval.search import search_passages
-from rag_core.stage_runner import Run
+from rag_core.retrieval.search import search_dense, search_lexical, search_passages
+from rag_core.run import Run
 from rag_core.storage import posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.types import Hit, PostKey, SearchFilter

@@ -14,8 +14,8 @@ from rag_core.llm.local import open_local_model
 from rag_core.planning.plan import plan_by_rules, widen_plan
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.retrieval.search import search_passages
+from rag_core.run import Run
 from rag_core.settings import LlmSettings
-from rag_core.stage_runner import Run
 from rag_core.types import Plan
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from sample_sizes import choose_size
 
 from ingest.copies import CopyIndexer
-from rag_core.retrieval.period_digest import MAX_DIGEST_LINES, build_period_digest
+from rag_core.retrieval.digests import MAX_DIGEST_LINES, build_period_digest
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Post, PostKey
 

@@ -13,10 +13,10 @@ from rag_core.answer import answer_question
 from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.planning.plan import plan_by_rules
-from rag_core.retrieval.query_and_result import RetrievalResult
+from rag_core.retrieval.fusion import RetrievalResult
 from rag_core.retrieval.rerank import MAX_RERANKED, is_decisive, rerank_by_features, rerank_hits
 from rag_core.retrieval.search import search_passages
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.types import Hit, Kind, Passage, PassageRef, Plan, PostKey, Question, Viewer
 
 
@@ -169,7 +169,7 @@ def test_a_question_about_the_past_gives_new_posts_no_bonus() -> None:
 
 async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make_post: Any) -> None:
     from rag_core.retrieval.search import search_passages
-    from rag_core.stage_runner import Run
+    from rag_core.run import Run
 
     posts = [make_post(n, f"Bulletin {n}: wind and rain.", chat=library.harbour) for n in range(30, 90)]
     await library.keep(*posts)

@@ -20,16 +20,16 @@ from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
+from rag_core.retrieval.fusion import VectorReader
 from rag_core.retrieval.search import (
     append_expansion_hits,
+    build_filter,
     extract_expansion_names,
     list_further_queries,
     search_each_query,
     search_passages,
 )
-from rag_core.retrieval.search_filters import build_filter
-from rag_core.retrieval.stored_vectors import VectorReader
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.storage import channels, posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.tokens import tokenize

@@ -6,12 +6,15 @@ import time
 
 import pytest
 
-from rag_core.text.channel_questions import (
+from rag_core.text.question_kinds import (
     ChannelAspect,
+    Definition,
     asks_of_this_channel,
     detect_channel_question,
+    find_defined_name,
+    is_written_as_name,
+    read_definition,
 )
-from rag_core.text.definition_questions import Definition, find_defined_name, is_written_as_name, read_definition
 
 NAMES = {
     "who is Moth": "Moth", "who's ludo?": "ludo", "what is Tawny?": "Tawny", "кто такая Зинаида?": "Зинаида",

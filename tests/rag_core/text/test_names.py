@@ -12,10 +12,10 @@ from rag_core.text.names import (
     find_names,
     get_surname_base,
     list_names_in_other_script,
+    list_written_namings,
     matches_file_name,
     matches_name,
 )
-from rag_core.text.names_given_in_posts import list_written_namings
 
 
 @pytest.mark.parametrize(

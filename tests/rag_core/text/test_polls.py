@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.text.polls import find_poll, label_poll
+from rag_core.text.post_text import find_poll, label_poll
 from rag_core.types import Certainty, Media
 
 POLL = Media("poll")

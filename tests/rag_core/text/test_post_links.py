@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.text.post_links import PostLink, find_post_links, resolve_post_link
+from rag_core.text.post_text import PostLink, find_post_links, resolve_post_link
 from rag_core.types import Channel, PostKey
 
 KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Channel(-1005678, "Crew")}

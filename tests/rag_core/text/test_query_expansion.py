@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from rag_core.index.bm25_postings import NO_VARIANTS, PostingsBM25
-from rag_core.text import query_expansion
-from rag_core.text.query_expansion import annotate_answer_kinds, expand_words, is_table_word
-from rag_core.text.query_terms import QueryTerms
+from rag_core.text import query_terms
+from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words, is_table_word
 from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
@@ -39,9 +38,7 @@ def test_everyday_words_are_expanded_within_and_across_languages(question: str, 
 
 @pytest.mark.slow
 def test_every_word_of_the_table_is_found_under_the_term_that_posts_have() -> None:
-    table = (
-        Path(query_expansion.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
-    )
+    table = Path(query_terms.__file__).with_name("synonyms.txt").read_text(encoding="utf-8").lower().replace("ё", "е")
     entries = (
         entry.strip()
         for line in table.splitlines()

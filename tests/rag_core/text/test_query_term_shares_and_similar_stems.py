@@ -4,8 +4,7 @@ import pytest
 
 from rag_core.text.answer_type import AnswerType
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.stem_similarity import measure_stem_similarity
-from rag_core.text.tokens import stem, tokenize
+from rag_core.text.tokens import measure_stem_similarity, stem, tokenize
 
 
 def equally(term: str) -> float:

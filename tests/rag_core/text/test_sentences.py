@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.text.passage_header import build_header
+from rag_core.text.post_text import build_header
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, split_long_span, split_sentences
 from rag_core.types import Channel, Media, Origin, Post, PostKey
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rag_core.storage.visible_posts import list_latest_texts
-from rag_core.text.spoilers import cover_spoilers, list_spoilers
+from rag_core.text.post_text import cover_spoilers, list_spoilers
 from rag_core.types import Entity
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.text.language_detection import detect_language
-from rag_core.text.tokens import STOP_WORDS, UNUSUAL, stem, tokenize, tokenize_spans
+from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, stem, tokenize, tokenize_spans
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from rag_core.llm.local import open_local_model
+from rag_core.run import Run
 from rag_core.settings import LlmSettings
-from rag_core.stage_runner import Run
 from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification.claim_extraction import extract_claims
 from rag_core.verification.entailment import assess_by_words, assess_passages, judge_relevance

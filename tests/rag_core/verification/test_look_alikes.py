@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, PostKey
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing

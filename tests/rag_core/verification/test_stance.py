@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.text.language_detection import detect_language
+from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, Post
 from rag_core.verification.entailment import assess_by_words
 from rag_core.verification.facts import extract_facts

@@ -8,12 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_core.calibration import estimate_answering
-from rag_core.context.boilerplate import find_repeated_lines, is_boilerplate
+from rag_core.context.evidence import find_repeated_lines, is_boilerplate
 from rag_core.dates import parse_period
 from rag_core.text.answer_type import contains_answer_type, detect_answer_type
-from rag_core.text.post_openings import build_text_key
 from rag_core.text.query_terms import QueryTerms
-from rag_core.text.sentences import MAX_SENTENCE_LENGTH
+from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
 from rag_core.types import Evidence, Passage, PostKey, Source
 from rag_core.writing.extract import (
     RankedPieces,

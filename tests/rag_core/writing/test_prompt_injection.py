@@ -21,19 +21,17 @@ from rag_core.conversation.followups import rewrite_followup
 from rag_core.llm.protocol import Prompt
 from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
 from rag_core.recipe_steps import write_hypothetical_post
-from rag_core.recipes.gap_check_and_second_search import judge_question_parts
+from rag_core.recipes.agent import judge_question_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
-from rag_core.stage_runner import Run
+from rag_core.run import LlmCosts, Run
 from rag_core.storage import channels
 from rag_core.storage.conversation_turns import ConversationTurn
-from rag_core.text.passage_header import build_header
-from rag_core.tracing import LlmCosts
+from rag_core.text.post_text import build_header
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
 from rag_core.verification.entailment import judge_relevance, judge_support
 from rag_core.verification.verdict_types import Claim
-from rag_core.writing.reflection import reflect_on_draft
-from rag_core.writing.write import write_draft
+from rag_core.writing.write import reflect_on_draft, write_draft
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)
 HARMLESS = "harmless words"

@@ -13,7 +13,7 @@ from scripted_model import FakeLlm
 
 from rag_core.answer import answer_question
 from rag_core.errors import GenerationFailed
-from rag_core.stage_runner import Run
+from rag_core.run import Run
 from rag_core.types import Answer, Certainty, Evidence, Post, PostKey, Sentence
 from rag_core.writing.write import write_draft, write_heading
 

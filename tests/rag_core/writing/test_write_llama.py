@@ -20,8 +20,7 @@ from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import CircuitBreaker, FinishReason, Generation, LanguageModel, Prompt
 from rag_core.settings import LlmSettings
-from rag_core.writing.prompt_loading import load_prompt
-from rag_core.writing.reply_parsing import LineSplitter, equals_phrase, parse_answer_line
+from rag_core.writing.prompts import LineSplitter, equals_phrase, load_prompt, parse_answer_line
 
 pytestmark = pytest.mark.slow
 

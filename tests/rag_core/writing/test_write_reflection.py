@@ -15,11 +15,11 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
+from rag_core.run import Run
 from rag_core.settings import LlmSettings
-from rag_core.stage_runner import Run
 from rag_core.types import Draft, Evidence, Sentence
-from rag_core.writing import reflection
-from rag_core.writing.reflection import measure_draft_support, parse_judgement, reflect_on_draft
+from rag_core.writing import write
+from rag_core.writing.write import measure_draft_support, parse_judgement, reflect_on_draft
 
 ASKED = "How much does a ferry ticket cost, and for children?"
 PRICE = "A ferry ticket costs twelve euros."
@@ -88,7 +88,7 @@ async def test_the_one_that_is_supported_better_is_kept(library: Any, monkeypatc
     def measure(one: Draft, _: Evidence) -> float:
         return 1.0 if one is draft else 0.5
 
-    monkeypatch.setattr(reflection, "measure_draft_support", measure)
+    monkeypatch.setattr(write, "measure_draft_support", measure)
     rag = replace(library.rag, writer=FakeLlm(judged(2), f"{FREE}[1]"))
     after = await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run)
     assert [s.text for s in after.sentences] == [PRICE]
@@ -155,7 +155,7 @@ async def test_a_random_model_never_makes_an_answer_worse(library: Any, tiny_ggu
 
 
 def test_the_grammar_lets_only_judgements_through() -> None:
-    grammar, chance = Grammar(reflection.JUDGEMENT_GRAMMAR), random.Random(7)
+    grammar, chance = Grammar(write.JUDGEMENT_GRAMMAR), random.Random(7)
     for _ in range(100):
         assert parse_judgement(grammar.drawn(chance), 9) is not None
     assert parse_judgement(grammar.longest(), 9) is not None

@@ -1,20 +1,102 @@
-"""Rank fusion: weighted min-max sum or reciprocal rank fusion of two rankings, and MMR over scores and vectors.
-
-Pure functions.
-"""
+"""Queries, rankings and their fusion: weighted min-max sum, reciprocal ranks, MMR over stored vectors."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rag_core.errors import VectorsUnavailable
+from rag_core.index.vector_store import VectorStore
+from rag_core.models.onnx_models import Embedder
+from rag_core.text.tokens import tokenize
+from rag_core.types import PassageRef, SearchFilter
+
+LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
+
+RankedPlaces = list[tuple[PassageRef, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalQuery:
+    """Retrieval query: `legs` as in `Plan`, `k` hits of each retriever; `should` are preferred words,
+    `aliases` as in the plan."""
+
+    text: str
+    legs: str
+    k: int
+    only: SearchFilter
+    lang: str
+    should: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Text of the lexical query: the query and the preferred words that it lacks."""
+        known = set(tokenize(self.text))
+        return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalResult:
+    """Retrieval result: ranked places, the retriever of each, and the query vector where the dense search answered.
+
+    `found_by` says lexical, dense or both. `by_words` is false where the lexical search failed and only dense hits are
+    returned; `cosines` are those of the dense hits, and `vectors` reads stored vectors for those who go on with the
+    query vector.
+    """
+
+    ranked: RankedPlaces
+    found_by: dict[PassageRef, str]
+    vector: Vector | None
+    by_words: bool = True
+    cosines: Mapping[PassageRef, float] = field(default_factory=dict)
+    vectors: VectorReader | None = None
+
+
+Vector = NDArray[np.float32]
+
+
+class VectorReader:
+    """Reader of stored vectors for one question: each is read once, and some ahead of their use."""
+
+    def __init__(self, store: VectorStore, embedder: Embedder) -> None:
+        """`embedder` is the model of the store: further queries of the question are embedded with it."""
+        self.embedder, self._store, self._known = embedder, store, dict[PassageRef, Vector]()
+        self._ahead: asyncio.Task[None] | None = None
+
+    def start_reading(self, places: Sequence[PassageRef]) -> None:
+        """Read vectors while other work goes on; where that fails, `read` tries again and tells it."""
+        self._ahead = asyncio.create_task(self._read_ahead(places))
+
+    async def read(self, places: Sequence[PassageRef]) -> dict[PassageRef, Vector]:
+        """Read the stored vectors of passages; those without one are left out. Raises VectorsUnavailable."""
+        if self._ahead:
+            await asyncio.wait({self._ahead})  # not the task itself: a stage that runs out of time would end it
+        await self._add(places)
+        return {place: self._known[place] for place in places if place in self._known}
+
+    def cancel(self) -> None:
+        """Cancel what is still being read ahead."""
+        if self._ahead:
+            self._ahead.cancel()
+
+    async def _read_ahead(self, places: Sequence[PassageRef]) -> None:
+        with suppress(VectorsUnavailable):
+            await self._add(places)
+
+    async def _add(self, places: Sequence[PassageRef]) -> None:
+        if unknown := [place for place in places if place not in self._known]:
+            self._known |= await self._store.vectors_of(unknown)
+
+
 T = TypeVar("T")
 Ranking = Sequence[tuple[T, float]]  # best first
-Vector = NDArray[np.float32]
 
 RRF_K = 60  # Cormack, Clarke & Büttcher 2009
 

@@ -1,23 +1,23 @@
-"""Stage runner: timeouts, spans and fallbacks of the stages of a question, and its sessions with the language model.
-
-One wrapper gives every stage its timeout, its span and its fallback. A planned-for failure becomes a value and not
-an exception: `Run.attempt` is the only place that turns one into a `Shortfall`. Bugs are not caught.
-"""
+"""Run of one question: its stages with budgets, spans, fallbacks, costs, and its sessions with the language model."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from enum import StrEnum
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
 from rag_core.llm.protocol import (
     DecodingParams,
+    GenerationStats,
     LanguageModel,
     LlmSession,
     Prompt,
@@ -26,12 +26,156 @@ from rag_core.llm.protocol import (
 )
 from rag_core.llm.turns import MIN_PATIENCE_S, TimedSession
 from rag_core.settings import Budgets
-from rag_core.stages import MODEL_STAGES, RETRIEVER_STAGES, Stage
-from rag_core.tracing import LlmCosts, Span, get_or_make_request_id
 from rag_core.types import Action, Draft, DroppedSentence, Plan, Sentence, Shortfall
 
 if TYPE_CHECKING:
     from rag_core.models.onnx_models import PassageSimilarity
+
+
+class Stage(StrEnum):
+    """Stage of a question. `budget` is the field of `Budgets` that limits it."""
+
+    budget: str
+
+    def __new__(cls, name: str, budget: str = "") -> Self:
+        """Make a member from its name in traces and its budget."""
+        stage = str.__new__(cls, name)
+        stage._value_, stage.budget = name, budget
+        return stage
+
+    PLAN = "plan", "plan"
+    SEARCH = "search", "search"
+    CHRONICLE = "chronicle", "search"
+    AGAIN = "again", "search"
+    QUERIES = "queries", "search"
+    FOLLOW = "follow", "search"
+    LEXICAL = "lexical", "search"
+    DENSE = "dense", "search"
+    ORDER = "order", "fusion"
+    DIVERSE = "diverse", "fusion"
+    FETCH = "fetch", "fetch"
+    MEMORY = "memory", "fetch"
+    CHOOSE = "choose", "fetch"
+    FILTER = "filter", "fetch"
+    RECALL = "recall", "fetch"
+    CITE = "cite", "fetch"
+    COPIES = "copies", "fetch"
+    SUCCESSOR = "successor", "fetch"
+    NEAREST = "nearest", "fetch"
+    RERANK = "rerank", "rerank"
+    COMPARE = "compare", "rerank"
+    WRITE = "write", "write"
+    RANK = "rank", "write"
+    EXTRACT = "extract", "write"
+    VERIFY = "verify", "verify"
+    CONFLICTS = "conflicts", "verify"
+    REWRITE = "rewrite", "rewrite"
+    HYDE = "hyde", "rewrite"
+    FOLLOWUP = "followup", "rewrite"
+    MAP = "map", "map"
+    PREDICT = "predict", "map"
+    JUDGE = "judge", "judge"
+    STEP = "step", "judge"
+    REFLECT = "reflect", "judge"
+    PARTS = "parts", "judge"
+
+
+# Stages that do what a tool does; the others are parts of them.
+ACTION_STAGES = frozenset(
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FOLLOW, Stage.RERANK,
+     Stage.MAP, Stage.JUDGE, Stage.PREDICT, Stage.EXTRACT, Stage.WRITE, Stage.VERIFY, Stage.PARTS, Stage.REFLECT}
+)  # fmt: skip
+
+RETRIEVER_STAGES = frozenset({Stage.LEXICAL, Stage.DENSE})  # one that was late is not one that is down
+
+# Stages that may wait long for a model, and the search for what it doubted: others come after them.
+MODEL_STAGES = frozenset(
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.FOLLOWUP, Stage.MAP, Stage.PREDICT, Stage.JUDGE, Stage.STEP,
+     Stage.REFLECT, Stage.PARTS, Stage.WRITE, Stage.FOLLOW}
+)  # fmt: skip
+
+
+_REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
+
+
+def get_request_id() -> str:
+    """Id of the current request; "" outside of a request."""
+    return _REQUEST_ID.get()
+
+
+def get_or_make_request_id() -> str:
+    """Id of the current request, or a new one of twelve hexadecimal digits."""
+    return _REQUEST_ID.get() or secrets.token_hex(6)
+
+
+@contextmanager
+def begin_request() -> Iterator[str]:
+    """Begin a request and yield its id; tasks started inside belong to it."""
+    outer = _REQUEST_ID.set(secrets.token_hex(6))
+    try:
+        yield _REQUEST_ID.get()
+    finally:
+        _REQUEST_ID.reset(outer)
+
+
+@dataclass
+class LlmCosts:
+    """Calls, tokens and times of the language model in one stage. A cancelled call counts as a call.
+
+    `figures` are the statistics of completed calls.
+    """
+
+    calls: int = 0
+    figures: list[GenerationStats] = field(default_factory=list)
+    _began: float = field(default_factory=perf_counter)
+    _first: float | None = None
+
+    def begin(self) -> None:
+        """Start the clock, when the model is acquired."""
+        self._began = perf_counter()
+
+    def note_first_sentence(self) -> None:
+        """Record the time of the first sentence; later calls do nothing."""
+        if self._first is None:
+            self._first = perf_counter() - self._began
+
+    def to_counts(self) -> dict[str, float]:
+        """Figures for the trace; tokens per second are those of generation, without reading the prompt."""
+        tokens = sum(one.tokens for one in self.figures)
+        writing = sum(max(0.0, one.took_ms - one.first_ms) for one in self.figures) / 1000
+        figures: dict[str, float] = {
+            "calls": self.calls,
+            "tokens": tokens,
+            "prompt_tokens": sum(one.prompt_tokens for one in self.figures),
+            "evaluated": sum(one.evaluated for one in self.figures),
+        }
+        if writing > 0:
+            figures["tokens_per_s"] = round(tokens / writing, 1)
+        if self._first is not None:
+            figures["first_sentence_ms"] = round(self._first * 1000, 1)
+        return figures
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Span of one stage: name, duration, counts and error; `ended` in Unix seconds."""
+
+    stage: str
+    took_ms: float
+    counts: dict[str, float | str]
+    error: str | None = None
+    ended: float = field(default_factory=time.time, compare=False)
+
+    @property
+    def is_action(self) -> bool:
+        """Whether this is a tool, or a stage that does what a tool does, and was begun."""
+        return self.stage.startswith("tool.") or (self.stage in ACTION_STAGES and "skipped" not in self.counts)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether its timeout ended it."""
+        return self.error == StageTimeout.__name__ or bool(self.counts.get("late"))
+
 
 T = TypeVar("T")
 

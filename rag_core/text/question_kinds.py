@@ -1,16 +1,14 @@
-"""Channel questions: what a channel is about, and who runs it ("who's behind this page").
-
-What is left without the words that ask what it is about or who runs it names the channel; where it names none, the
-question is for a fact.
-"""
+"""Questions about a channel ("who runs it") and about a name ("кто такая Зинаида"), and how posts answer them."""
 
 from __future__ import annotations
 
 import re
-from enum import StrEnum
+from enum import IntEnum, StrEnum
+from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
-from rag_core.text.tokens import compile_pattern, tokenize
+from rag_core.text.tokens import compile_pattern, fold_case, stem, tokenize
 
 
 class ChannelAspect(StrEnum):
@@ -82,3 +80,104 @@ def asks_of_this_channel(asked: str) -> bool:
     """Whether a question asks who runs this channel or what it is about, without a name."""
     found = detect_channel_question(asked)
     return found is not None and not tokenize(found.name)
+
+
+_NAME = r"(?P<{}>[\w&-]{{2,40}}(?: [\w&-]{{2,40}}){{0,2}}?)"
+_OPENING = r"(?:(?:а|и|ну|слушай|подскажите?|скажите?|so|and|hey|hi|sorry|ok|remind me),? )*+"
+_CLOSING = (
+    r"(?: (?:вообще|у вас|у нас|тут|здесь|там|такой|такая|такое|такие|это|собственно|please|pls|again|exactly|anyway|"
+    r"even|then|now|really|actually|to you|here))*"
+)
+_DEFINITION = re.compile(
+    rf"{_OPENING}(?:(?:who|what)(?:['’]?s| is| are| was| were)(?: an?| this)? (?P<the>the )?{_NAME.format('en')}|"
+    rf"(?:кто|что) (?:вообще )?(?:так(?:ой|ая|ие|ое)|эт[оа]|за) {_NAME.format('ru')}|"
+    rf"{_NAME.format('before')}(?: [-—–])? (?:эт[оа]? )?(?:у вас |там )?(?:кто|что|who)"
+    rf"(?: (?:эт[оа]|так(?:ой|ая|ие|ое)|are they|is (?:it|he|she|that)))?){_CLOSING}\W*",
+    re.IGNORECASE,
+)
+_NO_NAME = frozenset(
+    "he she it they this that there these those you your my our his her its the new next last up on going about он она "
+    "оно они это этот эта эти тот та те там тут ты вы кто что".split()
+)
+_MAX_DEFINITION_LENGTH, _MIN_PREFIX = 100, 3  # characters
+
+
+def find_defined_name(question: str) -> str | None:
+    """Find what may be the name in a question for who or what it is; None for another question."""
+    asked = _DEFINITION.fullmatch(question.strip()[:_MAX_DEFINITION_LENGTH])
+    if asked is None:
+        return None
+    name = asked["en"] or asked["ru"] or asked["before"]
+    common = asked["the"] and not name[0].isupper()  # "who is the treasurer"
+    return None if common or _NO_NAME.intersection(fold_case(name).split()) else name
+
+
+class Definition(IntEnum):
+    """How a sentence says what a name stands for: not at all, in passing ("our cat X"), plainly ("X is a cat")."""
+
+    NONE = 0
+    IN_PASSING = 1
+    PLAIN = 2
+
+
+_ROLES = (
+    r"(?:president|chair\w*|secretary|treasurer|director|manager|head|editor|owner|founder|captain|mate|warden|caretaker|"
+    r"porter|teacher|coach|member|cat|dog|председател\w+|президент\w*|секретар\w+|казначе\w+|директор\w*|заведующ\w+|"
+    r"редактор\w*|хозя[ий]\w+|основател\w+|сторож\w*|тренер\w*|учител\w+|художни\w+|пекар\w+|врач\w*|мастер\w*|кот\w*|"
+    r"кошк\w+|собак\w+|п[её]с\w*)"
+)
+_GAP = r"[\s:,\"«“„(—–-]{1,3}"
+_WINDOW = 40  # characters before and after a name that tell what it is
+_PLAIN_AFTER = re.compile(r"\s+(?:is|was|are|were)\s(?:an?|the|our|your)\s|(?:\s[—–-])?\s+это\s", re.IGNORECASE)
+_PLAIN_BEFORE = re.compile(rf"(?<!\w)(?:meet|this is|знакомьтесь|встречайте|представляем){_GAP}\Z", re.IGNORECASE)
+_PASSING_AFTER = re.compile(
+    r"\s?\(|\s+[—–-]\s|\s+(?:is|was|are|were)\s(?:(?-i:[A-ZА-ЯЁ])|no longer\s|not\s)|\s+(?:зовут|теперь|больше не)\s|"
+    r",\s(?:an?|the|our|my|who|whose|which|наш\w*|котор\w+|для всех|[а-яё]{2,20}(?:ый|ая|ое|ий|ой)\s)|"
+    rf"(?:['’]s)?,?\s(?:\w{{1,20}}\s){{0,2}}{_ROLES}(?!\w)",
+    re.IGNORECASE,
+)
+_PASSING_BEFORE = re.compile(
+    rf"(?<!\w)(?:(?:зовут|называ\w+|назвали|назвать|прозва\w+|кличк\w|по имени|для всех|called?|calls|named?|known as|"
+    rf"name is){_GAP}(?:\w{{1,20}}{_GAP}){{0,2}}|это{_GAP}|{_ROLES}(?: (?:is|was|it['’]s))?{_GAP}(?:\w{{1,20}} )?)\Z|"
+    r"\w\s[—–]\s\Z",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"(?<!\w)(?:не|not)\W{1,3}\Z", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def compile_name(name: str) -> re.Pattern[str]:
+    """Compile a pattern of a name in all its forms, a surname and quotes about it included."""
+    forms = r"\W{1,3}".join(map(_match_forms, fold_case(name).split()))
+    return re.compile(rf"(?<!\w)[«\"“„]?{forms}(?: (?-i:[A-ZА-ЯЁ])\w{{1,30}})?[»\"”]?(?!\w)", re.IGNORECASE)
+
+
+def _match_forms(word: str) -> str:
+    """Pattern of the forms of a word: in Russian what it shares with its stem, and an ending."""
+    if word.isascii():
+        return re.escape(word)
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False)))
+    kept = word[:shared] if shared >= _MIN_PREFIX else word
+    return rf"{re.escape(kept)}\w{{0,4}}"
+
+
+def read_definition(sentence: str, name: str) -> Definition:
+    """Read how a sentence says what a name stands for, from the few characters before and after it."""
+    best = Definition.NONE
+    for found in compile_name(name).finditer(sentence):
+        before, after = sentence[max(0, found.start() - _WINDOW) : found.start()], sentence[found.end() :][:_WINDOW]
+        if _DENIED.search(before):
+            continue
+        if _PLAIN_AFTER.match(after) or _PLAIN_BEFORE.search(before):
+            return Definition.PLAIN
+        if _PASSING_AFTER.match(after) or _PASSING_BEFORE.search(before):
+            best = Definition.IN_PASSING
+    return best
+
+
+def is_written_as_name(sentence: str, name: str) -> bool:
+    """Whether a sentence writes a name as one: in quotes, or with a capital letter that does not begin the sentence."""
+    for found in compile_name(name).finditer(sentence):
+        if found[0][0] in '«"“„' or (found[0][0].isupper() and sentence[: found.start()].rstrip()[-1:].isalnum()):
+            return True
+    return False

@@ -1,21 +1,123 @@
-"""Reply parsing: JSON objects, lines and cited sentences of what a model wrote, cleaned of reasoning and markup.
-
-A model that ignores the grammar of an answer is parsed by the same rules as one that follows it; whatever breaks them
-is dropped.
-"""
+"""Prompts and replies: templates with quoted texts escaped (protection against prompt injection), grammars, parsing."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Any
 
-from rag_core.text.character_folding import normalize_characters
-from rag_core.writing.grammar import MAX_CITED_POSTS
-from rag_core.writing.prompt_loading import load_prompt
+from rag_core.llm.protocol import Prompt, TokenRates
+from rag_core.run import Stage
+from rag_core.settings import Budgets
+from rag_core.text.tokens import normalize_characters
+
+# Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
+# only, no markup, no character that ends a JSON string, no control characters.
+LETTERS = r""" !%&'()+,./0-9:;=?@A-Z_a-z~°№«»–—“”„’…€£$₽À-ɏЀ-ӿ-"""
+
+
+MAX_CITED_POSTS = 3  # per sentence
+_SENTENCE_START = r'[0-9A-Za-z\u00C0-\u024F\u0400-\u04FF«"“„(@]'
+_SENTENCE_CHARACTERS = f'"{LETTERS}'
+
+
+def build_answer_grammar(numbers: Sequence[int], refusal: str, sentences: int, characters: int) -> str:
+    """Build the GBNF of an answer: up to `sentences` lines of at most `characters`, each citing some of `numbers`."""
+    exist = " | ".join(f'"{number}"' for number in sorted(numbers))
+    more = f' ("\\n" sentence){{0,{sentences - 1}}}' if sentences > 1 else ""
+    return "\n".join(
+        (
+            f"root ::= refusal | sentence{more}",
+            f'refusal ::= "{refusal}"',
+            f"sentence ::= text cited{{1,{min(MAX_CITED_POSTS, len(numbers))}}}",
+            f"text ::= {_SENTENCE_START} char{{1,{characters - 2}}} [ .!?…]",
+            f"char ::= [{_SENTENCE_CHARACTERS}]",
+            'cited ::= "[" number "]"',
+            f"number ::= {exist}",
+        )
+    )
+
+
+def build_paragraph_grammar(characters: int) -> str:
+    """Build the GBNF of one line of at most `characters` characters."""
+    return f"root ::= {_SENTENCE_START} char{{8,{characters - 1}}}\nchar ::= [{_SENTENCE_CHARACTERS}]"
+
+
+# Includes the small, fullwidth and vertical variants, which a tokenizer may normalise to ASCII brackets.
+_BRACKETS = str.maketrans("<>[]{}﹤﹥﹇﹈﹛﹜︷︸＜＞［］｛｝", "‹›()()‹›()()()‹›()()")
+_BLANKS = re.compile(r"[^\S\n]+")
+_LINE_BREAKS = re.compile(r"\s*\n\s*")
+
+
+def escape_prompt_text(text: str) -> str:
+    """Escape a text for a prompt: no control characters, no brackets but round ones."""
+    plain = _BLANKS.sub(" ", normalize_characters(text).translate(_BRACKETS))
+    return _LINE_BREAKS.sub("\n", plain).strip()
+
+
+def quote_post(text: str, number: int | None = None, header: str = "") -> str:
+    """Quote a post between its markers; its number and header go into the opening marker."""
+    name = "post" if number is None else f"post {number}"
+    about = " ".join(escape_prompt_text(header).split())
+    return f"<{name}{' | ' if about else ''}{about}>\n{escape_prompt_text(text)}\n</{name}>"
+
+
+def quote_claim(text: str) -> str:
+    """Quote a statement to be checked between its markers."""
+    return f"<statement>\n{escape_prompt_text(text)}\n</statement>"
+
+
+def quote_question(text: str) -> str:
+    """Quote the question between its markers."""
+    return f"<question>\n{escape_prompt_text(text)}\n</question>"
+
+
+_PART_HEADING = re.compile(r"^=== (\w+)\n", re.M)
+_EXAMPLE_PARTS = ("ask", "reply")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """Parsed prompt file; `parts` holds everything but `system` and the examples."""
+
+    system: str
+    shots: tuple[tuple[str, str], ...]
+    parts: Mapping[str, str]
+
+
+@cache
+def load_prompt(name: str, lang: str) -> PromptTemplate:
+    """Load the prompt file `name.lang.txt`; `lang` is "ru" or "en"."""
+    text = files("rag_core.writing").joinpath("templates", f"{name}.{lang}.txt").read_text(encoding="utf-8")
+    pieces = _PART_HEADING.split(text)[1:]
+    sections = [(part, body.strip()) for part, body in zip(pieces[::2], pieces[1::2], strict=True)]
+    asks, replies = ([body for part, body in sections if part == wanted] for wanted in _EXAMPLE_PARTS)
+    others = {part: body for part, body in sections if part not in _EXAMPLE_PARTS}
+    return PromptTemplate(others.pop("system"), tuple(zip(asks, replies, strict=True)), others)
+
+
+# Template and its languages, stage, and tokens that are read after the prefix and written at least.
+_PREFIXES = (
+    ("support", ("ru", "en"), Stage.VERIFY, 150, 0),
+    ("write", ("ru", "en"), Stage.WRITE, 300, 48),
+    ("plan", ("all",), Stage.PLAN, 120, 128),
+    ("followup", ("ru", "en"), Stage.FOLLOWUP, 80, 40),
+    ("hyde", ("ru", "en"), Stage.HYDE, 40, 60),
+)
+
+
+def list_prompt_prefixes(budgets: Budgets, rates: TokenRates) -> list[Prompt]:
+    """List the prefixes of the stages that have time for the rest of their prompt and a reply, the cheapest first."""
+    return [
+        Prompt(template.system, "", template.shots)
+        for name, languages, stage, read, written in _PREFIXES
+        if rates.estimate_seconds(read, written) <= getattr(budgets, stage.budget)
+        for template in (load_prompt(name, lang) for lang in languages)
+    ]
 
 
 def parse_json_object(text: str) -> dict[str, Any] | None:

@@ -106,12 +106,10 @@ COMMANDS = {
             "eval retrieval mine --all",
             "eval talk talk.jsonl",
             "eval followups mine",
-            "eval dates dates.jsonl",
             "eval plans mine/queries.jsonl --model model.gguf",
             "eval judge mine --limit 40",
             "eval verify mine",
             "eval calibrate mine",
-            "eval ranking mine",
         ),
     ),
     "completion": Command(

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bot.cli.eval_calibration import run_calibrate, run_ranking
+from bot.cli.eval_calibration import run_calibrate
 from bot.cli.eval_make import run_make
 from bot.cli.eval_runner import Measurement, open_recording, run_measurement
 from bot.cli.progress_bar import iterate_with_progress_bar
@@ -30,7 +30,6 @@ from bot.evaluation.data import (
     read_claims,
     read_dataset,
 )
-from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows, read_with_dateparser
 from bot.evaluation.measures import (
     PLAN_FORMS,
     answer_query,
@@ -52,7 +51,6 @@ from bot.evaluation.metrics import (
 )
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
-from rag_core.dates import parse_period
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
@@ -112,7 +110,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "distractors": {
         "type": Path, "nargs": "+", "default": [], "metavar": "FILE", "help": "posts added to the corpus",
     },
-    "documents": {"type": Path, "nargs": "+", "default": [], "metavar": "DIR"},
     "limit": {"type": _parse_count, "metavar": "N", "help": "only so many {rows}: the first"},
     "seed": {"type": _parse_seed, "metavar": "N", "help": "with --limit: {rows} drawn by this number instead"},
     "legs": {
@@ -166,7 +163,7 @@ class EvalKind:
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments to the parser of the kind."""
         name, metavar, reads = self.reads
-        parser.add_argument(name, type=Path, metavar=metavar, help=reads, nargs="+" if name == "folders" else None)
+        parser.add_argument(name, type=Path, metavar=metavar, help=reads)
         names = self.options.split()
         recorded = parser.add_mutually_exclusive_group() if "record" in names else parser
         for name in names:
@@ -196,21 +193,10 @@ async def _run_dialogues(args: argparse.Namespace, settings: Settings, kind: str
         judged = await measures.run_dialogues(rows, measures.judge_followup, settings, variant)
         metrics = compute_by_language(judged, measures.compute_followup_metrics)
         judged_fields["judged"] = [asdict(row) for row in judged]
-    print(format_report(kind, {"": metrics}, everything=args.all))
+    print(format_report(kind, {"": metrics}, len(rows), everything=args.all))
     settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
     data = args.file.resolve().name
     write_json_report(args.json_out, kind, data, settings_used, metrics, len(rows), **judged_fields)
-
-
-async def _run_dates(args: argparse.Namespace, settings: Settings) -> None:
-    rows = draw_sample(read_date_rows(args.folder), args.limit, args.seed)
-    metrics = compute_by_language(rows, partial(compute_date_metrics, read=parse_period))
-    beside = {"dateparser": compute_by_language(rows, partial(compute_date_metrics, read=read_with_dateparser))}
-    print(format_report("dates", {"citegram": metrics, **beside}, everything=args.all))
-    dated = sum(bool(row.readings) for row in rows)
-    print(f"\n{dated} expressions of time (right), {len(rows) - dated} that only look like one (false_finds)")
-    settings_used, data = {"limit": args.limit, "seed": args.seed}, args.folder.resolve().name
-    write_json_report(args.json_out, "dates", data, settings_used, metrics, len(rows), beside=beside)
 
 
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
@@ -238,7 +224,7 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
     if len(metrics_of) > 1:
         print(format_recipes(metrics_of, PLAN_FIGURES))
     else:
-        print(format_report("plans", {"": metrics}, everything=args.all))
+        print(format_report("plans", {"": metrics}, len(rows), everything=args.all))
     print(f"\n{len(rows)} questions planned by {model.name}, form: {args.grammar}")
     settings_used = {"grammar": args.grammar, "model": model.name, "limit": args.limit, "seed": args.seed}
     write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
@@ -259,7 +245,7 @@ async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
                 rows.append(row)
         name = model.name
     metrics = compute_by_language(rows, compute_judge_metrics)
-    print(format_report("judge", {"": metrics}, everything=args.all))
+    print(format_report("judge", {"": metrics}, len(rows), everything=args.all))
     print(f"\n{len(rows)} sentences judged by {name}")
     settings_used = {"model": name, "legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
     write_json_report(args.json_out, "judge", dataset.name, settings_used, metrics, len(rows),
@@ -300,7 +286,7 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
     layers = {
         name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
     }
-    print(format_report("verify", layers, everything=args.all, main="all"))
+    print(format_report("verify", layers, len(judged), everything=args.all, main="all"))
     settings_used = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
                      "evidence": "looked up" if corpus else "given"}  # fmt: skip
     data = args.folder.resolve().name
@@ -308,8 +294,6 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
 
 
 _QUESTION_SET = ("folder", "DIR", "folder with queries.jsonl and corpus.jsonl or an export")
-_CHANNEL_SETS = ("folders", "DIR", "question sets over channels")
-_DOCUMENTS_HELP = "question sets over documents: they join the fit"
 
 KINDS = {
     "retrieval": EvalKind(
@@ -340,11 +324,6 @@ KINDS = {
          "folder with followups.jsonl and the exports to search, or a folder for each `corpus` that a row names"),
         "limit seed legs rerank all json", partial(_run_dialogues, kind="followups"), "dialogues",
     ),
-    "dates": EvalKind(
-        "how well expressions of time are read, beside dateparser alone",
-        ("folder", "DIR", "folder or file of expressions of time (.jsonl)"),
-        "limit seed all json", _run_dates, "expressions",
-    ),
     "plans": EvalKind(
         "how well and how fast a model plans searches",
         ("file", "FILE", "queries.jsonl, or a text file with a question a line"),
@@ -365,10 +344,6 @@ KINDS = {
     "calibrate": EvalKind(
         "fit the bar for answers, and how the legs are joined", _QUESTION_SET,
         "distractors limit seed legs rerank target json", run_calibrate,
-    ),
-    "ranking": EvalKind(
-        "fit the order of what is found", _CHANNEL_SETS, "documents legs rerank", run_ranking,
-        changes={"documents": {"help": f"{_DOCUMENTS_HELP} with little weight"}},
     ),
     "make": EvalKind(
         "make a question set out of your own channels, without a model",

@@ -1,15 +1,9 @@
-"""`citegram eval calibrate|ranking`: fit to question sets.
-
-`calibrate` fits the answer threshold and the fusion of the retrievers, `ranking` the order of hits, one channel held
-out at a time.
-"""
+"""`citegram eval calibrate`: fits the answer threshold and the fusion of the retrievers to a question set."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from bot.cli.eval_runner import describe_engine, describe_settings
 from bot.evaluation import fitting
@@ -58,37 +52,3 @@ async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
     for lang, fusion in fusions.items():
         print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
     return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: fusions})
-
-
-_MIN_ROWS = 20
-R = TypeVar("R")
-
-
-async def _collect_rows(
-    args: argparse.Namespace, settings: Settings, rerank: str | None, collect: Callable[..., Awaitable[list[R]]]
-) -> tuple[list[R], list[R]]:
-    """Collect the rows of the question sets over channels, and of those over documents."""
-    variant = Variant(legs=args.legs, rerank=rerank)
-    sets: tuple[list[R], list[R]] = [], []
-    for rows, folders, documents in zip(sets, (args.folders, args.documents), (False, True), strict=True):
-        for folder in folders:
-            opening = open_indexed_dataset(read_dataset(folder), build_variant_settings(settings.rag(), [variant]))
-            async with opening as opened:
-                rows += await collect(opened.select_variant(variant), documents=documents)
-    return sets
-
-
-async def run_ranking(args: argparse.Namespace, settings: Settings) -> None:
-    """Fit the order of hits."""
-    sets = await _collect_rows(args, settings, "off", fitting.collect_ranking)
-    if len(sets[0]) < _MIN_ROWS or len({row.channel for row in sets[0]}) == 1:
-        raise ImportRefused(f"A fit needs {_MIN_ROWS} questions with a relevant post, over two channels: add more.")
-    fitted = fitting.fit_ranking(*sets)
-    print("weights " + ", ".join(f"{name} {value:g}" for name, value in fitted.weights._asdict().items()))
-    print(f"{'recall at':24}" + " ".join(f"{depth:>6}" for depth in fitting.DEPTHS))
-    for name, recalls in (
-        ("fused only", fitted.fused),
-        ("weights in use", fitted.used),
-        ("fitted, held-out channel", fitted.held_out),
-    ):
-        print(f"{name:24}" + " ".join(f"{recall:6.3f}" for recall in recalls))

@@ -87,7 +87,7 @@ async def run_measurement(args: argparse.Namespace, settings: Settings, what: Me
     if what.name == "answers" and len(args.recipe) > 1:
         print(format_recipes(metrics, RECIPE_FIGURES))
     else:
-        print(format_report(what.name, metrics, everything=args.all))
+        print(format_report(what.name, metrics, len(queries), everything=args.all))
     if intervals := compute_difference_intervals(rows, what.metrics):
         print("", format_difference_intervals(what.name, intervals, next(iter(rows))), sep="\n")
     kinds = {name: what.by_kind(given) for name, given in rows.items()}

@@ -11,7 +11,6 @@ import numpy as np
 
 from bot.cli.progress_bar import iterate_with_progress_bar
 from bot.evaluation.data import ClaimRow, EvaluationQuery, IndexedDataset
-from bot.evaluation.logistic_regression import FOLD_COUNT, LogisticFit, assign_folds, fit_logistic
 from bot.evaluation.metrics import Metrics, compute_mean
 from rag_core.errors import StageTimeout
 from rag_core.run import Run
@@ -24,9 +23,8 @@ from rag_core.verification.verify import plan_claim_search, retrieve_claim_passa
 from rag_core.verification.word_comparison import Vocabulary, split_words
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
-_MIN_ROWS_TO_FIT = 100  # with fewer rows the bar is a half
+_COVERAGE_BAR = 0.5  # of the baseline: share of a claim's words that its evidence has
 _BOOTSTRAP_DRAWS = 500
-_MIN_SLOPE = 1e-9
 # With these traps a post says something close to a claim on which there is not enough: to support it is the opposite.
 _TEMPTING_TRAPS = frozenset({"plan", "rumour", "other_thing"})
 
@@ -104,39 +102,24 @@ def _compute_f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
 
 
 def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
-    """Judge claims with given evidence. The bar of the baseline "coverage" is fitted on the other folds."""
-    by_language = [[row for row in rows if row.lang == lang] for lang in sorted({row.lang for row in rows})]
-    return [judged for language_rows in by_language for judged in _judge_language_pairs(language_rows)]
-
-
-def _judge_language_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
-    shares = [[_measure_coverage(row, text) for text in row.evidence] for row in rows]
-    golds = {row.gold for row in rows}
-    other = next(iter(golds - {"supported"})) if len(golds) == 2 and "supported" in golds else None
-    fold = assign_folds([row.group for row in rows])
-    single = other is not None and len(rows) >= _MIN_ROWS_TO_FIT and all(len(each) == 1 for each in shares)
-    table = np.array(shares) if single else np.zeros((0, 0))
-    yes = np.array([row.gold == "supported" for row in rows])
-    most = Counter(row.gold for row in rows).most_common(1)[0][0]
-    bars = [
-        _find_threshold(fit_logistic(table[fold != n], yes[fold != n])) if single and (fold == n).any() else 0.5
-        for n in range(FOLD_COUNT)
-    ]
+    """Judge claims with given evidence. Where a language has but one label beside "supported", all others are that."""
     judged = []
-    for row, covered, row_fold in zip(rows, shares, fold, strict=True):
-        claim, passages = Claim(row.claim, row.lang), [_build_passage(text) for text in row.evidence]
-        every = _join_labels([support.label for support in assess_by_words(claim, passages)])
-        labels = {"coverage": _label_by_coverage(covered, bars[row_fold]), "all": every}
-        if other is not None:
-            labels = {layer: label if label == "supported" else other for layer, label in labels.items()}
-        judged.append(JudgedClaim(row.lang, row.gold, {"majority": most, **labels}, row.group))
+    for lang in sorted({row.lang for row in rows}):
+        in_language = [row for row in rows if row.lang == lang]
+        golds = Counter(row.gold for row in in_language)
+        others = golds.keys() - {"supported"}
+        other = next(iter(others)) if "supported" in golds and len(others) == 1 else None
+        for row in in_language:
+            supports = assess_by_words(Claim(row.claim, row.lang), [_build_passage(text) for text in row.evidence])
+            labels = {
+                "coverage": _label_by_coverage([_measure_coverage(row, text) for text in row.evidence]),
+                "all": _join_labels([support.label for support in supports]),
+            }
+            if other is not None:
+                labels = {layer: label if label == "supported" else other for layer, label in labels.items()}
+            majority = golds.most_common(1)[0][0]
+            judged.append(JudgedClaim(row.lang, row.gold, {"majority": majority, **labels}, row.group))
     return judged
-
-
-def _find_threshold(fit: LogisticFit) -> float:
-    """Find the value at which a fit on one feature turns to yes; 0.5 if the feature has no effect."""
-    slope = float(fit.values[0])
-    return -fit.shift / slope if abs(slope) > _MIN_SLOPE else 0.5
 
 
 def _build_passage(text: str) -> Passage:
@@ -149,8 +132,8 @@ def _measure_coverage(row: ClaimRow, text: str) -> float:
     return measure_covered_share(extract_facts(row.claim, row.lang).words, Vocabulary(split_words(text)))
 
 
-def _label_by_coverage(shares: Sequence[float], bar: float) -> str:
-    return _join_labels([Label.SUPPORTED if share >= bar else Label.NOT_FOUND for share in shares])
+def _label_by_coverage(shares: Sequence[float]) -> str:
+    return _join_labels([Label.SUPPORTED if share >= _COVERAGE_BAR else Label.NOT_FOUND for share in shares])
 
 
 def _join_labels(labels: Sequence[Label]) -> str:
@@ -187,7 +170,7 @@ async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedData
     said = "disputed" if verdict.contested else str(verdict.label)
     labels = {
         "majority": most,
-        "coverage": _label_by_coverage(covered, 0.5),
+        "coverage": _label_by_coverage(covered),
         "all": row.gold if row.disputed and said == "disputed" else said,
     }
     return JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap)

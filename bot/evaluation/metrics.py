@@ -300,7 +300,8 @@ RECIPE_FIGURES = (
     "latency_ms_p95", "under_10_s", "under_30_s", "tool_timeout_rate", "memory_mb",
 )  # fmt: skip
 PLAN_FIGURES = ("valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds")
-_SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95", "per_second")  # compared as ratios between variants
+_SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95")  # compared as ratios between variants
+_FEWEST_ROWS = 20  # of fewer nothing is said in shares of a hundred
 _NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
 # For each command the figures that say most, and what they say.
 _SUMMARIES = {
@@ -321,10 +322,6 @@ _SUMMARIES = {
         ("understood", "shown_right", "alone_shown_right"),
         "{0} of 100 follow-ups are understood, {1} are shown the right answer; asked in full, {2} would be.",
     ),
-    "dates": (
-        ("right", "false_finds", "per_second"),
-        "{0} of 100 expressions of time are read rightly; of 100 texts that only look like one, {1} are taken for it.",
-    ),
     "judge": (
         ("auc", "confidence_auc", "seconds"),
         "Of 100 pairs of a right sentence and another one the model tells {0} rightly, the rules alone {1}.",
@@ -338,11 +335,12 @@ _SUMMARIES = {
 
 
 def format_report(
-    command: str, found: Mapping[str, MetricsByLanguage], *, everything: bool, main: str | None = None
+    command: str, found: Mapping[str, MetricsByLanguage], rows: int, *, everything: bool, main: str | None = None
 ) -> str:
-    """Format what a command measured, for each variant: the main figures, or `everything`, and a sentence.
+    """Format what a command measured on so many rows, for each variant: the main figures, or `everything`.
 
-    The sentence is about the variant `main` (default: the first), in all languages.
+    A sentence says what they mean for the variant `main` (default: the first), in all languages; of few rows it says
+    that they are few.
     """
     names, sentence = _SUMMARIES[command]
     main = next(iter(found)) if main is None else main
@@ -353,7 +351,9 @@ def format_report(
             for variant, metrics in found.items()
         }
     report = format_comparison(found) if len(found) > 1 else format_table(next(iter(found.values())))
-    if None not in figures:
+    if rows < _FEWEST_ROWS:
+        report += f"\n\nRows measured: {rows}. That is too few to say anything of others: take {_FEWEST_ROWS} or more."
+    elif None not in figures:
         about = f"{main}: " if len(found) > 1 else ""
         report += f"\n\n{about}{sentence.format(*(f'{100 * (figure or 0):.0f}' for figure in figures))}"
     return report if everything else f"{report}\nMore figures: --all."

@@ -2,7 +2,7 @@
 
 Everyday questions ask how things are now and name the kind of the answer: the newest of several posts about a price
 holds, and a post with a price answers. The weights are fitted by listwise logistic regression (ListNet, Cao et al.
-2007) on everyday questions about channels, one channel held out at a time (`citegram eval ranking`).
+2007) on everyday questions about channels, one channel held out at a time.
 
 The cross-encoder scores the first hits within a time budget. The reranker's scores and the fused scores are blended
 half and half: each uses evidence that the other lacks.
@@ -60,7 +60,7 @@ class HitFeatures(NamedTuple):
         return total
 
 
-# Of the order, fitted by `citegram eval ranking`, with `terms` raised until nothing was lost on XQuAD.
+# Of the order, fitted as above, with `terms` raised until nothing was lost on XQuAD.
 ORDER_WEIGHTS = HitFeatures(score=1.0, terms=0.75, beginning=0.35, recency=1.15, likeness=0.43, wanted=0.4)
 # Of the scores that later steps read. The extract weighs how new a post is by itself (`superseded`, series): with the
 # scores of the order recency counted twice, and 2.4 points less of the sample answers were shown.

@@ -134,8 +134,8 @@ def test_what_is_compared_changes_one_thing_of_what_else_was_asked_for(evaluate:
         (["retrieval", ".", "--compare", "rounds-1,rounds-2"], "'rounds-1' cannot be compared"),
         (["retrieval", ".", "--plan", "maybe"], "--plan"),
         (["retrieval", ".", "--seed", "-1"], "--seed"),
-        (["dates", ".", "--plan", "on"], "unrecognized arguments"),
-        (["dates"], "DIR"),
+        (["verify", ".", "--plan", "on"], "unrecognized arguments"),
+        (["verify"], "FILE|DIR"),
     ],
 )
 def test_what_cannot_be_measured_is_wrong_use(evaluate: Any, words: list[str], said: str) -> None:
@@ -227,75 +227,6 @@ def test_a_bar_is_not_fitted_to_questions_that_nothing_answers(evaluate: Any, da
 def test_bad_data_is_one_sentence(evaluate: Any, data: Path) -> None:
     assert evaluate("answers", data / "none").is_one_sentence()
     assert evaluate("answers", data, "--distractors", data / "none.jsonl").is_one_sentence()
-
-
-# Dates.
-
-PEERS = [
-    {"id": "a", "lang": "ru", "text": "что было вчера", "ref": "2025-03-05T10:00:00",
-     "expected": [{"grain": "day", "start": "2025-03-04T00:00:00", "end": "2025-03-05T00:00:00"}]},
-    {"id": "b", "lang": "en", "text": "between 3 and 9 June 2024", "ref": "2025-03-05T10:00:00",
-     "expected": [{"grain": "day", "start": "2024-06-03T00:00:00", "end": "2024-06-10T00:00:00"}]},
-    {"id": "c", "lang": "en", "text": "May I come in?", "ref": "2025-03-05T10:00:00", "expected": [],
-     "negative": True},
-    {"id": "d", "lang": "en", "text": "every Monday", "ref": "2025-03-05T10:00:00",
-     "expected": [{"grain": "day", "start": "2025-03-03T00:00:00", "end": "2025-03-04T00:00:00"}]},
-]  # fmt: skip
-NAMES = ["right", "false_finds", "rows_applied", "per_second"]
-
-
-@pytest.fixture
-def peers(tmp_path: Path) -> Path:
-    for lang in ("ru", "en"):
-        write_rows(tmp_path / "peers" / f"x.{lang}.jsonl", [row for row in PEERS if row["lang"] == lang])
-    return tmp_path / "peers"
-
-
-def test_dates_are_told_per_language_with_dateparser_beside(evaluate: Any, peers: Path) -> None:
-    said = evaluate("dates", peers, "--all", "--json", "out.json")
-    assert said.code == 0
-    *tables, read, last = [block.splitlines() for block in said.out.strip().split("\n\n")]
-    assert read[0].startswith("citegram: 100 of 100 expressions of time are read rightly")
-    assert [table[0].split()[:3] for table in tables] == [[n, "citegram", "dateparser"] for n in ("all", "en", "ru")]
-    assert all([line.split()[0] for line in table[1:]] == NAMES for table in tables)
-    assert last == ["2 expressions of time (right), 1 that only look like one (false_finds)"]
-    written = figures()
-    assert (written["command"], written["data"], written["rows"]) == ("dates", "peers", 3)
-    assert {lang: list(found) for lang, found in written["metrics"].items()} == dict.fromkeys(
-        ("all", "en", "ru"), NAMES
-    )
-    ours, theirs = written["metrics"], written["beside"]["dateparser"]
-    assert [ours[lang]["right"] for lang in ("all", "en", "ru")] == [1.0, 1.0, 1.0]
-    assert [theirs[lang]["right"] for lang in ("all", "en", "ru")] == [0.5, 0.0, 1.0]
-    assert [found["en"]["false_finds"] for found in (ours, theirs)] == [0.0, 1.0]
-    assert ours["ru"]["false_finds"] is None
-    assert (ours["all"]["rows_applied"], ours["ru"]["rows_applied"]) == (2, 1)
-    assert ours["all"]["per_second"] > theirs["all"]["per_second"] > 0
-
-
-def test_one_file_of_dates_is_enough_and_a_limit_counts_what_is_scored(evaluate: Any, peers: Path) -> None:
-    assert evaluate("dates", peers / "x.en.jsonl", "--json", "out.json").code == 0
-    assert (figures()["rows"], list(figures()["metrics"])) == (2, ["all", "en"])
-    assert evaluate("dates", peers, "--limit", 1, "--json", "out.json").code == 0
-    assert figures()["rows"] == 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "17", '{"id": "a"}', '{"id": "a", "lang": "en", "text": 7, "expected": [7]}', "[" * 100_000,
-     '{"id": "a", "lang": "en", "text": "in 2020", "expected": [{"values": [7]}]}', json.dumps(PEERS[3])],
-)  # fmt: skip
-def test_a_file_that_holds_no_dates_is_one_sentence(evaluate: Any, tmp_path: Path, text: str) -> None:
-    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
-    assert evaluate("dates", tmp_path / "rows.jsonl").is_one_sentence()
-    assert evaluate("dates", tmp_path / "none.jsonl").is_one_sentence()
-
-
-def test_times_before_the_year_1_are_only_wrong(evaluate: Any, tmp_path: Path) -> None:
-    rows = [PEERS[0] | {"text": f"last {n} decades"} for n in (5, 999, 10**9)]
-    write_rows(tmp_path / "rows.jsonl", rows)
-    assert evaluate("dates", tmp_path / "rows.jsonl", "--json", "out.json").code == 0
-    assert figures()["rows"] == 3
 
 
 @pytest.mark.parametrize(("option", "name"), [("--json", "none/out.json"), ("--json", ".")])

@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from driver import write_rows
 
 from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 from bot.evaluation.data import read_claims
-from bot.evaluation.logistic_regression import assign_folds, fit_logistic
 
 PAIRS = [
     {"id": f"{right}{n}", "claim": f"The ferry number {n if right else n + 100} leaves at seven", "lang": "en",
@@ -99,20 +97,6 @@ def test_what_cannot_be_measured_is_said_in_one_sentence(evaluate: Any, tmp_path
     assert told.code != 0
     assert said in told.err
     assert "Traceback" not in told.err
-
-
-def test_a_regression_finds_what_tells_and_holds_out_groups() -> None:
-    draw = np.random.default_rng(1)
-    table = draw.normal(size=(400, 3))
-    yes = table[:, 1] + 0.1 * draw.normal(size=400) > 0
-    found = fit_logistic(table, yes)
-    assert np.argmax(np.abs(found.values)) == 1
-    groups = [n // 4 for n in range(400)]
-    fold, predicted = assign_folds(groups), np.zeros(400, bool)
-    assert all(len({int(fold[i]) for i in range(400) if groups[i] == group}) == 1 for group in range(100))
-    for n in set(fold.tolist()):
-        predicted[fold == n] = fit_logistic(table[fold != n], yes[fold != n]).z(table[fold == n]) > 0
-    assert np.mean(predicted == yes) > 0.95
 
 
 def test_figures_are_worked_out_over_the_classes_that_occur() -> None:

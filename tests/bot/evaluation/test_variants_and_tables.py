@@ -1,22 +1,21 @@
-"""The parts of the evaluation: ways, turns, tables, dateparser alone, and what a picture shows."""
+"""The parts of the evaluation: ways, turns, tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
 from bot.evaluation.data import VARIANTS, EvaluationQuery, Variant, build_variant_settings, draw_sample
-from bot.evaluation.date_accuracy import read_with_dateparser
 from bot.evaluation.measures import run_interleaved
 from bot.evaluation.metrics import (
     compute_difference_intervals,
     compute_ratios,
     format_comparison,
     format_difference_intervals,
+    format_report,
     format_table,
 )
 from rag_core import Engine
@@ -131,6 +130,13 @@ def test_a_table_has_a_column_per_language() -> None:
     ]  # fmt: skip
 
 
+def test_of_a_few_rows_nothing_is_said_in_shares_of_a_hundred() -> None:
+    found = {"": {"all": {"recall@1": 1.0, "recall@5": 1.0, "recall@20": 1.0}}}
+    few, many = (format_report("retrieval", found, rows, everything=False) for rows in (1, 20))
+    assert "100" not in few and "Rows measured: 1. That is too few" in few
+    assert "Of 100 posts that answer, 100 are found first" in many
+
+
 def test_ways_stand_beside_each_other_with_the_ratio_of_their_times() -> None:
     found = {
         "slow-way": {"all": {"right": 0.5, "latency_ms_p50": 10.0, "latency_ms_p95": None}},
@@ -143,44 +149,18 @@ def test_ways_stand_beside_each_other_with_the_ratio_of_their_times() -> None:
     ]  # fmt: skip
 
 
-# dateparser alone.
-
-
-@pytest.mark.parametrize(
-    ("text", "since", "until"),
-    [
-        ("вчера", date(2025, 3, 4), date(2025, 3, 5)),
-        ("last month", date(2025, 2, 1), date(2025, 3, 1)),
-        ("2 years ago", date(2023, 1, 1), date(2024, 1, 1)),
-        ("март 2019", date(2019, 3, 1), date(2019, 4, 1)),
-        ("что писали 5 мая 2024 года?", date(2024, 5, 5), date(2024, 5, 6)),  # found in a sentence
-        ("31 декабря", date(2024, 12, 31), date(2025, 1, 1)),  # the past is preferred
-        ("31.12.9999", date(9999, 12, 31), None),
-    ],
-)
-def test_dateparser_is_asked_as_its_users_ask_it(text: str, since: date, until: date | None) -> None:
-    found = read_with_dateparser(text, datetime(2025, 3, 5, 10, tzinfo=UTC))
-    assert found and found.since
-    assert (found.since.date(), found.until and found.until.date()) == (since, until)
-
-
-@pytest.mark.parametrize("text", ["", "ferry", "паром"])
-def test_dateparser_finds_nothing_where_there_is_nothing(text: str) -> None:
-    assert read_with_dateparser(text, datetime(2025, 3, 5, tzinfo=UTC)) is None
-
-
 def test_an_interval_of_paired_questions_holds_no_zero_where_one_variant_is_better_on_all() -> None:
     def share(rows: Sequence[bool]) -> dict[str, float | None]:
-        return {"right": sum(rows) / len(rows), "latency_ms_p50": 1.0, "nothing": None}
+        return {"shown_right": sum(rows) / len(rows), "latency_ms_p50": 1.0, "nothing": None}
 
     rows = {"first": [False] * 40, "better": [True] * 40, "alike": [False] * 40, "mixed": [True] * 3 + [False] * 37}
     found = compute_difference_intervals(rows, share)
-    assert found["better"] == {"right": (1.0, 1.0, 1.0)}
-    assert found["alike"] == {"right": (0.0, 0.0, 0.0)}
-    difference, low, high = found["mixed"]["right"]
+    assert found["better"] == {"shown_right": (1.0, 1.0, 1.0)}
+    assert found["alike"] == {"shown_right": (0.0, 0.0, 0.0)}
+    difference, low, high = found["mixed"]["shown_right"]
     assert difference == 0.075
     assert low == 0.0  # three of forty may be chance
     assert 0.1 < high < 0.2
     assert found == compute_difference_intervals(rows, share)
-    told = format_difference_intervals("dates", found, "first").splitlines()
-    assert told[0] == "right of better less that of first: +1.000 (+1.000 to +1.000)"
+    told = format_difference_intervals("answers", found, "first").splitlines()
+    assert told[0] == "shown_right of better less that of first: +1.000 (+1.000 to +1.000)"

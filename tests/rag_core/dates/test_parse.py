@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from date_scores import read_date_rows, score_dates
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.evaluation.date_accuracy import compute_date_metrics, read_date_rows
 from rag_core.dates import parse_coming_period, parse_period
 
 LEAP = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)  # a Tuesday
@@ -171,18 +171,18 @@ def test_any_text_gives_a_period_that_has_begun_or_none(text: str) -> None:
 @pytest.mark.parametrize("lang", ["ru", "en"])
 def test_of_sentences_without_a_date_hardly_one_in_twenty_gives_one(lang: str, root: Path) -> None:
     rows = [row for row in read_date_rows(root / "tests" / "rag_core" / "not_dates") if row.lang == lang]
-    figures = compute_date_metrics(rows, parse_period)
+    figures = score_dates(rows)
     assert len(rows) >= 150
-    assert figures["false_finds"] is not None and figures["false_finds"] <= 0.05
+    assert figures["false_finds"] <= 0.05
 
 
 @pytest.mark.parametrize("lang", ["ru", "en"])
 def test_expressions_that_people_type_are_read_and_days_to_come_are_no_filter(lang: str, root: Path) -> None:
     rows = [row for row in read_date_rows(root / "tests" / "data" / "dates") if row.lang == lang]
-    figures = compute_date_metrics(rows, parse_period)
+    figures = score_dates(rows)
     assert len(rows) >= 250
-    assert figures["right"] is not None and figures["right"] >= 0.95
-    assert figures["false_finds"] is not None and figures["false_finds"] <= 0.03
+    assert figures["right"] >= 0.95
+    assert figures["false_finds"] <= 0.03
 
 
 @pytest.mark.parametrize(("lang", "least"), [("ru", 0.90), ("en", 0.82)])
@@ -190,11 +190,11 @@ def test_the_suites_of_other_programs(lang: str, least: float, shared_data: Path
     rows = [row for row in read_date_rows(shared_data / "temporal_peers") if row.lang == lang]
     scored = (root / "tests" / "bot" / "scored_dates.txt").read_text().split()
     assert {row.id for row in rows if row.readings} == {i for i in scored if f"-{lang}-" in i}
-    figures = compute_date_metrics(rows, parse_period)
-    assert figures["right"] is not None and figures["right"] >= least
+    figures = score_dates(rows)
+    assert figures["right"] >= least
 
 
 def test_words_of_time_are_read_a_thousand_times_a_second(shared_data: Path) -> None:
     rows = read_date_rows(shared_data / "temporal_peers")
     # other tests only add to the time: the best counts
-    assert max(compute_date_metrics(rows, parse_period)["per_second"] or 0 for _ in range(3)) >= 1000
+    assert max(score_dates(rows)["per_second"] for _ in range(3)) >= 1000

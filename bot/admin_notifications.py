@@ -29,7 +29,7 @@ from bot.logs import SecretFilter, TextFilter
 from bot.telegram.session import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
-from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters
+from bot.views.text import cut_lines, strip_control_characters
 from bot.worker.rate_limits import TokenBuckets
 from ingest.inbox import MAX_WAITING_CHANNELS
 from ingest.outages import (

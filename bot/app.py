@@ -25,37 +25,25 @@ from bot.app_context import AppContext
 from bot.control.socket_client import hold_folder
 from bot.control.socket_server import RequestHandlers, serve_control_socket
 from bot.handlers import (
-    about_channel,
-    admins,
-    answer_buttons,
-    answer_remarks,
-    channel_history,
-    channel_sets,
+    admin,
+    answers,
     channels,
-    chat_settings,
-    citation_buttons,
-    digests,
-    error_handler,
+    citations,
+    errors,
+    groups,
     imports,
     inline,
-    membership_changes,
-    models,
-    post_deletions,
+    membership,
+    posts,
     privacy,
     questions,
-    reindex,
     search,
     start,
-    stats,
-    stop_and_new,
-    suggested_question_buttons,
-    unanswered_and_synonyms,
-    verify,
+    unanswered,
     watches,
-    why_and_plan,
 )
+from bot.handlers.admin import report_rebuilds
 from bot.handlers.imports import ImportRunner
-from bot.handlers.reindex import report_rebuilds
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, open_scheduler
 from bot.logs import throttle_polling_errors
@@ -92,12 +80,10 @@ ALLOWED_UPDATES = [
 
 
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
-# no other handler answers; the last two take what is left: all text in private chats, and all buttons.
+# no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
 _HANDLERS = (
-    inline, chat_settings, membership_changes, channels, answer_buttons, privacy, start, channel_history, admins,
-    post_deletions, why_and_plan, search, citation_buttons, reindex, models, stats, channel_sets,
-    unanswered_and_synonyms, imports, stop_and_new, verify, watches, digests, about_channel,
-    suggested_question_buttons, answer_remarks, questions, error_handler,
+    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, unanswered, admin,
+    answers, questions, errors,
 )  # fmt: skip
 
 
@@ -108,7 +94,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         settings=context.settings,
         admins=context.admins,
         notices=ChannelNotificationLimiter(),
-        latest_changes=membership_changes.LatestChanges(),
+        latest_changes=membership.LatestChanges(),
         running_presses=set(),
         recent_quotes={},
         searches=search.SearchQueue(),

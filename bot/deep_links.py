@@ -15,7 +15,7 @@ from aiogram.utils.formatting import Text, as_list
 
 from bot.i18n import Translator
 from bot.views.answer import make_link
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.text import strip_control_characters
 from rag_core.storage import Archive, questions
 
 _MAX_PAYLOAD_LENGTH = 64

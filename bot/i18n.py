@@ -73,7 +73,7 @@ class Translator:
         """Format a sentence as rich text: `Text` values keep their formatting, in others links are neutralized."""
         from aiogram.utils.formatting import Text
 
-        from bot.views.message_formatting import find_link_spans, neutralize_links
+        from bot.views.format import find_link_spans, neutralize_links
 
         for name, value in values.items():
             if isinstance(value, str) and not _is_trusted(name, value) and find_link_spans(value):

@@ -22,7 +22,7 @@ from aiogram.types.update import UpdateTypeLookupError
 from bot.access import get_reader_id, is_admin, is_group_admin
 from bot.app_context import AppContext
 from bot.i18n import choose_interface_language, get_translator
-from bot.views.message_formatting import BOT_COMMANDS
+from bot.views.format import BOT_COMMANDS
 from rag_core.conversation.small_talk import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates

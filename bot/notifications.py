@@ -32,8 +32,7 @@ from aiogram.utils.formatting import Bold, Italic, Text, as_list
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
-from bot.handlers.chat_settings import move_group_settings
-from bot.handlers.watches import WatchCallback
+from bot.handlers.groups import move_group_settings
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.jobs import repeat_job
 from bot.stored_answer import (
@@ -57,10 +56,16 @@ from bot.telegram.recheck import (
 )
 from bot.telegram.session import PERMANENT_ERRORS, ChatTasks, get_backoff, send_in_background
 from bot.views.answer import get_answer_translator, link_author, link_number, render_stored_sentences
-from bot.views.digest_message import render_digest
-from bot.views.keyboards import build_answer_keyboard, build_keyboard, build_quote_keyboard, update_vote_counts
-from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import RenderContext
+from bot.views.format import neutralize_links, split_pages
+from bot.views.keyboards import (
+    WatchCallback,
+    build_answer_keyboard,
+    build_keyboard,
+    build_quote_keyboard,
+    update_vote_counts,
+)
+from bot.views.results import render_digest
+from bot.views.text import RenderContext
 from ingest.copies import are_rewordings
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import Archive, channels, posts, questions, subscriptions, visible_posts

@@ -15,7 +15,7 @@ from pathlib import Path
 from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.data_folder import open_private_file
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.text import strip_control_characters
 from rag_core.errors import SettingsWrong
 from rag_core.retrieval.channel_answers import ChannelProfile, profile_channel
 from rag_core.storage import Archive, channels, monitoring_stats, visible_posts

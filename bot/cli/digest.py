@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from bot.cli.open_data_folder import choose_folder_with_channels, open_archive
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
-from bot.views.digest_message import format_digest_quote
+from bot.views.results import format_digest_quote
+from bot.views.text import dump_json, strip_control_characters
 from ingest.copies import CopyIndexer
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels

@@ -6,7 +6,7 @@ import argparse
 
 from bot.doctor import Check, archive_checks, environment_checks, run_checks, settings_checks, telegram_checks
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import dump_json
+from bot.views.text import dump_json
 
 _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 

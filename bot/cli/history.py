@@ -16,7 +16,7 @@ from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.jobs import open_history_client
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
+from bot.views.text import dump_json, strip_control_characters
 from ingest.history import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from rag_core.engine import open_engine
 from rag_core.errors import HistoryUnavailable

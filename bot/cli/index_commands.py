@@ -13,7 +13,7 @@ from bot.cli.open_up_to_date_indexes import catch_up_copies, catch_up_lexical_in
 from bot.cli.progress_bar import show_progress_bar
 from bot.control.socket_client import hold_folder_or_connect
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import dump_json, strip_control_characters
+from bot.views.text import dump_json, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import EmbedderChange
 from rag_core.engine import Engine, open_engine

@@ -18,7 +18,6 @@ from bot.control.terminal_answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.settings import Settings, is_color_wanted
 from bot.stored_answer import record_traces
-from bot.views.clean_and_shorten_text import dump_json
 from bot.views.terminal_text import (
     format_answer_text,
     format_answer_trace,
@@ -27,6 +26,7 @@ from bot.views.terminal_text import (
     format_stages,
     format_verdicts_text,
 )
+from bot.views.text import dump_json
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels

@@ -18,7 +18,7 @@ from bot.control.schemas import DenseFacts, IndexFacts
 from bot.control.socket_client import RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
 from bot.settings import Settings
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.text import strip_control_characters
 from rag_core.engine import open_engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, index_state, monitoring_stats, post_lookup, raw_updates

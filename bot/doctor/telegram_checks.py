@@ -24,7 +24,7 @@ from bot.doctor import CheckContext, Finding
 from bot.jobs import open_history_client
 from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.text import strip_control_characters
 from rag_core.errors import RagError, SettingsWrong
 from rag_core.storage import channel_history, channels, group_rules_and_bindings
 from rag_core.types import Channel

@@ -237,7 +237,7 @@ async def _ask_turn(text: str, dialogue: Dialogue, chat: int, data: IndexedDatas
     """Answer a turn as the bot does: a reply to small talk, or an answer."""
     lang = dialogue.query.lang
     if (talk := detect_talk(text)) and not await is_introduced(text, data.viewer, data.rag.archive):
-        from bot.handlers.small_talk import render_talk  # here: aiogram takes seconds to load
+        from bot.handlers.questions import render_talk  # here: aiogram takes seconds to load
 
         known = await channels.load_channels(data.rag.archive)
         return str(render_talk(talk, lang, known.values()).as_kwargs()["text"])

@@ -1,26 +1,36 @@
-"""Handlers of channels: posts wake the indexer, /channels approves channels and manages them.
+"""Handlers of channels: posts wake the indexer, /channels approves and manages them, /sets names sets of them.
 
 Handlers never commit posts: those were saved with their raw batch (bot/telegram/updates.py).
 
 Removing a channel erases all its data after a confirmation; where the bot stays in it, the next post makes the
-channel wait for approval again.
+channel wait for approval again. The progress of reading a history is one message, which is edited while it runs; a
+group's history is read only if an admin asks for it here, and the group is told before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 from aiogram import Bot, F, Router
-from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
+from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
-from aiogram.utils.formatting import Bold, Text, as_list
+from aiogram.utils.formatting import Bold, Code, Text, as_list
 
-from bot.access import Refusal
+from bot import access
+from bot.access import MAX_SET_NAME_LENGTH, Refusal
 from bot.app_context import AppContext
-from bot.handlers.membership_changes import refresh_channel
-from bot.i18n import Translator
+from bot.handlers.membership import refresh_channel
+from bot.i18n import Translator, get_translator
+from bot.jobs import HistoryService
 from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
+from bot.telegram.recheck import ShownContent, recheck_before_sending
 from bot.views.answer import format_channel_title, link_channel_title
 from bot.views.channel_card import (
     ChannelAction,
@@ -33,6 +43,7 @@ from bot.views.channel_card import (
     render_channel_card,
     render_channel_line,
 )
+from bot.views.format import neutralize_links
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
     build_keyboard,
@@ -41,12 +52,18 @@ from bot.views.keyboards import (
     edit_message,
     redraw_message,
 )
+from ingest.history import estimate_minutes, estimate_size
 from ingest.message_kinds import MAX_TITLE_LENGTH
-from rag_core.storage import channel_removal, channels, group_rules_and_bindings, post_lookup
+from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
+from rag_core.storage import channel_history, channel_removal, channels, group_rules_and_bindings, post_lookup
+from rag_core.storage.chat_and_admin_settings import load_channel_sets, save_channel_sets
 from rag_core.storage.topics import save_topic_titles
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Visibility
 
 router = Router()
+
+log = logging.getLogger(__name__)
 
 _VISIBILITY_BY_ACTION = {
     ChannelAction.PUBLIC: Visibility.PUBLIC,
@@ -129,9 +146,6 @@ async def _render_channel_list(
     )
     turns = build_page_row(number, last, lambda n: ChannelCallback(action=ChannelAction.LIST, number=n), words)
     return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
-
-
-log = logging.getLogger(__name__)
 
 
 @router.message(F.new_chat_title, IN_GROUP)
@@ -224,3 +238,185 @@ async def _press_leave(
 @router.channel_post()
 async def _on_channel_post(_: Message, context: AppContext) -> None:
     context.indexing.wake()
+
+
+_UPDATE_SECONDS = 5.0
+_STATE_BY_ACTION = {
+    ChannelAction.HISTORY_PAUSE: ("paused", ("running",)),
+    ChannelAction.HISTORY_RESUME: ("running", ("paused", "failed")),
+    ChannelAction.HISTORY_CANCEL: ("cancelled", ("running", "paused", "failed")),
+}
+_CHANGES = {ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_UNDO, *_STATE_BY_ACTION}
+
+
+@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
+async def _press_history(
+    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
+) -> None:
+    """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
+    channel, service = await _find_channel(callback_data, context, words)
+    job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
+    if job and job.state in ("running", "paused", "failed") and callback_data.number == 0:
+        await redraw_message(pressed, *await _render_progress(context, channel, words))
+        return
+    title = link_channel_title(channel, words)
+    await redraw_message(pressed, words.rich("history-counting", title=title), None)
+    try:
+        count = await estimate_size(context.archive, service.source, channel.chat_id)
+    except HistoryUnavailable as exc:
+        text = words.rich("history-failed", title=title, reason=words.error(exc))
+        await edit_message(pressed, text, await _build_buttons(context, channel, words, ""))
+        return
+    text = words.rich("history-estimate", title=title, count=count, minutes=estimate_minutes(count))
+    await edit_message(pressed, text, await _build_buttons(context, channel, words, "" if count else "none"))
+
+
+@router.callback_query(ChannelCallback.filter(F.action.in_(_CHANGES)), flags=ADMINS_ONLY)
+async def _press_change(
+    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
+) -> None:
+    """Begin, pause, resume or cancel a backfill, or put back the posts that looks took out within a week."""
+    channel, service = await _find_channel(callback_data, context, words)
+    archive, action, done = context.archive, callback_data.action, ""
+    if action is ChannelAction.HISTORY_BEGIN:
+        if channel.kind != "channel":  # a group is told before
+            try:
+                await bot.send_message(channel.chat_id, get_translator(context.settings.bot.language)("history-group"))
+            except (TelegramAPIError, ClientDecodeError) as exc:
+                raise Refusal(words("history-group-unreached")) from exc
+        days = max(0, callback_data.number)  # 0: all posts
+        since = datetime.now(UTC) - timedelta(days=min(days, 3650)) if days else None
+        await channel_history.begin_backfill(archive, channel.chat_id, since)
+    elif action is ChannelAction.HISTORY_UNDO:
+        count = await channel_history.undo_deletions(archive, channel.chat_id, datetime.now(UTC))
+        service.wake()
+        done = words("history-restored", count=count)
+    else:
+        state, among = _STATE_BY_ACTION[action]
+        await channel_history.set_backfill_state(archive, channel.chat_id, state, among=among)
+    await redraw_message(pressed, *await _render_progress(context, channel, words), done=done)
+    if action in (ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_RESUME):
+        service.spawn(_follow_progress(pressed, channel, context, words))
+
+
+async def _find_channel(
+    data: ChannelCallback, context: AppContext, words: Translator
+) -> tuple[Channel, HistoryService]:
+    channel = await find_pressed_channel(data, context, words)
+    if context.history is None or awaits_approval(channel):  # an outdated button
+        raise Refusal(words("button-stale"))
+    return channel, context.history
+
+
+async def _follow_progress(pressed: CallbackQuery, channel: Channel, context: AppContext, words: Translator) -> None:
+    shown, before, state = pressed.message, "", "running"
+    while isinstance(shown, Message) and state == "running":
+        await asyncio.sleep(_UPDATE_SECONDS)
+        with suppress(TelegramAPIError, ClientDecodeError, ArchiveUnavailable):
+            job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
+            state = job.state if job else ""
+            text, buttons = await _render_progress(context, channel, words)
+            said, _ = text.render()
+            if said != before:
+                before = said
+                await shown.edit_text(**text.as_kwargs(), reply_markup=buttons)
+
+
+async def _render_progress(
+    context: AppContext, channel: Channel, words: Translator
+) -> tuple[Text, InlineKeyboardMarkup]:
+    job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
+    title, state = link_channel_title(channel, words), job.state if job else ""
+    if job is None:
+        text = Text(title)
+    elif state == "failed":
+        text = words.rich("history-failed", title=title, reason=job.problem)
+    else:
+        percent = int(100 * job.share)
+        text = words.rich("history-progress", title=title, state=state, percent=percent, count=job.saved)
+    return text, await _build_buttons(context, channel, words, state)
+
+
+async def _build_buttons(context: AppContext, channel: Channel, words: Translator, state: str) -> InlineKeyboardMarkup:
+    token = make_channel_token(context.archive, channel.chat_id)
+
+    def make_row(label: str, action: ChannelAction, number: int = 0) -> list[tuple[str, ChannelCallback]]:
+        return [(label, ChannelCallback(action=action, token=token, number=number))]
+
+    rows = []
+    if state == "running":
+        rows.append(make_row(words("button-history-refresh"), ChannelAction.HISTORY))
+        rows.append(make_row(words("button-pause"), ChannelAction.HISTORY_PAUSE))
+    elif state in ("paused", "failed"):
+        rows.append(make_row(words("button-resume"), ChannelAction.HISTORY_RESUME))
+    elif state != "none":
+        rows.append(make_row(words("button-history-all"), ChannelAction.HISTORY_BEGIN))
+        rows += [
+            make_row(words("button-history-days", days=days), ChannelAction.HISTORY_BEGIN, days) for days in (365, 30)
+        ]
+    if state in ("running", "paused", "failed"):
+        rows.append(make_row(words("button-history-cancel"), ChannelAction.HISTORY_CANCEL))
+    counts = (await channel_history.count_history(context.archive, datetime.now(UTC))).get(channel.chat_id)
+    if counts and counts.deleted:
+        label = words("button-history-undo", count=counts.deleted)
+        rows.append(make_row(label, ChannelAction.HISTORY_UNDO))
+    rows.append(make_row(words("button-back"), ChannelAction.CARD))
+    return build_keyboard(*rows)
+
+
+_MAX_SETS = 20  # per chat
+_REMOVED = re.compile(r"[-−–]\s*(.+)")
+
+
+@router.message(ChatCommand("sets", addressed_only=True))
+async def _on_sets(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    """List the sets, save one ("work = @first, Second channel"), or after a minus remove one."""
+    reader = access.get_reader(message)
+    given = " ".join((command.args or "").split())
+    await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
+    readable = await access.get_readable_channels(context.admins, reader)
+    sets = await load_channel_sets(context.archive, message.chat.id)
+    before = dict(sets)
+    how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
+    if not given:
+        lines = []
+        for name, chosen in sorted(sets.items()):
+            titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen) if one in readable)
+            lines.append(Text("• ", neutralize_links(f"{name}: {titles or words('sets-closed')}")))
+        text = as_list(words("sets-title", count=len(lines)), *lines, "", how)
+    elif removed := _REMOVED.fullmatch(given):
+        known = sets.pop(removed[1].casefold(), None) is not None
+        text = words.rich("sets-removed" if known else "sets-unknown", name=neutralize_links(removed[1]))
+    else:
+        text = _add_set(given, sets, readable, words) or how
+    if sets != before:
+        await save_channel_sets(context.archive, message.chat.id, sets)
+    content = ShownContent(counted=frozenset(readable))
+    with recheck_before_sending(content, reader, context.admins):
+        await message.reply(**text.as_kwargs())
+
+
+def _add_set(
+    given: str, sets: dict[str, frozenset[int]], readable: Mapping[int, Channel], words: Translator
+) -> Text | None:
+    """Add a set ("work = @first, Second channel") and say so, or why not; None where it is written in another way."""
+    name, _, listed = (part.strip() for part in given.partition("="))
+    if not listed or not tokenize(name) or len(name) > MAX_SET_NAME_LENGTH or ":" in name:
+        return None
+    if name.casefold() not in sets and len(sets) >= _MAX_SETS:
+        return Text(words("sets-full", count=_MAX_SETS))
+    chosen = set[int]()
+    for one in filter(None, (part.strip() for part in listed.split(","))):
+        found = [chat for chat, channel in readable.items() if one.casefold() in _name_channel(channel)]
+        if not found:
+            return words.rich("sets-no-channel", name=neutralize_links(one))
+        chosen.update(found)
+    sets[name.casefold()] = frozenset(chosen)
+    titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
+    asked = Code(words("sets-asked-in", name=name))
+    return words.rich("sets-saved", name=neutralize_links(name), titles=neutralize_links(titles), asked=asked)
+
+
+def _name_channel(channel: Channel) -> frozenset[str]:
+    username = (channel.username or "").casefold()
+    return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))

@@ -38,16 +38,16 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot.access import Refusal, is_admin
 from bot.app_context import AppContext
 from bot.data_folder import open_private_file
-from bot.handlers import error_handler
+from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.imports import DocumentRefused, run_import
 from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
-from bot.views.clean_and_shorten_text import cut_lines, strip_control_characters
+from bot.views.format import split_pages
 from bot.views.keyboards import build_keyboard
-from bot.views.message_formatting import split_pages
+from bot.views.text import cut_lines, strip_control_characters
 from ingest.json_export import resolve_chat_id
 from rag_core.errors import ImportRefused, RagError
 from rag_core.storage import Archive, channels
@@ -342,7 +342,7 @@ def _explain_failure(exc: Exception, order: ImportOrder) -> str:
         values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
         return order.words(exc.sentence, **values | {"file": order.file, "example": "/import @name"})
     if isinstance(exc, RagError):
-        return error_handler.format_error(exc, order.words, admin=True)
+        return errors.format_error(exc, order.words, admin=True)
     if isinstance(exc, OSError):
         log.error("an import failed: %s", exc.strerror)
         return order.words("import-disk")

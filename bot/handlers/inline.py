@@ -38,10 +38,9 @@ from bot.telegram.recheck import (
     recheck_before_sending,
 )
 from bot.views.answer import format_one_line, format_reference
-from bot.views.clean_and_shorten_text import strip_control_characters
+from bot.views.format import neutralize_links
 from bot.views.keyboards import make_callback_token
-from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import WRITING_STAGES, RenderContext
+from bot.views.text import WRITING_STAGES, RenderContext, strip_control_characters
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError

@@ -1,39 +1,259 @@
-"""Handlers of questions: /ask, plain text, mentions and replies.
+"""What people write to the bot: questions, small talk, texts to verify, suggested questions, /stop and /new.
 
 A handler only queues a row and wakes the workers (bot/worker/question_worker.py); the same update twice is one row.
+Readers stop their own questions, and nobody else's. /new off and /new on switch the memory of a whole chat.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from aiogram import F, Router
+from aiogram import Bot, F, Router
 from aiogram.enums import ContentType
 from aiogram.filters import CommandObject
-from aiogram.types import Message, ReactionTypeEmoji, Update
-from aiogram.utils.formatting import Code
+from aiogram.types import (
+    CallbackQuery,
+    InlineKeyboardMarkup,
+    Message,
+    MessageGenerationStopped,
+    ReactionTypeEmoji,
+    Update,
+)
+from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access, logs
-from bot.access import Refusal, get_reader, get_reader_id
+from bot.access import Reader, Refusal, check_may_change_settings, get_reader, get_reader_id
 from bot.app_context import AppContext
-from bot.handlers.small_talk import reply_to_talk
-from bot.i18n import Translator, detect_question_language
+from bot.i18n import Translator, detect_question_language, get_translator
 from bot.middlewares import (
     IN_GROUP,
     IN_PRIVATE,
     MAX_QUESTION_LENGTH,
     ChatCommand,
     extract_addressed_question,
+    get_replied_message,
     get_thread,
 )
-from bot.views.keyboards import DEEP_MODE
-from bot.worker.streaming import call_best_effort
-from rag_core.conversation.small_talk import TalkKind, detect_talk
+from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, recheck_before_sending
+from bot.views.answer import format_channel_title, strip_sources
+from bot.views.format import neutralize_links
+from bot.views.keyboards import DEEP_MODE, SuggestionCallback, build_suggestion_rows
+from bot.worker.streaming import StopCallback, call_best_effort
+from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
+from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.storage import questions
+from rag_core.storage import channels, questions
+from rag_core.storage.conversation_turns import ConversationKey
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
+from rag_core.types import Channel, Viewer
 
 router = Router()
+
+
+async def send_with_suggestions(
+    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, content: ShownContent
+) -> None:
+    """Send a line in private with suggested questions in `lang`; without them where a post of one has just changed."""
+    here = Reader(viewer.user_id, message.chat.id, private=True)
+    suggested = await context.suggestions.suggest(viewer, lang) if lang else []
+    while True:
+        offered = ShownContent(tuple(ShownPost(one.post, one.mark) for one in suggested))
+        rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
+        buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
+        try:
+            with recheck_before_sending(content | offered, here, context.admins):
+                await message.answer(**text.as_kwargs(), reply_markup=buttons)
+                return
+        except ContentWithdrawn:
+            if not suggested:
+                raise
+            suggested = []
+
+
+async def send_rephrase_hint(message: Message, asked: QuestionRow, context: AppContext) -> None:
+    """Say how to ask another way after a refusal; in private with questions that the posts answer."""
+    hint = Text(get_translator(asked.lang)("rephrase-hint"))
+    if not asked.private:
+        await message.reply(**hint.as_kwargs())
+        return
+    viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
+    await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
+
+
+@router.callback_query(SuggestionCallback.filter())
+async def _on_suggestion(
+    pressed: CallbackQuery,
+    callback_data: SuggestionCallback,
+    event_update: Update,
+    bot: Bot,
+    context: AppContext,
+    words: Translator,
+) -> None:
+    """Ask a suggested question in the name of who presses it, if this reader may and its post still says so."""
+    message, reader = pressed.message, pressed.from_user.id
+    if not isinstance(message, Message) or message.chat.id != reader:
+        raise Refusal(words("suggestion-gone"))
+    here = Reader(reader, reader, private=True)
+    viewer = await access.build_viewer(context.admins, here)
+    suggested = await context.suggestions.find(callback_data.token, viewer)
+    if suggested is None:
+        raise Refusal(words("suggestion-gone"))
+    async with context.queue.limits.hold_count(reader, reader, words, pressed=True):
+        content = ShownContent((ShownPost(suggested.post, suggested.mark),))
+        with recheck_before_sending(content, here, context.admins):
+            asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
+        row = QuestionRow(
+            bot_id=bot.id,
+            update_id=event_update.update_id,
+            chat_id=reader,
+            message_id=asked.message_id,
+            user_id=reader,
+            text=suggested.text,
+            lang=suggested.lang,
+            asked_at=datetime.now(UTC),
+            private=True,
+        )
+        number = await questions.queue_question(context.archive, row)
+    await pressed.answer()
+    if number is not None:
+        logs.log_question(number, suggested.text)
+        context.queue.wake()
+
+
+_MAX_TITLES = 5
+
+
+def render_talk(talk: Talk, lang: str, channels: Iterable[Channel]) -> Text:
+    """Render the reply to small talk; `lang` is the reader's, `channels` those that the reader may read here."""
+    words = get_translator(talk.lang or lang)
+    if talk.kind is not TalkKind.ABOUT_CHANNEL:
+        return Text(words("smalltalk", kind=str(talk.kind), help="/help"))
+    titles = sorted((format_channel_title(channel, words) for channel in channels), key=str.casefold)
+    listed = as_list(*map(neutralize_links, titles[:_MAX_TITLES] or [""]), sep=", ")
+    more = max(0, len(titles) - _MAX_TITLES)
+    return words.rich("smalltalk-about-channel", count=len(titles), titles=listed, more=more)
+
+
+# Telegram allows bots only some emoji: https://core.telegram.org/bots/api#reactiontypeemoji
+_REACTIONS = {
+    TalkKind.THANKS: "❤",
+    TalkKind.GREETING: "🤗",
+    TalkKind.BYE: "🤗",
+    TalkKind.JOKE: "😁",
+    TalkKind.ABUSE: "😢",
+    TalkKind.UNCLEAR: "🤔",
+}
+# Under other kinds a reader does not look for a question.
+_SUGGESTING_KINDS = frozenset(TalkKind) - {TalkKind.BYE, TalkKind.ABUSE}
+
+
+async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words: Translator) -> None:
+    """Reply to small talk that was addressed to the bot."""
+    assert message.bot is not None
+    if message.chat.type != "private":
+        reaction = ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))
+        await call_best_effort(message.bot.set_message_reaction(message.chat.id, message.message_id, [reaction]))
+        return
+    viewer = await access.build_viewer(context.admins, get_reader(message))
+    lang = talk.lang or words.lang
+    known = await channels.load_channels(context.archive)
+    reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
+    named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
+    offered = lang if talk.kind in _SUGGESTING_KINDS else None
+    await send_with_suggestions(message, reply, viewer, context, offered, ShownContent(counted=named))
+
+
+@router.message(ChatCommand("verify"))
+async def _on_verify(
+    message: Message,
+    command: CommandObject,
+    addressed: bool,
+    event_update: Update,
+    context: AppContext,
+    words: Translator,
+) -> None:
+    text, own = (command.args or "").strip(), True
+    if not text:
+        text, own = _extract_replied_text(message), False
+    if text:
+        lang = detect_question_language(text, words.lang) if own else words.lang
+        await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
+    elif addressed:
+        refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
+        await message.reply(**refusal.as_kwargs())
+
+
+@router.message(IN_PRIVATE, F.forward_origin)
+async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
+    text = (message.text or message.caption or "").strip()
+    if text:
+        await queue_message_text(message, text, event_update.update_id, context, words, lang=words.lang, kind="verify")
+    # other pictures of an album: only the one with the caption counts
+    elif not message.media_group_id:
+        await message.reply(words("verify-not-text"))
+
+
+def _extract_replied_text(message: Message) -> str:
+    """Text of the replied message: the selected part, else all of it."""
+    if message.quote and message.quote.is_manual:
+        return message.quote.text.strip()
+    parent = get_replied_message(message)
+    if parent is None:
+        return ""
+    text = parent.text or parent.caption or ""
+    ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
+    return strip_sources(text, parent.entities or ()) if ours else text.strip()
+
+
+_MEMORY_SWITCHES = {"on": True, "off": False}
+
+
+@router.message(ChatCommand("new", addressed_only=True))
+async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    wanted = (command.args or "").strip().casefold()
+    if wanted and wanted not in _MEMORY_SWITCHES:
+        raise Refusal(words("talk-unknown"))
+    if wanted:
+        await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("talk-not-yours"))
+        await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
+    here = ConversationKey(message.chat.id, get_reader_id(message), get_thread(message) or 0)
+    await start_new_conversation(here, context.rag)
+    remembers = await is_memory_enabled(message.chat.id, context.rag)
+    await message.reply(words("talk-new" if remembers else "talk-off"))
+
+
+@router.message(ChatCommand("stop"))
+async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
+    running, waited = await context.queue.halt(message.chat.id, get_reader_id(message))
+    if waited:
+        await message.reply(words("stopped-waiting", count=waited))
+    elif not running and addressed:  # a running question shows its own end
+        await message.reply(words("stop-nothing"))
+
+
+@router.stopped_message_generation()
+async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:
+    """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
+    _, waited = await context.queue.halt(event.chat.id, event.chat.id, event.draft_id)
+    if waited:
+        assert event.bot is not None
+        text = words("stopped-waiting", count=waited)
+        await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
+
+
+@router.callback_query(StopCallback.filter())
+async def _press_stop(
+    pressed: CallbackQuery, callback_data: StopCallback, context: AppContext, words: Translator
+) -> None:
+    message = pressed.message
+    if message is None:
+        await pressed.answer()
+        return
+    running, waited = await context.queue.halt(message.chat.id, pressed.from_user.id, callback_data.question)
+    await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
+
 
 # Content that people send; everything else in a private chat is a service message.
 _USER_CONTENT_TYPES = {

@@ -1,30 +1,35 @@
-"""Handlers of /search: posts by words, dates and channels, page by page, without an answer.
+"""Handlers of /search, posts by words, dates and channels, and of /about, what a channel writes about.
 
 Nothing of a search is stored. The query is read again from the message that a page replies to, so that its buttons
 work after a restart; each press searches anew, in the channels that the presser may read at that moment. Two
-searches run at a time, and one reader may have three in the queue.
+searches run at a time, and one reader may have three in the queue. A channel that the asker may not read answers
+/about as one that does not exist.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import tzinfo
 
 from aiogram import F, Router
+from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
-from aiogram.utils.formatting import Code, Text
+from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
 from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
 from bot.app_context import AppContext
-from bot.handlers import error_handler
-from bot.handlers.find_answer_and_check_access import check_button_access
+from bot.handlers import errors
+from bot.handlers.answers import check_button_access
 from bot.i18n import Translator, detect_question_language
 from bot.middlewares import MAX_QUESTION_LENGTH, ChatCommand
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.views.answer import link_channel_title
+from bot.views.format import neutralize_links
 from bot.views.keyboards import (
     AnswerAction,
     AnswerCallback,
@@ -34,14 +39,16 @@ from bot.views.keyboards import (
     make_callback_token,
     redraw_message,
 )
-from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext
-from bot.views.search_results import RESULTS_PER_PAGE, render_search_page
+from bot.views.results import RESULTS_PER_PAGE, render_search_page
+from bot.views.text import RenderContext
+from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.planning.queries import extract_search_words
+from rag_core.retrieval.channel_answers import profile_channel
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
-from rag_core.types import Question
+from rag_core.storage.channels import find_channel
+from rag_core.types import Channel, Question, Viewer
 
 router = Router()
 
@@ -160,7 +167,7 @@ async def _press_page(
             with recheck_before_sending(view.content, reader, context.admins):
                 await redraw_message(pressed, view.text, view.buttons, words("search-changed") if moved else "")
         except RagError as exc:
-            raise Refusal(error_handler.format_error(exc, words, admin=False)) from exc
+            raise Refusal(errors.format_error(exc, words, admin=False)) from exc
 
 
 async def _render_page(
@@ -208,3 +215,46 @@ def _make_search_token(asked: Message, archive: Archive) -> str:
     """Token of a search: eight characters, and it cannot be forged."""
     content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
+
+
+async def render_profile(
+    said: str, readable: Mapping[int, Channel], viewer: Viewer, rag: Engine, words: Translator, zone: tzinfo
+) -> View:
+    """Render the profile of the readable channel that is meant; words weigh as in all channels of the viewer.
+
+    Raises ArchiveUnavailable.
+    """
+    channel = find_channel(said, readable)
+    if channel is None:
+        return View(Text(words("about-unknown" if said else "about-how")))
+    found = await profile_channel(rag.archive, channel.chat_id, rag.lexical.statistics(viewer.channels).weight)
+    blocks: list[Text] = [Text(link_channel_title(channel, words))]
+    if found is None:
+        blocks.append(Text(words("about-empty")))
+    else:
+        first, last = words.date(found.first, zone), words.date(found.last, zone)
+        often = words("about-often", count=round(found.weekly)) if found.weekly >= 1 else words("about-seldom")
+        blocks.append(Text(words("about-posts", count=found.posts, first=first, last=last), "\n", often))
+        listed = (
+            ("about-names", [f"{name} ({count})" for name, count in found.names]),
+            ("about-subjects", [f"{subject} ({count})" for subject, count in found.subjects]),
+            ("about-namings", [f"{noun} — {name}" for noun, name in found.namings]),
+        )
+        lists = [Text(Bold(words(head)), " ", neutralize_links(", ".join(one))) for head, one in listed if one]
+        blocks += [as_list(*lists)] if lists else []
+        if len(found.read) < found.posts and lists:
+            blocks.append(Text(words("about-read", count=len(found.read))))
+    content = ShownContent(channels=frozenset({channel.chat_id}), counted=viewer.channels)
+    content |= collect_content_of_posts(found.read if found else ())
+    return View(as_list(*blocks, sep="\n\n"), content)
+
+
+@router.message(ChatCommand("about", addressed_only=True))
+async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    reader = get_reader(message)
+    readable = await access.get_readable_channels(context.admins, reader)
+    viewer = Viewer(reader.user_id, frozenset(readable))
+    zone = await context.load_zone(message.chat.id)
+    view = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await message.reply(**view.as_kwargs())

@@ -11,15 +11,14 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.app_context import AppContext
 from bot.deep_links import create_question_link, decode_payload
-from bot.handlers.find_answer_and_check_access import find_asked_answer
-from bot.handlers.questions import submit_question
-from bot.handlers.suggested_question_buttons import send_with_suggestions
+from bot.handlers.answers import find_asked_answer
+from bot.handlers.questions import send_with_suggestions, submit_question
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, IN_PRIVATE, MAX_QUESTION_LENGTH, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
-from bot.views.message_formatting import neutralize_links
+from bot.views.format import neutralize_links
 from rag_core.storage import channels, post_lookup
 
 router = Router()

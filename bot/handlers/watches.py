@@ -1,15 +1,15 @@
-"""Watches: /watch and /watches, and the buttons of watches and notices; bot/notifications.py sends the notices.
+"""Handlers of /watch, /watches and their buttons, and of /digest; bot/notifications.py sends the notices.
 
-In a group its admins decide what is watched.
+In a group its admins decide what is watched, and when its digest comes.
 """
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta, tzinfo
 
-from aiogram import Router
+from aiogram import Bot, Router
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Code, Text, as_list
 
@@ -18,12 +18,15 @@ from bot.access import Refusal, check_may_change_settings, get_reader
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ChatCommand
+from bot.notifications import compute_next_due, send_digest
 from bot.telegram.recheck import View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_number
-from bot.views.keyboards import LabelledPress, build_keyboard
-from bot.views.message_formatting import neutralize_links
+from bot.views.format import neutralize_links
+from bot.views.keyboards import LabelledPress, WatchCallback, build_keyboard
+from bot.views.text import RenderContext, format_moment
+from rag_core.retrieval.digests import parse_digest_command
 from rag_core.storage import channels, subscriptions, visible_posts
-from rag_core.storage.subscriptions import MAX_WATCHES, NewWatch, Watch
+from rag_core.storage.subscriptions import MAX_WATCHES, DigestPlan, NewWatch, Watch
 from rag_core.types import Post, Viewer
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
@@ -33,13 +36,6 @@ _MAX_LENGTH = 200
 _MUTED_SECONDS = 86_400
 _LAST_HITS = 3
 _BUTTON_LENGTH = 24
-
-
-class WatchCallback(CallbackData, prefix="wt"):
-    """Callback data of the buttons of a watch: `action` is stop, pause, resume or mute."""
-
-    action: str
-    watch_id: int
 
 
 @router.message(ChatCommand("watch", addressed_only=True))
@@ -130,3 +126,52 @@ async def _press_watch(
             await subscriptions.pause_watch(archive, chosen, paused=callback_data.action == "pause")
     done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
     await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
+
+
+_NOW_DAYS, _NOW_HOUR = 7, 9  # of "now" in a chat without a plan
+
+
+@router.message(ChatCommand("digest", addressed_only=True))
+async def _on_digest(
+    message: Message, command: CommandObject, bot: Bot, context: AppContext, words: Translator
+) -> None:
+    given, reader = " ".join((command.args or "").split()), get_reader(message)
+    archive, chat = context.archive, message.chat.id
+    await check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
+    zone, now = await context.load_zone(chat), datetime.now(UTC)
+    plan, wanted = await subscriptions.fetch_digest_plan(archive, chat), parse_digest_command(given)
+    if wanted == "off":
+        await message.answer(
+            words("digest-off" if await subscriptions.delete_digest_plan(archive, chat) else "digest-none")
+        )
+        return
+    if wanted == "now":
+        asked = plan or DigestPlan(
+            chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
+        )
+        until = now + timedelta(seconds=1)  # posts have whole seconds: those of this one are new as well
+        if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), until):
+            viewer = await access.build_viewer(context.admins, reader)
+            asked_of = viewer if asked.channels is None else viewer.narrow(asked.channels)
+            await message.answer(access.describe_shortfalls(asked_of, words) or words("digest-nothing"))
+        return
+    if wanted:
+        readable = await access.get_readable_channels(context.admins, reader)
+        rest, named = split_channels(wanted.rest, readable)
+        if not rest.strip():
+            due = compute_next_due(now.astimezone(zone), wanted.hour, 1)
+            since = due - timedelta(days=wanted.days)
+            plan = DigestPlan(
+                chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
+            )
+            await subscriptions.save_digest_plan(archive, plan)
+            await message.answer(_describe_digest(plan, words, zone))
+            return
+    # how the command is used, and when the next digest is due
+    state = _describe_digest(plan, words, zone) if plan else words("digest-none")
+    daily, at_once, off = Code(words("digest-example")), Code("/digest now"), Code("/digest off")
+    await message.answer(**words.rich("digest-how", state=state, daily=daily, now=at_once, off=off).as_kwargs())
+
+
+def _describe_digest(plan: DigestPlan, words: Translator, zone: tzinfo) -> str:
+    return words("digest-on", days=plan.days, due=format_moment(plan.due, RenderContext(words, zone)))

@@ -37,7 +37,7 @@ from pydantic import BaseModel
 from bot import access
 from bot.access import AdminRegistry, Reader
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
-from bot.views.message_formatting import MAX_ENTITIES, list_utf16_offsets
+from bot.views.format import MAX_ENTITIES, list_utf16_offsets
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import Archive, visible_posts
 from rag_core.text.post_text import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers

@@ -61,7 +61,7 @@ from bot.i18n import LANGUAGES, get_translator
 from bot.settings import BotSettings
 from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable
 from bot.telegram.updates import UNREAD_FIELDS
-from bot.views.message_formatting import neutralize_entities
+from bot.views.format import neutralize_entities
 from rag_core.errors import SettingsWrong
 from rag_core.storage.raw_update_json import split_updates
 

@@ -19,8 +19,8 @@ from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.views.answer import format_channel_title, link_channel_title, make_link
-from bot.views.clean_and_shorten_text import cut_lines
 from bot.views.keyboards import LabelledPress, build_keyboard, make_callback_token
+from bot.views.text import cut_lines
 from rag_core.storage import Archive, channels, history_gaps
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.storage.history_gaps import Gap

@@ -1,7 +1,7 @@
 """Keyboards: rows of buttons with callback data; those under answers (votes, sources, citations ...).
 
 Anybody who sees a button can press it, again and again, so that every press is checked
-(bot/handlers/answer_buttons.py). A button carries a handle or a token that only this archive can resolve. The token of
+(bot/handlers/answers.py). A button carries a handle or a token that only this archive can resolve. The token of
 a citation is looked up among the citations of the answer that the button is at: one that is made up, or of another
 answer, finds nothing.
 """
@@ -268,3 +268,10 @@ def _number_quotes(given: StoredAnswer) -> Iterator[tuple[str, CitedSpan]]:
 
 def _make_quote_token(quoted: CitedSpan, given: StoredAnswer, archive: Archive) -> str:
     return make_callback_token(repr((given.trace_id, *quoted.key, quoted.start, quoted.end)), archive.identity, size=9)
+
+
+class WatchCallback(CallbackData, prefix="wt"):
+    """Callback data of the buttons of a watch: `action` is stop, pause, resume or mute."""
+
+    action: str
+    watch_id: int

@@ -8,14 +8,16 @@ from typing import Any
 
 from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import Translator
-from bot.views.clean_and_shorten_text import dump_json, join_lines, strip_control_characters
-from bot.views.post_formatting import (
+from bot.views.text import (
     WRITING_STAGES,
     RenderContext,
+    dump_json,
     format_author,
     format_day_and_edit,
     format_missing_parts,
     format_moment,
+    join_lines,
+    strip_control_characters,
 )
 from rag_core.engine import Engine
 from rag_core.planning.plan import format_plan, make_plan

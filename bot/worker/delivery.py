@@ -36,7 +36,7 @@ from bot.telegram.recheck import (
     recheck_shown_content,
 )
 from bot.telegram.session import PERMANENT_ERRORS, SendOnce, get_backoff, may_have_arrived, send_in_background
-from bot.views.message_formatting import Page
+from bot.views.format import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.conversation_turns import forget_turns

@@ -26,7 +26,7 @@ from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
-from bot.handlers import error_handler
+from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
 from bot.jobs import JobLog
@@ -50,10 +50,10 @@ from bot.telegram.recheck import (
 from bot.telegram.session import EditWithoutRetry
 from bot.views import keyboards
 from bot.views.answer import apply_group_rules, get_answer_translator, render_answer
+from bot.views.format import split_pages
 from bot.views.keyboards import DEEP_MODE, DEEP_SENTENCES
-from bot.views.message_formatting import split_pages
-from bot.views.post_formatting import RenderContext
-from bot.views.verdict import render_verdicts
+from bot.views.results import render_verdicts
+from bot.views.text import RenderContext
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
 from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
@@ -346,7 +346,7 @@ class QuestionWorker:
             bug = None if isinstance(exc, RagError) else exc  # only a bug needs a traceback
             log.error("question %d failed: %s", asked.id, exc, exc_info=bug)
             admin = asked.private and asked.user_id in self._rights
-            return Text(error_handler.format_error(exc, get_translator(asked.lang), admin=admin)), None
+            return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
     async def _answer_unless_stopped(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
         work = asyncio.create_task(self._answer(asked, live))

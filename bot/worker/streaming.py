@@ -30,8 +30,8 @@ from bot.telegram.recheck import (
 )
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
-from bot.views.clean_and_shorten_text import strip_control_characters
-from bot.views.message_formatting import neutralize_links, split_pages
+from bot.views.format import neutralize_links, split_pages
+from bot.views.text import strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import QuestionRow

@@ -21,7 +21,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.messages import extract_entity_text, prepare_text
 from bot.sandbox.state import set_chat_member
 from bot.telegram.session import _ADMIN_COMMANDS, _READER_COMMANDS
-from bot.views.message_formatting import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
+from bot.views.format import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
 from rag_core import RagSettings, open_engine
 from rag_core.storage import channels
 from rag_core.types import Channel, Media, Origin, Post, PostKey, Visibility

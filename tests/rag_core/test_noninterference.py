@@ -31,15 +31,15 @@ from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
 
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
-from bot.handlers.about_channel import render_profile
 from bot.handlers.inline import find_articles
-from bot.handlers.why_and_plan import describe_reading
+from bot.handlers.search import render_profile
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.notifications import WatchNotifier
-from bot.views.digest_message import render_digest
-from bot.views.post_formatting import RenderContext
+from bot.views.explanation import describe_reading
+from bot.views.results import render_digest
 from bot.views.terminal_text import plan_as_json
+from bot.views.text import RenderContext
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
 from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer

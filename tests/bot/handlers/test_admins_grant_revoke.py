@@ -10,7 +10,7 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, execute, open_archive, say
 
 from bot.access import AdminRegistry, MembershipCache
-from bot.handlers import admins
+from bot.handlers import membership
 from bot.sandbox import Sandbox
 from rag_core.storage import chat_and_admin_settings
 
@@ -100,7 +100,7 @@ async def test_nobody_else_grants_not_even_with_an_admins_button(
         made_up = buttons(asked)[0].replace("502", "500")
         late = await sandbox.press(ADMIN, ADMIN, asked["message_id"], made_up)
         assert late["answer"]["text"].startswith("This button")
-        monkeypatch.setattr(admins, "_CONFIRMATION_SECONDS", -1)
+        monkeypatch.setattr(membership, "_CONFIRMATION_SECONDS", -1)
         late = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[0])
         assert late["answer"]["text"].startswith("This button")
         assert await sure(sandbox, ADMIN, f"/grant {OTTO}", choice=1) == "Nothing was changed."
@@ -116,7 +116,7 @@ async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox: Sandbox, 
 
 
 async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, home: Path) -> None:
-    """Also where the settings or the archive name that chat, or Telegram's account of anonymous admins."""
+    """Also where the settings or the archive name that chat, or Telegram's account of anonymous membership."""
     world, room = sandbox.world, sandbox.world.room(GROUP)
     for number in (GROUP, 1087968824, 0):
         execute(home, "INSERT INTO grants (user_id, granted_by, granted_at) VALUES (?, 501, 1)", number)

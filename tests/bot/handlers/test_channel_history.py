@@ -12,7 +12,7 @@ from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_arc
 from fake_mtproto_server import CHAT_ID, TelegramServer, make_message, serve
 
 from bot import jobs
-from bot.handlers import channel_history as handlers
+from bot.handlers import channels as handlers
 from bot.sandbox import Sandbox
 from ingest.history import PacedSource
 from rag_core.storage import Archive, channel_history, channels, history_gaps, post_lookup

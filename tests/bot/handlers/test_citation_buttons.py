@@ -11,12 +11,12 @@ import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, execute, open_more, query_archive
 from sandbox_chat_changes import create_topic
 
-from bot.handlers.citation_buttons import load_cited_words, locate_quote
+from bot.handlers.citations import load_cited_words, locate_quote
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, hash_text_version
 from bot.views import keyboards
-from bot.views.message_formatting import split_pages
+from bot.views.format import split_pages
 from rag_core.storage import channels, group_rules_and_bindings, posts, visible_posts
 from rag_core.types import Entity, Post, PostKey, Visibility
 

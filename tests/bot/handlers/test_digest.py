@@ -30,8 +30,8 @@ from driver import (
 from bot.i18n import get_translator
 from bot.notifications import compute_next_due
 from bot.sandbox import Sandbox
-from bot.views.digest_message import render_digest
-from bot.views.post_formatting import RenderContext
+from bot.views.results import render_digest
+from bot.views.text import RenderContext
 from rag_core.retrieval.digests import DigestLine
 from rag_core.types import Channel, Post, PostKey
 

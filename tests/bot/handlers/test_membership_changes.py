@@ -13,7 +13,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, buttons, open_archiv
 from sandbox_chat_changes import rename_chat
 
 from bot import admin_notifications
-from bot.handlers import membership_changes
+from bot.handlers import membership
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core.storage import channels, history_gaps
@@ -245,7 +245,7 @@ async def test_only_so_many_channels_of_strangers_wait(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = sandbox.world
-    monkeypatch.setattr(membership_changes, "MAX_WAITING_CHANNELS", 3)
+    monkeypatch.setattr(membership, "MAX_WAITING_CHANNELS", 3)
     started(sandbox, ADMIN, OTTO)
     async with live():
         for number in range(5):

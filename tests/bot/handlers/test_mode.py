@@ -9,7 +9,7 @@ import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, execute, say
 from roles_server import serve_roles
 
-from bot.handlers.chat_settings import _ModeCallback
+from bot.handlers.groups import _ModeCallback
 from bot.sandbox import Sandbox
 from bot.sandbox.state import Membership
 from rag_core.llm.protocol import TokenRates

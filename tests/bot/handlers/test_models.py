@@ -16,7 +16,7 @@ from driver import ADMIN, OTTO, buttons, current, say, wait_for_text
 from local_server import LocalServer
 
 from bot.cli import doctor, model_commands
-from bot.handlers.models import _ModelCallback, _PullCallback
+from bot.handlers.admin import _ModelCallback, _PullCallback
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.models.catalog import HubSource, find_models
@@ -111,7 +111,7 @@ async def test_an_admin_downloads_the_writer_with_a_button_and_it_is_switched_on
             await answer.write(raw[len(raw) // 2 :])
         return answer
 
-    monkeypatch.setattr("bot.handlers.models._PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr("bot.handlers.admin._PROGRESS_SECONDS", 0.05)
     async with LocalServer(web.get("/{path:.+}", serve)) as hub, live(sections={"models": {"hub": hub.url}}):
         asked = await say(sandbox, ADMIN, "/models")
         await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[PULL])
@@ -143,7 +143,7 @@ async def test_a_download_that_fails_says_why_and_can_be_tried_again(
 async def test_without_llama_cpp_nothing_is_downloaded(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.handlers.models.find_spec", lambda name: None)
+    monkeypatch.setattr("bot.handlers.admin.find_spec", lambda name: None)
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         answer = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])

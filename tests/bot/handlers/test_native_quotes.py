@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from bot.handlers.citation_buttons import MAX_QUOTE_LENGTH, build_native_quote
+from bot.handlers.citations import MAX_QUOTE_LENGTH, build_native_quote
 from bot.sandbox import Sandbox
 from bot.sandbox.messages import count_utf16_units
 from ingest.indexer import split_into_passages

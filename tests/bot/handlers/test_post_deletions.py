@@ -19,7 +19,7 @@ from aiogram.exceptions import (
 from aiogram.methods import CopyMessage
 from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 
-from bot.handlers.post_deletions import PostPresence, classify_copy_result
+from bot.handlers.posts import PostPresence, classify_copy_result
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts

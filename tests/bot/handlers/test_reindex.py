@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, open_archive, press, say, wait_for_text
 
-from bot.handlers import reindex
-from bot.handlers.reindex import _RebuildAction, _RebuildCallback
+from bot.handlers import admin
+from bot.handlers.admin import _RebuildAction, _RebuildCallback
 from bot.sandbox import Sandbox
 from rag_core.storage import channels
 from rag_core.types import Channel
@@ -17,7 +17,7 @@ from rag_core.types import Channel
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reindex, "_UPDATE_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(admin, "_UPDATE_INTERVAL_SECONDS", 0.0)
 
 
 async def test_an_admin_has_everything_or_a_named_channel_rebuilt_and_watches_it_in_the_message(
@@ -137,7 +137,7 @@ def test_the_remaining_time_is_said_in_words() -> None:
     from rag_core.storage.index_state import Rebuild
 
     def said(left: float | None, lang: str) -> list[str]:
-        return reindex._format_progress(Rebuild(1, None, done=2100, total=10_000, left_s=left), get_translator(lang))
+        return admin._format_progress(Rebuild(1, None, done=2100, total=10_000, left_s=left), get_translator(lang))
 
     assert said(None, "en") == ["2,100 of 10,000 posts (21 %)"]
     assert said(12, "en")[1] == "Less than a minute left"

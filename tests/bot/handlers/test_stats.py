@@ -11,7 +11,7 @@ import pytest
 from driver import ADMIN, OTTO, execute, say
 
 from bot import data_folder
-from bot.handlers.stats import format_age
+from bot.handlers.admin import format_age
 from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox
 from rag_core.storage.backup_listing import get_backups_folder

@@ -12,12 +12,12 @@ from aiogram.utils.formatting import Text
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, query_archive
 
 import rag_core.answer
-from bot.handlers.why_and_plan import explain_answer
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
-from bot.views.message_formatting import split_pages
-from bot.views.post_formatting import RenderContext
+from bot.views.explanation import explain_answer
+from bot.views.format import split_pages
+from bot.views.text import RenderContext
 from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
 from rag_core.storage.questions import AnsweredQuestion

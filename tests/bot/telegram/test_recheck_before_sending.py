@@ -32,7 +32,7 @@ from bot.telegram.recheck import (
     recheck_shown_content,
 )
 from bot.telegram.session import RetryMiddleware
-from bot.views import message_formatting
+from bot.views import format
 from rag_core.models.active_models import LanguageModels
 from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
 from rag_core.types import Post, PostKey, Visibility
@@ -221,7 +221,7 @@ async def test_the_rest_of_a_long_answer_is_not_sent(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first message has arrived; Telegram is away for the second, and meanwhile the channel is closed."""
-    monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: message_formatting.split_pages(said, 30))
+    monkeypatch.setattr("bot.worker.question_worker.split_pages", lambda said: format.split_pages(said, 30))
     async with live(), open_archive(home) as archive:
         before = len(sandbox.transcript)
         await sandbox.say(OTTO, PADLOCK)

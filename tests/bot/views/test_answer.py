@@ -12,8 +12,7 @@ from aiogram.utils.formatting import Text
 from bot.i18n import get_translator
 from bot.stored_answer import deserialize_answer, serialize_answer
 from bot.views.answer import make_link, render_answer
-from bot.views.clean_and_shorten_text import strip_control_characters
-from bot.views.post_formatting import RenderContext, format_author
+from bot.views.text import RenderContext, format_author, strip_control_characters
 from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)

@@ -10,8 +10,8 @@ from sample_sizes import choose_size
 from bot.i18n import get_translator
 from bot.sandbox.messages import count_utf16_units, prepare_text
 from bot.views.answer import render_answer, render_sentences
-from bot.views.message_formatting import split_pages
-from bot.views.post_formatting import RenderContext
+from bot.views.format import split_pages
+from bot.views.text import RenderContext
 from rag_core.types import Answer, Channel, Citation, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)

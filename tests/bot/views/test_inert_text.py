@@ -7,7 +7,7 @@ import time
 import pytest
 
 from bot.sandbox.messages import prepare_text
-from bot.views.message_formatting import find_link_spans, neutralize_links
+from bot.views.format import find_link_spans, neutralize_links
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from aiogram.utils.formatting import BlockQuote, Bold, Text, TextLink, as_list
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.views.message_formatting import MAX_ENTITIES, MAX_MESSAGE_LENGTH, Page, split_pages
+from bot.views.format import MAX_ENTITIES, MAX_MESSAGE_LENGTH, Page, split_pages
 
 # Latin, Cyrillic, Hebrew, Arabic, emoji (pairs of UTF-16 units), joiners, blanks and lines.
 LETTERS = st.sampled_from("abж ыи של مر😀👩‍👧🇷🇺\n .é")

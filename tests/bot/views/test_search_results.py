@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from bot.i18n import get_translator
 from bot.sandbox.messages import count_utf16_units, prepare_text
 from bot.views.keyboards import cut_page
-from bot.views.post_formatting import RenderContext
-from bot.views.search_results import RESULTS_PER_PAGE, render_search_page
+from bot.views.results import RESULTS_PER_PAGE, render_search_page
+from bot.views.text import RenderContext
 from rag_core.retrieval.post_search import FoundPost, SearchListing, SearchRequest, TextMatcher
 from rag_core.types import Channel, Media, Origin, Plan, Post, PostKey, SearchFilter, Shortfall
 

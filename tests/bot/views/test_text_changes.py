@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bot.views.text_changes import format_changes
+from bot.views.explanation import format_changes
 
 
 def told(old: str, new: str) -> str:

@@ -27,10 +27,9 @@ from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_stored_answer
 from bot.telegram.recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference
-from bot.views.clean_and_shorten_text import shorten, strip_control_characters
+from bot.views.format import list_utf16_offsets, neutralize_links
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
-from bot.views.message_formatting import list_utf16_offsets, neutralize_links
-from bot.views.post_formatting import RenderContext
+from bot.views.text import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey

@@ -29,10 +29,9 @@ from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.stored_answer import parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, format_reference
-from bot.views.clean_and_shorten_text import join_lines
+from bot.views.format import neutralize_links
 from bot.views.keyboards import build_keyboard, redraw_message, split_rows
-from bot.views.message_formatting import neutralize_links
-from bot.views.post_formatting import RenderContext
+from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, questions, synonyms_and_pinned_answers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion

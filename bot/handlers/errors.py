@@ -22,6 +22,8 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, Stag
 
 router = Router()
 
+log = logging.getLogger(__name__)
+
 _ERROR_SENTENCES: dict[type, str] = {
     ArchiveUnavailable: "trouble-archive",
     IndexUnavailable: "trouble-index",
@@ -29,8 +31,6 @@ _ERROR_SENTENCES: dict[type, str] = {
     ContentWithdrawn: "answer-withdrawn",
     RecheckUnavailable: "trouble-unchecked",
 }
-
-log = logging.getLogger(__name__)
 
 
 def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:

@@ -1,28 +1,47 @@
-"""Search results view: the query as it was understood, the number of posts, and five posts with matches in bold.
+"""Views of what was found: pages of search results, verdicts on claims, and digests.
 
-A page is built from text and entities only; links come from the archive, never out of a post.
+A message is built from text and entities only; links come from the archive, never out of a post.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
 
-from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
+from aiogram.utils.formatting import BlockQuote, Bold, Code, Italic, Text, as_list
 
 from bot.i18n import Translator
-from bot.views.answer import format_channel_title, format_one_line, make_link
-from bot.views.clean_and_shorten_text import cut_lines, join_lines
+from bot.telegram.recheck import View, collect_content_of_posts
+from bot.views.answer import (
+    format_channel_title,
+    format_one_line,
+    format_reference,
+    link_author,
+    link_username,
+    make_link,
+)
+from bot.views.format import find_link_spans, neutralize_links, style_text
 from bot.views.keyboards import cut_page
-from bot.views.message_formatting import find_link_spans, neutralize_links, style_text
-from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
+from bot.views.text import (
+    RenderContext,
+    cut_lines,
+    format_author,
+    format_day_and_edit,
+    format_moment,
+    join_lines,
+    strip_control_characters,
+)
+from rag_core.retrieval.digests import DigestLine
 from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher, select_snippet
 from rag_core.text.post_text import POLL_LABELS, find_poll
-from rag_core.types import Channel, format_channel_post_link
+from rag_core.text.tokens import detect_language
+from rag_core.types import Channel, Citation, Post, PostKey, format_channel_post_link
+from rag_core.verification.verdict_types import Label, Verdict, Verification
+from rag_core.verification.verify import NON_SEARCH_STAGES
 
 RESULTS_PER_PAGE = 5
 # Lengths at which a page of nothing but emoji, which count twice, fits into 4096 characters.
@@ -150,3 +169,109 @@ def _render_snippet(text: str, spots: TextMatcher) -> Text:
         pieces += [text[at:a], style(text[a:b])]
         at = b
     return Text(*filter(None, (*pieces, text[at:], "…" if end < len(line) else "")))
+
+
+_INNER_QUOTE_MARKS = str.maketrans("«»“”", "„“‘’")
+
+
+def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext) -> Text:
+    """Render all verdicts as one formatted text; `posts` are those they name."""
+    words = shown.words
+    if not found.verdicts:
+        return Text(words("verify-nothing"))
+    several, blocks = len(found.verdicts) > 1, list[Text]()
+    if same := found.same:  # the message is this post
+        author = link_author(same.key, found.channels.get(same.key.chat_id), same.origin, words)
+        day = words.date(same.date, shown.zone)
+        blocks.append(words.rich("verify-same", day=day, channel=author, state=found.same_post_state))
+    blocks += [
+        as_list(*_render_verdict(verdict, f"{number}. " if several else "", found, posts, shown))
+        for number, verdict in enumerate(found.verdicts, 1)
+    ]
+    notes = [words("verify-left", count=found.left)] if found.left else []
+    notes += dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in found.shortfalls)
+    if notes:
+        blocks.append(Text(Italic("\n".join(notes))))
+    return as_list(*blocks, sep="\n\n")
+
+
+def _render_verdict(
+    verdict: Verdict, number: str, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Iterator[Text]:
+    words = shown.words
+    claim = join_lines(verdict.claim.text).translate(_INNER_QUOTE_MARKS)
+    yield Text(number, words.rich("verify-claim", claim=neutralize_links(claim)))
+    failed = {shortfall.stage for shortfall in found.shortfalls} - NON_SEARCH_STAGES
+    if verdict.superseded:
+        headline = words("verify-outdated", day=words.date(verdict.superseded.date, shown.zone))
+    elif verdict.label is Label.NOT_FOUND and failed:
+        headline = words("verify-partly")
+    else:
+        headline = words("verify-label", label="contested" if verdict.contested else verdict.label.value)
+    yield Text(Bold(headline))
+    for_it, against = verdict.citations, verdict.against
+    if verdict.superseded:
+        yield Text(words("verify-superseded"))
+        yield _render_quotes([verdict.superseded], found, posts, shown)
+        against = tuple(c for c in against if c.post != verdict.superseded.post)
+        if for_it:
+            yield Text(words("verify-before"))
+    if for_it:
+        yield _render_quotes(for_it, found, posts, shown)
+        yield from _render_source_count(verdict, found, posts, shown)
+    if against:
+        if for_it:
+            yield Text(words("verify-against", count=len(against)))
+        yield _render_quotes(against, found, posts, shown)
+
+
+def _render_quotes(
+    citations: Sequence[Citation], found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Text:
+    quotes = []
+    for citation in citations:
+        channel = found.channels.get(citation.post.chat_id)
+        reference = format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
+        quotes.append(Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference))
+    return BlockQuote(as_list(*quotes, sep="\n\n"))
+
+
+def _render_source_count(
+    verdict: Verdict, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
+) -> Iterator[Text]:
+    """Number of independent supporting sources, and the first of them with its day and time."""
+    words, key = shown.words, verdict.earliest
+    first = posts.get(key) if key else None
+    if key is None or first is None or verdict.sources < 1:
+        return
+    author = link_username(key, found.channels.get(key.chat_id), words)
+    yield words.rich("verify-sources", count=verdict.sources, first=author, when=format_moment(first.date, shown))
+
+
+def render_digest(
+    lines: Sequence[DigestLine], channels: Mapping[int, Channel], shown: RenderContext, since: datetime, until: datetime
+) -> View:
+    """Render the digest of these channels: lines in the words of their posts, each with the number of its channels."""
+    words = shown.words
+    first, last = words.date(since, shown.zone), words.date(until, shown.zone)
+    head = words("digest-title", since=first, until=last) if first != last else words("digest-day", date=last)
+    items = []
+    for line in lines:
+        channel, post = channels[line.post.key.chat_id], line.post
+        link = link_author(post.key, channel, post.origin, words)
+        tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
+        tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
+        sign = "⚠️ " if line.changed else "• "
+        heading = [style_text(Bold, line.heading), "\n"] if line.heading else []
+        items.append(Text(sign, *heading, neutralize_links(format_digest_quote(line)), "\n", link, *tail))
+    content = collect_content_of_posts(post for line in lines for post in (line.post, *line.related))
+    return View(as_list(Bold(head), *items, sep="\n\n"), replace(content, counted=frozenset(channels)))
+
+
+def format_digest_quote(line: DigestLine) -> str:
+    """Format the words of a line; what is cut within a sentence ends with an ellipsis."""
+    quote, poll = join_lines(line.quote), find_poll(line.post)
+    if poll and line.start < poll[1] and poll[0] < line.end:
+        quote = f"{POLL_LABELS[detect_language(quote)]} {quote}"
+    whole = quote[-1:] in ".!?…)»\"'" or line.end == len(line.post.text.rstrip())
+    return quote if whole else f"{quote.rstrip(' ,;:—–-')}…"

@@ -30,7 +30,7 @@ from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand,
 from bot.settings import find_time_zone
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token
-from bot.views.clean_and_shorten_text import cut_lines
+from bot.views.format import style_text
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
     LabelledPress,
@@ -40,7 +40,7 @@ from bot.views.keyboards import (
     redraw_message,
     split_rows,
 )
-from bot.views.message_formatting import style_text
+from bot.views.text import cut_lines
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.llm.rates import REVIEW, fits_budgets
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share

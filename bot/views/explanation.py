@@ -1,78 +1,32 @@
-"""Handlers of /why, the posts behind an answer and their edits since, and of /plan, how a question is searched.
+"""Explanation of an answer: the posts behind it and their edits since, and how the words of its question were read.
 
-Access is worked out anew: a channel that is closed to this reader by now is not named at all. Admins also see the
-stages of the answer with times and counts, by its trace (a trace holds no texts), and what a model wrote and was not
-shown, while the process remembers it.
-
-/plan is for admins: it shows the queries and what each leg finds, and answers nothing.
+Access is worked out anew: a channel that is closed to this reader by now is not named at all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
 
-from aiogram import Bot, Router
-from aiogram.filters import CommandObject
-from aiogram.types import Message
-from aiogram.utils.formatting import BlockQuote, Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
+from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Strikethrough, Text, as_list
 
-from bot import access
-from bot.access import Reader, is_admin
-from bot.app_context import AppContext
-from bot.handlers.find_answer_and_check_access import find_asked_answer
-from bot.i18n import Translator, get_translator
-from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.i18n import get_translator
 from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
-from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.answer import format_reference, format_source
-from bot.views.clean_and_shorten_text import cut_lines, join_lines, shorten
-from bot.views.message_formatting import neutralize_links, split_pages, style_text
-from bot.views.post_formatting import RenderContext
-from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
-from bot.views.text_changes import format_changes
+from bot.views.format import LINK_REGEX, neutralize_links, style_text
+from bot.views.text import RenderContext, cut_lines, join_lines, shorten, strip_control_characters
 from rag_core.engine import Engine
-from rag_core.errors import RagError
 from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.storage import Archive, channels, post_lookup, visible_posts
 from rag_core.storage.post_lookup import PostVersion, fetch_stored_posts, list_album_keys
-from rag_core.storage.questions import AnsweredQuestion, fetch_trace
-from rag_core.text.tokens import detect_language, list_dictionary_forms, tokenize
+from rag_core.storage.questions import AnsweredQuestion
+from rag_core.text.tokens import list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
-
-router = Router()
-
-
-async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
-    """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
-    found = await fetch_trace(archive, trace_id)
-    if found is None:
-        return None
-    stages = ExpandableBlockQuote("\n".join(format_stages(found.spans)))
-    return Text(Bold(words("why-trace", recipe=found.recipe)), " ", Code(found.trace_id), "\n", stages)
-
-
-async def _add_dropped_sentences(
-    view: View, trace_id: str, viewer: Viewer, context: AppContext, words: Translator
-) -> View:
-    """Add what the model wrote and was not shown, with the reasons, as far as this viewer may read its posts now."""
-    dropped = context.rag.caches.dropped.get(trace_id, ())
-    stored = await visible_posts.fetch_posts(context.archive, [key for one in dropped for key in one.posts])
-    readable = {key: post for key, post in stored.items() if key.chat_id in viewer.channels}
-    lines = [
-        Text("• ", neutralize_links(one.text), " — ", Italic(words("why-dropped-reason", reason=str(one.reason))))
-        for one in dropped
-        if one.text and readable.keys() >= set(one.posts)
-    ]
-    if not lines:
-        return view
-    text = Text(Bold(words("why-dropped")), "\n", ExpandableBlockQuote(as_list(*lines)))
-    content = view.content | collect_content_of_posts(readable.values())
-    return replace(view, text=as_list(view.text, text, sep="\n\n"), content=content)
-
 
 # Posts listed that were found but not cited: more of them explain nothing.
 _MAX_OTHERS = 5
@@ -90,23 +44,6 @@ class _ExplanationContext:
     stored: Mapping[PostKey, Post]
     shown: RenderContext
     answered_at: datetime
-
-
-async def prepare_to_show(
-    asked: AnsweredQuestion, user_id: int, context: AppContext
-) -> tuple[Reader, Viewer, RenderContext]:
-    """Prepare to show a view of an answer: who reads it, what they may read, and in which language and zone."""
-    reader = Reader(user_id, asked.chat_id, asked.private)
-    viewer = await access.build_viewer(context.admins, reader)
-    zone = await context.load_zone(asked.chat_id)
-    return reader, viewer, RenderContext(get_translator(asked.lang), zone, group=not asked.private)
-
-
-async def reply_in_pages(message: Message, view: View) -> None:
-    """Reply in as many messages as needed; the buttons under the last."""
-    cut = split_pages(view.text)
-    for page in cut:
-        await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is cut[-1] else None)
 
 
 async def explain_answer(
@@ -227,42 +164,88 @@ def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _Explan
     return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*cut_lines(lines, _MAX_OTHERS, words))))]
 
 
-@router.message(ChatCommand("why"))
-async def _on_why(
-    message: Message, command: CommandObject, addressed: bool, bot: Bot, context: AppContext, words: Translator
-) -> None:
-    admin = message.chat.type == "private" and is_admin(message, context.admins)
-    if admin and command.args:
-        stages = await _render_trace(command.args.strip(), context.archive, words)
-        await message.reply(**(stages or Text(words("why-trace-unknown"))).as_kwargs())
-        return
-    asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
-    reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
-    view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
-    trace_id = parse_stored_answer(asked.answer).trace_id
-    if admin:
-        view = await _add_dropped_sentences(view, trace_id, viewer, context, words)
-    if admin and (stages := await _render_trace(trace_id, context.archive, words)):
-        view = replace(view, text=as_list(view.text, stages, sep="\n\n"))
-    with recheck_before_sending(view.content, reader, context.admins):
-        await reply_in_pages(message, view)
+# Words around a change: about a line on a phone before it and one after.
+_CONTEXT_WORDS = 6
+# Gaps this short are not left out.
+_MIN_GAP_WORDS = 2
+# Changes shown of one edit, and characters shown of each, from its beginning and its end.
+_MAX_CHANGES = 5
+_HEAD_LENGTH, _TAIL_LENGTH = 160, 60
+# An address, a word with inner signs (7:30, e-mail, 12.50), or a run of signs; then the space after it.
+_TOKEN_PATTERN = re.compile(rf"({LINK_REGEX}|\w+(?:[^\w\s]\w+)*|[^\w\s]+)(\s*)")
+
+_Tokens = Sequence[tuple[str, str]]
+# Old and new tokens of a change, as half-open ranges.
+_Change = tuple[range, range]
 
 
-@router.message(ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)
-async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    text = (command.args or "").strip()
-    if not text:
-        await message.answer(words("plan-how"))
-        return
-    reader = access.get_reader(message)
-    viewer = await access.build_viewer(context.admins, reader)
-    now = datetime.now(await context.load_zone(message.chat.id))
-    question = Question(text, detect_language(text), now, viewer)
-    try:
-        lines = format_plan_lines(await plan_as_json(question, context.rag))
-    except RagError as exc:
-        await message.answer(words.error(exc))
-        return
-    with recheck_before_sending(ShownContent(counted=viewer.channels), reader, context.admins):
-        for page in split_pages(Text(neutralize_links("\n".join(lines)))):
-            await message.answer(**page.as_kwargs())
+def format_changes(old: str, new: str) -> tuple[Text, int]:
+    """Format the changes from `old` to `new` with context, and count the changes that are not shown.
+
+    The text is empty where only white space changed. Control characters and direction marks are left out.
+    """
+    was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (old, new))
+    found = _find_changes(was, now)
+    pieces: list[Text | str] = []
+    end = 0
+    for index, change in enumerate(found[:_MAX_CHANGES]):
+        begin = change[1].start - _CONTEXT_WORDS
+        if begin - end > _MIN_GAP_WORDS:
+            pieces.append("… ")
+            end = begin
+        pieces.append(_join_tokens(now, range(end, change[1].start), spaced=True))
+        pieces += _format_change(was, now, change)
+        following = found[index + 1][1].start if index + 1 < len(found) else len(now)
+        end = change[1].stop + _CONTEXT_WORDS
+        end = following if following - end <= _MIN_GAP_WORDS else end
+        pieces.append(_join_tokens(now, range(change[1].stop, end), spaced=True))
+    if found and end < len(now):
+        pieces.append("…")
+    text = Text(*(neutralize_links(p) if isinstance(p, str) else p for p in pieces if p))
+    return text, max(0, len(found) - _MAX_CHANGES)
+
+
+def _find_changes(was: _Tokens, now: _Tokens) -> list[_Change]:
+    """Find the changes; those with a single word between them are one."""
+    # Most edits are local: without the common prefix and suffix there is little left to compare.
+    a, b = [word for word, _ in was], [word for word, _ in now]
+    head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[head:], b[head:]
+    tail = next((n for n, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[: len(a) - tail], b[: len(b) - tail]
+    found: list[_Change] = []
+    for kind, i, j, k, m in SequenceMatcher(None, a, b).get_opcodes():
+        if kind == "equal":
+            continue
+        old, new = range(head + i, head + j), range(head + k, head + m)
+        if found and new.start - found[-1][1].stop <= 1:
+            before = found.pop()
+            old, new = range(before[0].start, old.stop), range(before[1].start, new.stop)
+        found.append((old, new))
+    return found
+
+
+def _format_change(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str]:
+    """Removed and added words, separated by a space, with a trailing space where the text has one."""
+    old, new = change
+    if old:
+        yield style_text(Strikethrough, _shorten_middle(_join_tokens(was, old)), "−")
+    if old and new:
+        yield " "
+    if new:
+        yield style_text(Bold, _shorten_middle(_join_tokens(now, new)), "+")
+    last = now[new.stop - 1] if new else was[old.stop - 1]
+    if last[1]:
+        yield " "
+
+
+def _shorten_middle(text: str) -> str:
+    if len(text) <= _HEAD_LENGTH + _TAIL_LENGTH:
+        return text
+    return f"{text[:_HEAD_LENGTH].rstrip()} … {text[-_TAIL_LENGTH:].lstrip()}"
+
+
+def _join_tokens(tokens: _Tokens, which: range, *, spaced: bool = False) -> str:
+    """Join tokens with single spaces; `spaced` keeps the space after the last one."""
+    text = "".join(word + (" " if space else "") for word, space in tokens[which.start : which.stop])
+    return text if spaced else text.rstrip()

@@ -27,10 +27,9 @@ from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import make_link
-from bot.views.clean_and_shorten_text import join_lines, shorten_at_word
+from bot.views.format import neutralize_links, split_pages
 from bot.views.keyboards import build_keyboard
-from bot.views.message_formatting import neutralize_links, split_pages
-from bot.views.post_formatting import RenderContext, format_author, format_day_and_edit
+from bot.views.text import RenderContext, format_author, format_day_and_edit, join_lines, shorten_at_word
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
 from rag_core.text.post_text import PostLink, find_post_links, resolve_post_link

@@ -1,0 +1,458 @@
+"""Admin commands: /stats on one screen, /models switches and downloads models, /reindex rebuilds the search index.
+
+A button of a model carries a token that only this archive can make of its name; the presser is checked every time.
+The progress of a rebuild is one message, edited every three seconds at most, also after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from importlib.util import find_spec
+
+from aiogram import Bot, Router
+from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
+from aiogram.filters import CommandObject
+from aiogram.filters.callback_data import CallbackData
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, MaybeInaccessibleMessageUnion, Message
+from aiogram.utils.formatting import Bold, Text, as_list
+
+from bot import data_folder
+from bot.access import Refusal
+from bot.app_context import AppContext
+from bot.i18n import Translator, get_translator
+from bot.indexing import RebuildRunner
+from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.views.answer import format_channel_title
+from bot.views.channel_card import build_channel_rows, find_channel_by_token
+from bot.views.keyboards import (
+    CHANNELS_PER_PAGE,
+    build_keyboard,
+    build_page_row,
+    cut_page,
+    edit_message,
+    make_callback_token,
+    redraw_message,
+)
+from bot.views.text import join_lines, shorten
+from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused
+from rag_core.models.active_models import (
+    UNDECIDED_VALUES,
+    find_embedder_offer,
+    find_live_model,
+    get_model_setting,
+    get_models_folder,
+    list_models_in_use,
+    switch_model,
+)
+from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
+from rag_core.models.download import pull_model
+from rag_core.models.model_files import is_model_present
+from rag_core.storage import (
+    Archive,
+    channel_history,
+    channels,
+    history_gaps,
+    index_state,
+    monitoring_stats,
+    post_lookup,
+    posts,
+    questions,
+    raw_updates,
+)
+from rag_core.storage.backup_listing import get_backup_time, list_backups
+from rag_core.storage.channels import find_channel
+from rag_core.storage.chat_and_admin_settings import load_choices
+from rag_core.storage.index_state import ProgressMessage, Rebuild
+from rag_core.types import Channel
+
+router = Router()
+
+log = logging.getLogger(__name__)
+
+_MAX_REASONS = 3  # reasons for quarantined updates that are listed
+_MAX_ERROR_LENGTH = 200  # characters of an error message
+_RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed this long
+
+
+@router.message(ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
+    blocks = (_describe_contents, _describe_questions, _describe_backlog, _describe_jobs, _describe_machine)
+    shown = [[line async for line in block(context, words)] for block in blocks]
+    await message.answer(**as_list(*(as_list(*lines) for lines in shown if lines), sep="\n\n").as_kwargs())
+
+
+async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    known, rag = await channels.load_channels(context.archive), context.rag
+    count = await post_lookup.count_posts(context.archive)
+    yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
+    behind = max(0, await posts.get_last_seq(context.archive) - rag.lexical.watermark)
+    if behind:
+        yield words("stats-words", waiting=behind)
+    if rag.dense is None:
+        return
+    vectors = rag.dense.vectors
+    try:
+        await vectors.count()
+    except IndexUnavailable as exc:
+        yield words("stats-vectors-fail", reason=words.error(exc))
+        return
+    if waiting := await index_state.count_unembedded_changes(context.archive, vectors.identity):
+        yield words("stats-vectors", waiting=waiting)
+
+
+async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    aside = (await raw_updates.count_updates_by_state(context.archive))["poison"]
+    if aside:
+        yield words("stats-inbox", aside=aside)
+    for poison in await monitoring_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
+        yield f"• {poison.update_id}: {shorten(join_lines(poison.error), _MAX_ERROR_LENGTH)}"
+    for job in (await channel_history.list_backfills(context.archive)).values():
+        if job.state in ("running", "paused", "failed"):
+            yield words("stats-history", state=job.state, percent=int(100 * job.share))
+    if number := sum(map(len, (await history_gaps.list_open_gaps(context.archive)).values())):
+        yield words("stats-gaps", count=number)
+
+
+async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    now = datetime.now(context.settings.bot.zone)
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
+        asked = await monitoring_stats.count_questions_since(context.archive, since)
+        done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
+        yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
+    if talk := await monitoring_stats.measure_talks_since(context.archive, now - timedelta(days=7)):
+        yield words("stats-talks", talks=talk.talks, questions=words.number(talk.questions, 1),
+                    refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
+                    tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),
+                    reviews=words.number(talk.reviews, 1))  # fmt: skip
+    votes = await questions.count_votes_since(context.archive, now - timedelta(days=7))
+    wrong, outdated, other, source = votes.reasons
+    yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
+                source=source)  # fmt: skip
+
+
+async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    folder = context.archive.folder
+    disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
+    archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
+    kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
+    yield words("stats-disk", archive=archive, indexes=indexes, backups=kept, free=free)
+    backups = await asyncio.to_thread(list_backups, folder)
+    if backups:
+        yield words("stats-backup", ago=format_age(get_backup_time(backups[0]), words), count=len(backups))
+    else:
+        yield words("stats-no-backup" if context.settings.data.backups else "stats-backups-off")
+
+
+async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
+    jobs = [job for _, job in sorted(context.indexing.job_log.jobs.items())]
+    for job in jobs:
+        if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
+            sentence = "stats-job-fails" if job.failing else "stats-job-failed"
+            moment, reason = format_age(job.failed_at, words), shorten(join_lines(job.error or ""), _MAX_ERROR_LENGTH)
+            yield words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason)
+
+
+def format_age(moment: datetime, words: Translator) -> str:
+    """Format the age of a moment in the largest useful unit; a future moment counts as now."""
+    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size or (unit == "m" and seconds >= size):
+            return words("ago", unit=unit, number=seconds // size)
+    return words("ago", unit="s", number=seconds)
+
+
+def _format_size(size: int, words: Translator) -> str:
+    if size >= 1 << 30:
+        return words("size", unit="gb", number=words.number(size / (1 << 30), 1))
+    return words("size", unit="mb", number=str(max(1, size >> 20)))
+
+
+_NO_MODEL = "none"  # to work without a writer
+_USE_LABELS = {
+    "writer": "model-writer",
+    "planner": "model-planner",
+    "embedder": "model-embedder",
+    "reranker": "model-reranker",
+}
+
+
+(_WRITER_TO_PULL,) = find_models(ModelTier.OFFLINE_WRITER)
+_PROGRESS_SECONDS = 3.0  # between edits of a message; Telegram allows twenty a minute in a chat
+
+
+class _ModelCallback(CallbackData, prefix="mo"):
+    """Callback data of a model button: the model's token."""
+
+    token: str
+
+
+class _PullCallback(CallbackData, prefix="mp"):
+    """Callback data of the button that downloads a writer: its token."""
+
+    token: str
+
+
+def _make_model_token(archive: Archive, name: str) -> str:
+    return make_callback_token(f"model {name}", archive.identity)
+
+
+@router.message(ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_models(message: Message, context: AppContext, words: Translator) -> None:
+    text, buttons = await _render_models(context, words)
+    await message.answer(text, reply_markup=buttons)
+
+
+@router.callback_query(_ModelCallback.filter(), flags=ADMINS_ONLY)
+async def _press_model(
+    pressed: CallbackQuery, callback_data: _ModelCallback, context: AppContext, words: Translator
+) -> None:
+    found = {_make_model_token(context.archive, name): (name, use) for name, use in await _list_offered_models(context)}
+    if callback_data.token not in found:
+        raise Refusal(words("models-gone"))
+    name, use = found[callback_data.token]
+    await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
+    await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
+    try:
+        done = await asyncio.shield(switch_model(context.rag, name, use))
+        result = words(
+            "models-now" if done.now else "models-beside" if done.beside else "models-next",
+            use=words(_USE_LABELS[use]),
+            name=_format_model_name(name, words),
+        )
+    except ModelUnavailable as exc:
+        result = words("models-refused", reason=words.error(exc))
+    text, buttons = await _render_models(context, words)
+    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
+
+
+@router.callback_query(_PullCallback.filter(), flags=ADMINS_ONLY)
+async def _press_pull(
+    pressed: CallbackQuery, callback_data: _PullCallback, context: AppContext, words: Translator
+) -> None:
+    if callback_data.token != _make_model_token(context.archive, f"pull {_WRITER_TO_PULL.name}"):
+        raise Refusal(words("models-gone"))
+    if find_spec("llama_cpp") is None:
+        raise Refusal(words("models-need-llama"))
+    await pressed.answer()
+    result = await _pull_and_switch(pressed, context, words)
+    text, buttons = await _render_models(context, words)
+    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
+
+
+async def _pull_and_switch(pressed: CallbackQuery, context: AppContext, words: Translator) -> str:
+    """Download the writer, with its progress in the message, and switch to it. Returns what came of it."""
+    settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
+
+    def count_percent(done: int, total: int) -> None:
+        nonlocal percent
+        percent = 100 * done // max(total, 1)
+
+    pull = pull_model(_WRITER_TO_PULL, get_models_folder(settings), hub=settings.models.hub, progress=count_percent)
+    pulling = asyncio.create_task(pull)
+    try:
+        while not pulling.done():
+            await edit_message(pressed, Text(words("models-pulling", name=name, percent=percent)), None)
+            await asyncio.wait([pulling], timeout=_PROGRESS_SECONDS)
+        await pulling
+        await asyncio.shield(switch_model(context.rag, name, ModelRole.WRITER))
+    except ModelUnavailable as exc:
+        return words("models-refused", reason=words.error(exc))
+    finally:
+        pulling.cancel()
+    return words("models-now", use=words(_USE_LABELS["writer"]), name=name)
+
+
+async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
+    """List the downloaded models with their use, and the choice of no model."""
+    folder = get_models_folder(context.rag.settings)
+    rows = await asyncio.to_thread(lambda: [row for row in MODELS if is_model_present(row, folder / row.name)])
+    nothing = [(_NO_MODEL, ModelRole.WRITER.value)] if any(row.role is ModelRole.WRITER for row in rows) else []
+    return [*((row.name, row.role.value) for row in rows), *nothing]
+
+
+async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup]:
+    offered = await _list_offered_models(context)
+    live = await find_live_model(context.rag.settings, context.archive)
+    used = list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
+    lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
+    text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
+    if offer := await find_embedder_offer(context.rag.settings, context.archive):
+        kind = "models-embedding" if offer.asked else "models-better"
+        costs = {"rate": round(offer.rate), "minutes": offer.minutes, "memory": offer.megabytes}
+        about = words(kind, name=offer.name, live=offer.live, done=offer.done, total=offer.total, **costs)
+        text = f"{text}\n\n{about}"
+    rows: list[list[tuple[str, CallbackData]]] = []
+    for name, use in offered:
+        tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
+        label = f"{tick}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
+        rows.append([(label, _ModelCallback(token=_make_model_token(context.archive, name)))])
+    settings, pull = context.rag.settings, _WRITER_TO_PULL
+    chosen_here = get_model_setting(settings, "writer") in UNDECIDED_VALUES and not settings.llm.url
+    if chosen_here and (pull.name, pull.role.value) not in offered:
+        label = words("models-pull", name=pull.name, gigabytes=f"{pull.bytes / 1e9:.1f}")
+        rows.append([(label, _PullCallback(token=_make_model_token(context.archive, f"pull {pull.name}")))])
+    hint = words("models-press") if offered else words("models-none", pull="citegram models pull offline")
+    return f"{text}\n\n{hint}", build_keyboard(*rows)
+
+
+def _format_model_name(name: str, words: Translator) -> str:
+    return words("models-nobody") if name == _NO_MODEL else name
+
+
+_MAX_NAME_LENGTH = 60  # characters of a channel's name that is repeated
+
+
+class _RebuildAction(StrEnum):
+    """Action of a rebuild button. Values are short: Telegram gives a button 64 bytes."""
+
+    ALL = "a"
+    CHOOSE = "c"
+    ONE = "o"
+    NOTHING = "n"
+    STOP = "s"
+
+
+class _RebuildCallback(CallbackData, prefix="ri"):
+    """Callback data of a rebuild button: action, channel token, and a page or the number of a rebuild."""
+
+    action: _RebuildAction
+    token: str = ""
+    number: int = 0
+
+
+def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
+    """Keyboard that cancels this rebuild, and no later one."""
+    return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
+
+
+@router.message(ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_reindex(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    if not command.args:
+        buttons = build_keyboard(
+            [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
+            [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
+            [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
+        )
+        await message.answer(words("reindex-ask"), reply_markup=buttons)
+        return
+    channel = find_channel(command.args.strip(), await _list_rebuildable_channels(context))
+    if channel is None:
+        await message.answer(words("reindex-unknown", name=command.args.strip()[:_MAX_NAME_LENGTH]))
+        return
+    shown = await message.answer(words("reindex-begins"))
+    if refusal := await _start_rebuild(context, channel.chat_id, shown, words):
+        await shown.edit_text(words("reindex-busy"), reply_markup=refusal)
+
+
+@router.callback_query(_RebuildCallback.filter(), flags=ADMINS_ONLY)
+async def _press_reindex(
+    pressed: CallbackQuery, callback_data: _RebuildCallback, context: AppContext, words: Translator
+) -> None:
+    action, known = callback_data.action, await _list_rebuildable_channels(context)
+    channel = find_channel_by_token(context.archive, callback_data.token, known)
+    if action is _RebuildAction.STOP:
+        stopped = await context.reindexing.cancel(callback_data.number)
+        await pressed.answer(None if stopped else words("reindex-over"))
+    elif action is _RebuildAction.NOTHING:
+        await redraw_message(pressed, Text(words("reindex-nothing")), None)
+    elif action is _RebuildAction.CHOOSE:
+        listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
+        shown, number, last = cut_page(listed, callback_data.number, CHANNELS_PER_PAGE)
+        rows = build_channel_rows(
+            shown, lambda token: _RebuildCallback(action=_RebuildAction.ONE, token=token), context, words
+        )
+        turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
+        no = [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))]
+        await redraw_message(pressed, Text(words("reindex-which")), build_keyboard(*rows, turns, no))
+    elif action is _RebuildAction.ONE and channel is None:
+        await redraw_message(pressed, Text(words("channel-gone")), None)
+    else:
+        chat_id = channel.chat_id if channel and action is _RebuildAction.ONE else None
+        if refusal := await _start_rebuild(context, chat_id, pressed.message, words):
+            await redraw_message(pressed, Text(words("reindex-busy")), refusal)
+        else:
+            await pressed.answer()
+
+
+async def _start_rebuild(
+    context: AppContext, chat_id: int | None, shown: MaybeInaccessibleMessageUnion | None, words: Translator
+) -> InlineKeyboardMarkup | None:
+    """Start a rebuild, shown by `report_rebuilds`; where another one runs, show the button that stops it."""
+    tell = ProgressMessage(shown.chat.id, shown.message_id, words.lang) if shown else None
+    try:
+        await context.reindexing.start(chat_id, tell)
+    except RebuildRefused:
+        running = context.reindexing.current
+        return _build_stop_keyboard(running.id if running else 0, words)
+    return None
+
+
+async def _list_rebuildable_channels(context: AppContext) -> dict[int, Channel]:
+    return {key: c for key, c in (await channels.load_channels(context.archive)).items() if c.state != "removed"}
+
+
+_UPDATE_INTERVAL_SECONDS = 3.0  # Telegram slows down more frequent edits
+
+
+async def report_rebuilds(bot: Bot, reindexing: RebuildRunner, archive: Archive) -> None:
+    """Report the progress of every rebuild that has a message, one after the other. Never ends."""
+    last = 0
+    while True:
+        last = (await reindexing.wait_until_begun(last)).id
+        try:
+            shown = -_UPDATE_INTERVAL_SECONDS
+            async for rebuild in reindexing.states():
+                over = rebuild.state != "running"
+                if rebuild.tell and (over or time.monotonic() - shown >= _UPDATE_INTERVAL_SECONDS):
+                    words = get_translator(rebuild.tell.lang)
+                    text = await _format_rebuild(rebuild, reindexing.failure, archive, words)
+                    await _edit_progress(bot, rebuild, rebuild.tell, text, words)
+                    shown = time.monotonic()
+        except RagError as exc:  # archive error: the rebuild goes on without being reported
+            log.warning("the progress of rebuild %d is not told: %s", last, exc.reason)
+
+
+async def _edit_progress(bot: Bot, rebuild: Rebuild, tell: ProgressMessage, text: str, words: Translator) -> None:
+    """Edit the progress message; where it is gone or too old, the end is sent in a new one."""
+    over = rebuild.state != "running"
+    buttons = None if over else _build_stop_keyboard(rebuild.id, words)
+    try:
+        try:
+            await bot.edit_message_text(text, chat_id=tell.chat_id, message_id=tell.message_id, reply_markup=buttons)
+        except TelegramBadRequest as exc:
+            if over and "not modified" not in exc.message:
+                await bot.send_message(tell.chat_id, text)
+    except (TelegramAPIError, ClientDecodeError) as exc:  # blocked, or unreachable for longer than the session retries
+        log.warning("the progress of rebuild %d was not told: %s", rebuild.id, exc)
+
+
+async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: Archive, words: Translator) -> str:
+    what = words("reindex-what-all")
+    if rebuild.chat_id is not None:
+        channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
+        what = format_channel_title(channel, words) if channel else words("unnamed-channel")
+    if rebuild.state == "running":
+        return "\n".join([words("reindex-running", what=what), *_format_progress(rebuild, words)])
+    if rebuild.state == "cancelled":
+        return words("reindex-cancelled")
+    if rebuild.state == "failed":
+        return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
+    count = await post_lookup.count_posts(archive, rebuild.chat_id)
+    renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
+    return "\n".join([words("reindex-done", what=what, count=count), *renewed])
+
+
+def _format_progress(rebuild: Rebuild, words: Translator) -> list[str]:
+    if not rebuild.total:
+        return [words("reindex-preparing")]
+    percent = 100 * rebuild.done // rebuild.total
+    lines = [words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent)]
+    if rebuild.left_s is not None and rebuild.done < rebuild.total:
+        lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
+    return lines

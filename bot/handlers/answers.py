@@ -1,0 +1,473 @@
+"""What people ask of an answer: its buttons, /sources, /why, and remarks ("are you sure?", "more"); and /plan.
+
+Every press is checked for whether this person may use the button; others are told why not. A remark is no question:
+only "more" asks that of the answer again. What is shown is read anew from the archive, as far as this reader may now.
+Admins also see the stages of the answer by its trace, which holds no texts, and what a model wrote and was not shown,
+while the process remembers it. /plan shows how a question is searched, and answers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from aiogram import Bot, F, Router
+from aiogram.exceptions import TelegramBadRequest
+from aiogram.filters import CommandObject
+from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
+from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
+
+from bot import access
+from bot.access import Reader, Refusal, get_reader_id, is_admin
+from bot.app_context import AppContext
+from bot.deep_links import create_question_link
+from bot.handlers.questions import queue_deeper_question, send_rephrase_hint
+from bot.i18n import Translator, get_translator
+from bot.middlewares import (
+    ADMINS_ONLY,
+    IN_GROUP,
+    PRIVATE,
+    ChatCommand,
+    extract_addressed_question,
+    get_replied_message,
+    get_thread,
+)
+from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.views.answer import format_reference, render_sources_page, shorten_answer
+from bot.views.explanation import explain_answer
+from bot.views.format import neutralize_links, split_pages
+from bot.views.keyboards import (
+    DEEP_MODE,
+    DEEP_SENTENCES,
+    REASONS_BY_ACTION,
+    AnswerAction,
+    AnswerCallback,
+    add_reason_buttons,
+    build_answer_keyboard,
+    build_details_keyboard,
+    get_button_action,
+    list_suggestion_rows,
+    redraw_message,
+    remove_buttons,
+    update_vote_counts,
+)
+from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
+from bot.views.text import RenderContext, strip_control_characters
+from bot.worker.streaming import call_best_effort
+from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
+from rag_core.errors import RagError
+from rag_core.storage import Archive, channels, questions, visible_posts
+from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question, fetch_trace
+from rag_core.text.tokens import detect_language
+from rag_core.types import Certainty, Question, Viewer
+
+router = Router()
+
+_ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
+_ASKER_ONLY_ACTIONS |= {AnswerAction.SEARCH, AnswerAction.REPHRASE}
+
+
+async def find_asked_answer(
+    message: Message, bot: Bot, archive: Archive, words: Translator, command: str, *, addressed: bool
+) -> AnsweredQuestion:
+    """Find the answer that a command asks about. Raises Refusal, with a sentence where the bot was addressed."""
+    reader, parent = get_reader_id(message), get_replied_message(message)
+    if parent is None:
+        asked = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, get_thread(message))
+        refusal = "why-none"
+    else:
+        asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
+        refusal = "why-not-yours" if asked else "why-unknown"
+    if asked is None or asked.user_id != reader:
+        raise Refusal(words(refusal, why=command) if addressed else "")
+    return asked
+
+
+async def check_button_access(
+    pressed: CallbackQuery, press: AnswerCallback, context: AppContext, words: Translator
+) -> tuple[AnsweredQuestion, Message]:
+    """Check that the presser may use the button; returns the answer and its message. Raises Refusal."""
+    presser, message = pressed.from_user.id, pressed.message
+    asked = await fetch_answered_question(context.archive, press.handle)
+    # The message was deleted or is too old; or the callback data is forged, or from another chat.
+    if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
+        raise Refusal(words("answer-gone"))
+    if not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
+        raise Refusal(words("answer-not-member"))
+    if press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+        raise Refusal(words("answer-not-yours"))
+    return asked, message
+
+
+async def prepare_to_show(
+    asked: AnsweredQuestion, user_id: int, context: AppContext
+) -> tuple[Reader, Viewer, RenderContext]:
+    """Prepare to show a view of an answer: who reads it, what they may read, and in which language and zone."""
+    reader = Reader(user_id, asked.chat_id, asked.private)
+    viewer = await access.build_viewer(context.admins, reader)
+    zone = await context.load_zone(asked.chat_id)
+    return reader, viewer, RenderContext(get_translator(asked.lang), zone, group=not asked.private)
+
+
+async def reply_in_pages(message: Message, view: View) -> None:
+    """Reply in as many messages as needed; the buttons under the last."""
+    cut = split_pages(view.text)
+    for page in cut:
+        await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is cut[-1] else None)
+
+
+@router.message(ChatCommand("sources"))
+async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
+    asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
+    reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
+    view = await render_sources_page(asked, viewer, context.archive, shown)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await reply_in_pages(message, view)
+
+
+@dataclass(frozen=True, slots=True)
+class _ButtonPress:
+    """Permitted press of an answer button, with what its handler needs."""
+
+    query: CallbackQuery
+    press: AnswerCallback
+    asked: AnsweredQuestion
+    message: Message
+    context: AppContext
+    words: Translator
+    update_id: int
+
+
+@router.callback_query(AnswerCallback.filter(F.action != AnswerAction.SEARCH))  # that one is in search.py
+async def _press_answer_button(
+    query: CallbackQuery,
+    callback_data: AnswerCallback,
+    event_update: Update,
+    context: AppContext,
+    words: Translator,
+    running_presses: set[tuple[str, AnswerAction]],
+) -> None:
+    """Handle a press of any button under an answer; a button that sends a message sends it once."""
+    asked, message = await check_button_access(query, callback_data, context, words)
+    pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
+    handle, action = _ACTION_HANDLERS[callback_data.action], callback_data.action
+    if action not in _ONCE_ACTIONS:
+        await handle(pressed)
+        return
+    key, rows = (callback_data.handle, action), message.reply_markup.inline_keyboard if message.reply_markup else []
+    # used buttons are removed from the message
+    if key in running_presses or not any(get_button_action(one) is action for row in rows for one in row):
+        await query.answer(words("answer-already"))
+        return
+    running_presses.add(key)
+    try:
+        await handle(pressed)
+    finally:
+        running_presses.discard(key)
+
+
+async def _press_vote(pressed: _ButtonPress) -> None:
+    """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
+    action, words = pressed.press.action, pressed.words
+    archive, asked = pressed.context.archive, pressed.asked
+    good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
+    new = await questions.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
+    shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
+    shown = update_vote_counts(shown, await questions.count_votes_on_answer(archive, asked.id))
+    if action is AnswerAction.BAD:
+        shown = add_reason_buttons(shown, asked.handle, words)
+    await _replace_keyboard(pressed.message, shown)
+    sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
+    await pressed.query.answer(words(sentence if new else "vote-same"))
+
+
+async def _press_more(pressed: _ButtonPress) -> None:
+    asked, archive = pressed.asked, pressed.context.archive
+    given, words = parse_stored_answer(asked.answer), get_translator(asked.lang)
+    suggested = list_suggestion_rows(pressed.message.reply_markup)
+    if pressed.press.action is AnswerAction.MORE:
+        buttons = build_details_keyboard(asked, given, archive, words, *suggested)
+    else:
+        votes = await questions.count_votes_on_answer(archive, asked.id)
+        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *suggested), votes)
+    await _replace_keyboard(pressed.message, buttons)
+    await pressed.query.answer()
+
+
+async def _press_text(pressed: _ButtonPress) -> None:
+    """Show what is made of the answer's posts, as far as the presser may read them now."""
+    asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
+    reader, viewer, shown = await prepare_to_show(asked, pressed.query.from_user.id, pressed.context)
+    view: View | None
+    if action is AnswerAction.WHY:
+        view = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
+    elif action is AnswerAction.SHORTER:
+        view = await shorten_answer(asked, viewer, archive, shown)
+    else:
+        view = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+    if view is None:
+        raise Refusal(pressed.words("answer-changed"))
+    with recheck_before_sending(view.content, reader, pressed.context.admins):
+        if action is AnswerAction.PAGE:
+            await redraw_message(pressed.query, view.text, view.buttons)
+        else:
+            await _reply_with_view(pressed, view)
+
+
+async def _press_deeper(pressed: _ButtonPress) -> None:
+    await queue_deeper_question(pressed.asked, pressed.update_id, pressed.context, pressed.words, pressed=True)
+    await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
+
+
+async def _press_link(pressed: _ButtonPress) -> None:
+    bot = pressed.query.bot
+    assert bot is not None
+    text = await create_question_link(
+        pressed.asked.text, pressed.query.from_user.id, bot, pressed.context.archive, pressed.words
+    )
+    await _reply_with_view(pressed, View(text))
+
+
+async def _press_rephrase(pressed: _ButtonPress) -> None:
+    await send_rephrase_hint(pressed.message, pressed.asked, pressed.context)
+    await _finish_press(pressed)
+
+
+async def _reply_with_view(pressed: _ButtonPress, view: View) -> None:
+    await reply_in_pages(pressed.message, view)
+    await _finish_press(pressed)
+
+
+async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
+    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.action))
+    await pressed.query.answer(notice[:200] or None)
+
+
+async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> None:
+    with suppress(TelegramBadRequest):  # "message is not modified", or it was deleted meanwhile
+        await message.edit_reply_markup(reply_markup=shown)
+
+
+# Buttons that send a message, which is sent once.
+_ONCE_ACTIONS = {AnswerAction.SOURCES, AnswerAction.WHY, AnswerAction.SHORTER}
+_ONCE_ACTIONS |= {AnswerAction.DEEPER, AnswerAction.LINK, AnswerAction.REPHRASE}
+_ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
+    **dict.fromkeys((AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION), _press_vote),
+    AnswerAction.MORE: _press_more,
+    AnswerAction.BACK: _press_more,
+    AnswerAction.PAGE: _press_text,
+    AnswerAction.SOURCES: _press_text,
+    AnswerAction.WHY: _press_text,
+    AnswerAction.SHORTER: _press_text,
+    AnswerAction.DEEPER: _press_deeper,
+    AnswerAction.LINK: _press_link,
+    AnswerAction.REPHRASE: _press_rephrase,
+}
+
+
+# As the buttons: what asks or shows anew is for who asked.
+_ASKER_ONLY_REMARKS = frozenset({AnswerRemark.MORE, AnswerRemark.SHORTER})
+_MAX_WHOLE_POSTS = 3
+
+
+async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[str, Any] | bool:
+    """Filter: the `remark` that a message to the bot is, and the `asked` answer that it is about; False without both.
+
+    It is about the answer that it replies to, else about the sender's last answer in this chat.
+    """
+    text = message.text or message.caption or ""
+    if message.chat.type not in PRIVATE:
+        addressed = await extract_addressed_question(message, bot)
+        text = addressed["question"] if isinstance(addressed, dict) else ""
+    remark = None if text.startswith("/") else detect_answer_remark(text)
+    if remark is None:
+        return False
+    archive, chat, parent = context.archive, message.chat.id, get_replied_message(message)
+    if parent is None:
+        asked = await questions.fetch_last_answered(archive, bot.id, chat, get_reader_id(message), get_thread(message))
+    else:
+        asked = await questions.find_question_of_message(archive, bot.id, chat, parent.message_id)
+    if asked is None:
+        return False
+    # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
+    if asked.kind != "ask" and (remark in _ASKER_ONLY_REMARKS or not parse_stored_answer(asked.answer).cited):
+        return False
+    return {"remark": remark, "asked": asked}
+
+
+# a message forwarded in private is verified
+@router.message(F.text | F.caption, IN_GROUP | ~F.forward_origin, find_remark)
+async def _on_remark(
+    message: Message,
+    remark: AnswerRemark,
+    asked: AnsweredQuestion,
+    event_update: Update,
+    context: AppContext,
+    words: Translator,
+) -> None:
+    reader, limits = get_reader_id(message), context.queue.limits
+    if remark in _ASKER_ONLY_REMARKS and asked.user_id != reader:
+        raise Refusal(words("answer-not-yours"))
+    if wait := limits.count_command(reader, message.chat.id):
+        raise Refusal(limits.build_notice(wait, reader, words))
+    if remark is AnswerRemark.MORE:
+        await _look_deeper(message, asked, event_update.update_id, context, words)
+    else:
+        await _reply_to_remark(message, remark, asked, context)
+
+
+async def _reply_to_remark(
+    message: Message, remark: AnswerRemark, asked: AnsweredQuestion, context: AppContext
+) -> None:
+    reader, viewer, shown = await prepare_to_show(asked, get_reader_id(message), context)
+    archive, given = context.archive, parse_stored_answer(asked.answer)
+    if remark is AnswerRemark.WHOLE:
+        view = await _render_whole_posts(given, viewer, archive, shown)
+    elif remark is AnswerRemark.SHORTER and given.sentences:
+        shortened = await shorten_answer(asked, viewer, archive, shown)
+        if shortened is None:
+            raise Refusal(shown.words("answer-changed"))
+        view = shortened
+    else:
+        view = await render_sources_page(asked, viewer, archive, shown)
+        if heading := await _head_sources(remark, asked, given, viewer, archive, shown):
+            text = as_list(heading.text, view.text, sep="\n\n")
+            view = View(text, heading.content | view.content, view.buttons)
+    with recheck_before_sending(view.content, reader, context.admins):
+        await reply_in_pages(message, view)
+
+
+async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> View:
+    """Render the posts of an answer in full, as they are now; those that come nearest where it cites none."""
+    cited = [(number, one.key) for number, one in enumerate(given.cited, 1) if one.key.chat_id in viewer.channels]
+    nearest = enumerate((key for key in given.others if key.chat_id in viewer.channels), 1)
+    chosen = (cited if given.cited else list(nearest))[:_MAX_WHOLE_POSTS]
+    stored = await visible_posts.fetch_posts(archive, [key for _, key in chosen])
+    known, blocks = await channels.load_channels(archive), list[Text]()
+    for number, key in chosen:
+        if post := stored.get(key):
+            head = Text(f"{number}. ", format_reference(key, post.date, post, known.get(key.chat_id), shown))
+            quote = ExpandableBlockQuote(neutralize_links(strip_control_characters(post.text)))
+            blocks.append(as_list(head, quote) if post.text.strip() else head)
+    if not blocks:
+        return View(Text(shown.words("why-closed" if given.cited or given.others else "sources-none")))
+    unsure = given.certainty is Certainty.PROBABLE or not given.sentences
+    note = [Text(shown.words("remark-unsure"))] if unsure else []
+    return View(as_list(*note, *blocks, sep="\n\n"), collect_content_of_posts(stored.values()))
+
+
+async def _head_sources(
+    remark: AnswerRemark,
+    asked: AnsweredQuestion,
+    given: StoredAnswer,
+    viewer: Viewer,
+    archive: Archive,
+    shown: RenderContext,
+) -> View | None:
+    """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
+    readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
+    if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].places:
+        first = readable.get(given.sentences[0].places[0].key)
+        if first is None:
+            return None
+        date = shown.words.date(first.date, shown.zone)
+        content = ShownContent(channels=frozenset({first.key.chat_id}))
+        return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
+    if remark is not AnswerRemark.SURE or not readable or asked.kind != "ask":
+        return None
+    stored = await visible_posts.fetch_posts(archive, readable)
+    stands = len(readable) == len(given.cited) and all(
+        key in stored and hash_text_version(stored[key].text) == one.mark for key, one in readable.items()
+    )
+    sure = given.certainty is Certainty.SURE
+    said = shown.words("remark-unsure" if not sure else "remark-sure" if stands else "remark-changed")
+    return View(Text(said), collect_content_of_posts(stored.values()))
+
+
+async def _look_deeper(
+    message: Message, asked: AnsweredQuestion, update_id: int, context: AppContext, limit_words: Translator
+) -> None:
+    """Queue the question again with a wider search; say so where that was done, and how to ask after a refusal."""
+    if not parse_stored_answer(asked.answer).sentences:
+        await send_rephrase_hint(message, asked, context)
+        return
+    latest = await questions.find_question_of_message(context.archive, asked.bot_id, asked.chat_id, asked.message_id)
+    if DEEP_MODE in {asked.mode, latest and latest.mode}:
+        await message.reply(get_translator(asked.lang)("remark-no-more"))
+        return
+    await queue_deeper_question(asked, update_id, context, limit_words)
+    if not asked.private:
+        await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
+
+
+async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
+    """Render the trace of an answer; None where it is unknown or expired. Raises ArchiveUnavailable."""
+    found = await fetch_trace(archive, trace_id)
+    if found is None:
+        return None
+    stages = ExpandableBlockQuote("\n".join(format_stages(found.spans)))
+    return Text(Bold(words("why-trace", recipe=found.recipe)), " ", Code(found.trace_id), "\n", stages)
+
+
+async def _add_dropped_sentences(
+    view: View, trace_id: str, viewer: Viewer, context: AppContext, words: Translator
+) -> View:
+    """Add what the model wrote and was not shown, with the reasons, as far as this viewer may read its posts now."""
+    dropped = context.rag.caches.dropped.get(trace_id, ())
+    stored = await visible_posts.fetch_posts(context.archive, [key for one in dropped for key in one.posts])
+    readable = {key: post for key, post in stored.items() if key.chat_id in viewer.channels}
+    lines = [
+        Text("• ", neutralize_links(one.text), " — ", Italic(words("why-dropped-reason", reason=str(one.reason))))
+        for one in dropped
+        if one.text and readable.keys() >= set(one.posts)
+    ]
+    if not lines:
+        return view
+    text = Text(Bold(words("why-dropped")), "\n", ExpandableBlockQuote(as_list(*lines)))
+    content = view.content | collect_content_of_posts(readable.values())
+    return replace(view, text=as_list(view.text, text, sep="\n\n"), content=content)
+
+
+@router.message(ChatCommand("why"))
+async def _on_why(
+    message: Message, command: CommandObject, addressed: bool, bot: Bot, context: AppContext, words: Translator
+) -> None:
+    admin = message.chat.type == "private" and is_admin(message, context.admins)
+    if admin and command.args:
+        stages = await _render_trace(command.args.strip(), context.archive, words)
+        await message.reply(**(stages or Text(words("why-trace-unknown"))).as_kwargs())
+        return
+    asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
+    reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
+    view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
+    trace_id = parse_stored_answer(asked.answer).trace_id
+    if admin:
+        view = await _add_dropped_sentences(view, trace_id, viewer, context, words)
+    if admin and (stages := await _render_trace(trace_id, context.archive, words)):
+        view = replace(view, text=as_list(view.text, stages, sep="\n\n"))
+    with recheck_before_sending(view.content, reader, context.admins):
+        await reply_in_pages(message, view)
+
+
+@router.message(ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)
+async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    text = (command.args or "").strip()
+    if not text:
+        await message.answer(words("plan-how"))
+        return
+    reader = access.get_reader(message)
+    viewer = await access.build_viewer(context.admins, reader)
+    now = datetime.now(await context.load_zone(message.chat.id))
+    question = Question(text, detect_language(text), now, viewer)
+    try:
+        lines = format_plan_lines(await plan_as_json(question, context.rag))
+    except RagError as exc:
+        await message.answer(words.error(exc))
+        return
+    with recheck_before_sending(ShownContent(counted=viewer.channels), reader, context.admins):
+        for page in split_pages(Text(neutralize_links("\n".join(lines)))):
+            await message.answer(**page.as_kwargs())

@@ -247,7 +247,7 @@ async def _run_indexing(
     """Keep the indexes up to date and serve the other commands, also while Telegram cannot be reached."""
     dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
     indexer = LexicalIndexer(rag.archive, rag.lexical)
-    change = EmbedderChange(rag, dense, grace=2 * settings.budgets.search) if dense else None
+    change = EmbedderChange(rag, dense, grace=2 * rag.budgets.search) if dense else None
     indexing = IndexingWorker(rag.archive, indexer, dense, watch=watch, change=change)
     reindexing = RebuildRunner(rag.archive, indexer, dense)
     async with AsyncExitStack() as stack:

@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
@@ -44,7 +43,7 @@ from ingest.outages import (
 )
 from rag_core import processes
 from rag_core.engine import Engine
-from rag_core.errors import RagError, SettingsWrong
+from rag_core.errors import RagError
 from rag_core.settings import DataSettings
 from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, user_data
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
@@ -378,8 +377,6 @@ class MaintenanceJobs:
 
 _SWEEP_SECONDS, _FIRST_SWEEP_SECONDS = 3600.0, 120.0
 
-_KEY_TEXT = "HISTORY__SERVER_PEM names no key file that can be read: {problem}."
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryService:
@@ -437,13 +434,9 @@ async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient
         return
     from ingest.mtproto import HistoryAccount, HistoryClient
 
-    try:
-        key = Path(chosen.server_pem).read_text(encoding="utf-8") if chosen.server_pem else ""
-    except (OSError, UnicodeDecodeError) as exc:
-        raise SettingsWrong(_KEY_TEXT.format(problem=exc)) from None
     token = settings.bot.token.get_secret_value()
     secret = chosen.api_hash.get_secret_value()
-    client = HistoryClient(HistoryAccount(chosen.api_id, secret, token, chosen.address, key), settings.data.dir)
+    client = HistoryClient(HistoryAccount(chosen.api_id, secret, token), settings.data.dir)
     try:
         yield client
     finally:

@@ -5,6 +5,7 @@ Errors name the variable and never repeat its value, because some values are sec
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
 from collections.abc import Iterable
@@ -36,8 +37,6 @@ _ADMINS_ERROR = (
 )
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")
 _MAX_USER_ID = 10**16
-# Sections that were renamed: their old names are read for one more version, with a warning.
-_RENAMED_SECTIONS = {"watch": "monitoring"}
 _VARIABLE_PATTERN = re.compile(r"[a-z]+__[a-z]+(?:_[a-z]+)*")
 # Telegram accounts that many people write under: anonymous admins of groups, channels, service notices.
 _SHARED_ACCOUNTS = frozenset({1087968824, 136817688, 777000})
@@ -155,12 +154,6 @@ class HistorySettings(BaseModel, extra="forbid", frozen=True):
     api_hash: SecretStr = Field(
         SecretStr(""), validate_default=True, description="api_hash from my.telegram.org. Keep it secret."
     )
-    server: str = Field(
-        "",
-        pattern=r"^([1-9]\d*@[^\s@]+:\d{1,5})?$",
-        description="Another server than Telegram's, for tests: data centre@address:port. Needs its public key.",
-    )
-    server_pem: str = Field("", description="File with the public key of that server (PEM).")
 
     @field_validator("api_hash")
     @classmethod
@@ -168,13 +161,6 @@ class HistorySettings(BaseModel, extra="forbid", frozen=True):
         if bool(value.get_secret_value()) != bool(info.data.get("api_id")):
             raise ValueError("HISTORY__API_ID and HISTORY__API_HASH belong together: set both, or none")
         return value
-
-    @property
-    def address(self) -> tuple[int, str, int] | None:
-        """Data centre, address and port of another server."""
-        centre, _, place = self.server.partition("@")
-        host, _, port = place.rpartition(":")
-        return (int(centre), host, int(port)) if self.server else None
 
 
 class LogSettings(BaseModel, extra="forbid", frozen=True):
@@ -217,23 +203,13 @@ class Settings(RagSettings, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Sources in their order: arguments, the environment, the file; old names are replaced in both."""
+        """Arguments, the environment, the file. A variable of no section may be another program's: it is warned of."""
         for source in (env_settings, dotenv_settings):
             assert isinstance(source, EnvSettingsSource)
-            known = dict(source.env_vars)
-            for name, value in source.env_vars.items():
-                section, _, field = name.lower().partition("__")
-                if section in _RENAMED_SECTIONS:
-                    if not value:
-                        continue
-                    new = f"{_RENAMED_SECTIONS[section]}__{field}"
-                    known[new] = known.get(new) or value
-                    log.warning(
-                        "%s is called %s now: the old name is read by this version only", name.upper(), new.upper()
-                    )
-                elif section not in cls.model_fields and _VARIABLE_PATTERN.fullmatch(name.lower()):
-                    log.warning("there is no section of settings for %s: .env.example lists them all", name.upper())
-            source.env_vars = known
+            for name in source.env_vars:
+                section = name.lower().partition("__")[0]
+                if section not in cls.model_fields and _VARIABLE_PATTERN.fullmatch(name.lower()):
+                    log.warning(_describe_unknown_setting(name.upper()))
         return init_settings, env_settings, dotenv_settings
 
     def rag(self) -> RagSettings:
@@ -277,12 +253,23 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         first = exc.errors(include_input=False)[0]
         raise SettingsWrong(_format_setting_error([str(part) for part in first["loc"]], first["msg"])) from None
     except (SettingsError, UnicodeDecodeError, OSError) as exc:
-        raise SettingsWrong(f"The settings cannot be read: {exc}. See .env.example.") from None
+        raise SettingsWrong(f"The settings cannot be read: {exc}. See deploy/SETTINGS.md.") from None
 
 
 def _format_setting_error(place: list[str], message: str) -> str:
     name = "__".join(place[:2]).upper()
     if message == "Extra inputs are not permitted":
-        return f"There is no setting {name}: .env.example lists them all."
+        return _describe_unknown_setting(name)
     reason = message.removeprefix("Value error, ").removeprefix("Input ")
-    return f"The setting {name} cannot be used: {reason}. See .env.example."
+    return f"The setting {name} cannot be used: {reason}. See deploy/SETTINGS.md."
+
+
+def _describe_unknown_setting(name: str) -> str:
+    known = (
+        f"{section}__{field}".upper()
+        for section, about in Settings.model_fields.items()
+        for field in getattr(about.annotation, "model_fields", ())
+    )
+    near = difflib.get_close_matches(name, known, 1, 0.8)
+    remedy = "take it out of .env or the environment." + (f" Did you mean {near[0]}?" if near else "")
+    return f"There is no setting {name}: {remedy} deploy/SETTINGS.md has them all."

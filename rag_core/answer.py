@@ -67,7 +67,7 @@ async def answer_question(
     posts, before the model is waited for, perhaps more than once; `on_stage` the name of each stage that begins.
     """
     run = Run(
-        rag.settings.budgets,
+        rag.budgets,
         DIRECT_RECIPE,
         shortfalls=[*rag.without, *question.viewer.list_shortfalls()],
         on_sentence=on_sentence,
@@ -137,7 +137,7 @@ async def run_recipe(
 
     Raises RagError where `direct` fails too.
     """
-    whole = rag.settings.question_s
+    whole = rag.budgets.question
     run.recipe = name
     if name == DIRECT_RECIPE:
         return await _run_within(whole, name, question, rag, run, careful=careful)
@@ -167,7 +167,7 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
         # not counted against the recipe: an index that is down, a missing or slow model, a reader who cancels
         excused = ArchiveUnavailable | IndexUnavailable | RecipeFailed | ModelTooSlow | asyncio.CancelledError
         if not isinstance(failed, excused):
-            rag.health.record_outcome(name, well=failed is None, limit=rag.settings.agent.errors)
+            rag.health.record_outcome(name, well=failed is None)
 
 
 async def _run_within(
@@ -177,7 +177,7 @@ async def _run_within(
         draft, evidence = await RECIPES[name](question, rag, run)
         # it found nothing because its stages had no time: `direct` may
         if name != DIRECT_RECIPE and not draft.sentences and run.is_hurried:
-            raise StageTimeout("There was no time to answer the question as was wanted: raise BUDGETS__QUESTION.")
+            raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
         return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
 
 

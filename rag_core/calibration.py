@@ -56,13 +56,11 @@ class Calibration:
     data: str = "questions typed by people over invented and real channels"
     date: str = "2026-11-27"
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
-    fusion_kind: str = ""  # of the settings; "": as fitted for the model
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
-        """Fusion for a question in `lang`; `weight` is a setting that overrides the dense weight."""
+        """Fusion for a question in `lang`; `weight` overrides the dense weight."""
         fitted = self.fusions.get(model.name, {}).get(lang)
         default = fitted or Fusion("sum", model.weight(lang))
-        default = replace(default, kind=self.fusion_kind or default.kind)
         return default if weight is None else Fusion(default.kind, weight)
 
     def grade(self, likely: float) -> Certainty:
@@ -78,8 +76,7 @@ class Calibration:
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:
         """Load the calibration: the setting if given, else the stored values, else the built-in ones."""
-        kind = {"rrf": "rrf", "weighted": "sum"}.get(settings.retrieval.fusion, "")
-        stored = replace(cls._stored(settings), fusion_kind=kind)
+        stored = cls._stored(settings)
         if settings.answer.coverage is not None:
             bar = settings.answer.coverage
             return replace(stored, bar=bar, sure=max(bar, stored.sure), data="the setting ANSWER__COVERAGE", date="")

@@ -35,7 +35,7 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import ModelSpec
 from rag_core.models.onnx_models import Reranker
 from rag_core.planning.plan import plan_by_rules
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import Archive, posts
 from rag_core.storage.chat_and_admin_settings import load_choices
@@ -62,7 +62,8 @@ class Engine:
     is compared with it; `expands_plan`: spelling is corrected, and aliases are added to it. A copy made by `replace`
     has `caches` of its own, because other settings find other hits, and shares `boilerplate`, the repeated lines by
     channel. `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `health` is the
-    circuit breaker of the recipes.
+    circuit breaker of the recipes. `budgets` to `follow_up` are no settings: deeper answers, evaluation and tests give
+    others.
     """
 
     settings: RagSettings
@@ -80,6 +81,11 @@ class Engine:
     expands_plan: bool = True
     recipe: str = "auto"
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
+    budgets: Budgets = field(default_factory=Budgets)
+    keep: int = 40  # passages kept of both legs; the rest are too alike
+    rounds: int = 1  # 2: search once more, wider, before an answer is refused
+    dense_weight: float | None = None  # of the search by meaning; None: as calibrated for the model
+    follow_up: bool = True  # the recipe council searches once more for the parts of a question that stay open
     health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))
     boilerplate: VersionedCache[frozenset[str]] = field(
         default_factory=lambda: VersionedCache(_MAX_BOILERPLATES, _BOILERPLATES_TTL_S, time.monotonic)
@@ -96,6 +102,7 @@ class Engine:
 _WINDOW_ANSWERS = 20  # last answers of a recipe that count
 _MIN_ANSWERS = 4  # answers before a recipe can be left out: one failure is no rate
 _PAUSE_SECONDS = 300.0  # before a trial
+_MAX_FAILURE_SHARE = 0.5
 
 
 @dataclass
@@ -106,8 +113,8 @@ class RecipeHealth:
     _ended: dict[str, deque[bool]] = field(default_factory=dict)
     _resting: dict[str, float] = field(default_factory=dict)
 
-    def record_outcome(self, recipe: str, *, well: bool, limit: float) -> None:
-        """Record an outcome. `limit` is the share of failures (0-1) above which the recipe pauses."""
+    def record_outcome(self, recipe: str, *, well: bool) -> None:
+        """Record an outcome; a recipe of which more than half failed lately pauses."""
         last = self._ended.setdefault(recipe, deque(maxlen=_WINDOW_ANSWERS))
         last.append(well)
         if recipe in self._resting:  # this was the trial after the pause
@@ -116,7 +123,7 @@ class RecipeHealth:
             last.append(well)
             if not well:
                 self._resting[recipe] = self.clock()
-        elif len(last) >= _MIN_ANSWERS and last.count(False) > limit * len(last):
+        elif len(last) >= _MIN_ANSWERS and last.count(False) > _MAX_FAILURE_SHARE * len(last):
             self._resting[recipe] = self.clock()
 
     def resting(self, recipe: str) -> bool:
@@ -154,6 +161,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         stack.callback(lexical.close)
         wanted = apply_model_choices(settings, await load_choices(archive))
         rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules)
+        rag.budgets = Budgets(question=settings.question_s)
         stack.push_async_callback(_close_replaceable_models, rag)
         live = await find_live_model(settings, archive)
         rag.dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted, live))

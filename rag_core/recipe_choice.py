@@ -21,6 +21,7 @@ from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Question
 
 _SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
 _ON, _OFF = "on", "off"
+_MAX_WAITING_QUESTIONS = 4  # with more, all are answered by `direct`
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
     if rag.recipe != AUTO_RECIPE:
         return RecipeChoice(rag.recipe, "asked for")
     mode, chosen = await load_answer_mode(rag.archive, question.chat), await load_choices(rag.archive)
-    if (await fetch_queue_stats(rag.archive)).waiting > rag.settings.agent.queue:
+    if (await fetch_queue_stats(rag.archive)).waiting > _MAX_WAITING_QUESTIONS:
         return RecipeChoice(DIRECT_RECIPE, "many wait")
     wanted, why = (
         (mode.recipe, "the chat's mode")
@@ -53,9 +54,8 @@ async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
 
 async def _choose_by_route(question: Question, chosen: dict[str, str], rag: Engine) -> tuple[str, str]:
     """Choose a recipe by the router's rules, if `auto` may use the agent in this chat; the recipe and the reason."""
-    settings = rag.settings.agent
-    switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if settings.enabled else _OFF)
-    share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, settings.share))
+    switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
+    share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, 1.0))
     if switch != _ON or not is_chat_in_share(rag.archive.identity, question.chat, share):
         return DIRECT_RECIPE, "not for this chat"
     known = await channels.load_channels(rag.archive)
@@ -75,13 +75,11 @@ def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
 
 async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
     """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
-    chosen, settings = await load_choices(rag.archive), rag.settings.agent
-    default_share = settings.share if settings.enabled else 0.0
-    switches = {}
+    chosen, switches = await load_choices(rag.archive), {}
     for name in RECIPES:
         if name != DIRECT_RECIPE:
             on = chosen.get(_SWITCH_PREFIX + name)
-            default = settings.share if on else default_share
+            default = 1.0 if on or rag.settings.agent.enabled else 0.0
             share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT_RECIPE else 0.0
             switches[name] = (on != _OFF, share)
     return switches

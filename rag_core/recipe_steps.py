@@ -21,7 +21,7 @@ from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
-from rag_core.retrieval.search import add_neighbours, note_unembedded_posts, note_unindexed_posts, search_passages
+from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
@@ -97,9 +97,7 @@ async def compare_sources(question: Question, plan: Plan, evidence: Evidence, ra
 async def extract_from_hits(
     question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
 ) -> tuple[Draft, Evidence]:
-    """Compose the evidence from hits, with the posts around the first where that is set, and extract from it."""
-    if around := rag.settings.retrieval.neighbours:
-        hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, around, plan, question.viewer, rag), tuple(hits))
+    """Compose the evidence from hits, and extract from it."""
     evidence = await gather_or_compose_evidence(question, hits, rag, run)
     evidence = await compare_sources(question, plan, evidence, rag, run)
     async with run.stage(Stage.RANK):
@@ -174,7 +172,7 @@ async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engi
     model = rag.writer
     if model is None or rag.dense is None or draft.sentences or is_model_late(run):
         return plan
-    if not writes_in_time(model, rag.settings.budgets):
+    if not writes_in_time(model, rag.budgets):
         return plan
     like = await run.attempt(Stage.HYDE, write_hypothetical_post(question, model, run), "")
     return replace(plan, like=like) if like else plan
@@ -205,7 +203,7 @@ async def complete_answer(
         : None if draft.sentences == extract.sentences else 1
     ]  # a conflict stays below its sentence
     draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
-    writes = writes_in_time(rag.writer, rag.settings.budgets)
+    writes = writes_in_time(rag.writer, rag.budgets)
     if not draft.sentences or is_model_late(run) or not writes:
         return draft, evidence
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)

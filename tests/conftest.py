@@ -33,7 +33,7 @@ from rag_core.errors import ModelUnavailable
 from rag_core.models import onnx_models
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.models.download import pull_model
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.storage import Archive, channels, posts
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.text.tokens import detect_language
@@ -317,15 +317,16 @@ OpenLibrary = Callable[..., AbstractAsyncContextManager[Library]]
 
 @pytest.fixture(scope="session")
 def open_library(prepare_archive: Callable[[Path], None]) -> OpenLibrary:
-    """The library kept in a folder, with settings by section.
+    """The library kept in a folder, with settings by section, and with other budgets of stages.
 
     open_library(folder, answer={"coverage": 0}): one that refuses nothing it can quote.
     """
 
     @asynccontextmanager
-    async def opened(folder: Path, **settings: Any) -> AsyncIterator[Library]:
+    async def opened(folder: Path, *, budgets: Budgets | None = None, **settings: Any) -> AsyncIterator[Library]:
         prepare_archive(folder)
         async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, **settings})) as rag:
+            rag.budgets = budgets or rag.budgets
             for channel in Library.channels:
                 await channels.save_channel(rag.archive, channel)
             yield Library(rag)

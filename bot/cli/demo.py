@@ -30,6 +30,7 @@ from rag_core.errors import ModelUnavailable, RagError, SettingsWrong, translate
 from rag_core.models.active_models import find_gguf, get_models_folder, select_embedder
 from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
+from rag_core.run import Budgets
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import Archive, group_rules_and_bindings, post_lookup, posts
 from rag_core.storage.backups import ARCHIVE_FILE
@@ -222,7 +223,7 @@ def _describe_writer(settings: RagSettings) -> str:
 
 
 async def _ask_once(url: str, settings: Settings, question: str) -> None:
-    patience = _ANSWER_TIMEOUT_SECONDS + settings.budgets.plan + settings.budgets.write
+    patience = _ANSWER_TIMEOUT_SECONDS + Budgets().plan + Budgets().write
     async with aiohttp.ClientSession(url) as page:
         state = await _fetch_json(page.get(f"/sandbox/state?since=0&user={READER_ID}"))
         said = await _fetch_json(page.post("/sandbox/say", json={"user": READER_ID, "text": question}))

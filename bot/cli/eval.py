@@ -56,6 +56,7 @@ from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.recipes import RECIPES
+from rag_core.run import Budgets
 from rag_core.settings import RagSettings
 from rag_core.types import AUTO_RECIPE
 
@@ -137,6 +138,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "write the model's replies to a file, so that the measurement can be repeated without the model",
     },
     "replay": {"type": Path, "metavar": "FILE", "help": "take the replies from such a file: no model"},
+    "seconds": {
+        "type": _parse_count, "default": round(Budgets().plan), "metavar": "N",
+        "help": "seconds that a plan may take (default: %(default)s, as in an answer)",
+    },
     "target": {
         "type": _parse_share, "default": 0.07,
         "help": "share of answerable questions that may be refused (default: %(default)s)",
@@ -217,7 +222,7 @@ async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
             rows = []
             for question in iterate_with_progress_bar(questions, "plan"):
                 short = recipe == "mapreduce"
-                if row := await measure_plan(question, around, model, rag_settings.budgets, short=short):
+                if row := await measure_plan(question, around, model, Budgets(plan=args.seconds), short=short):
                     rows.append(row)
             metrics_of[recipe] = compute_by_language(rows, compute_plan_metrics)
     metrics: Mapping[str, Any] = metrics_of if len(metrics_of) > 1 else metrics_of[args.recipe[0]]
@@ -327,7 +332,7 @@ KINDS = {
     "plans": EvalKind(
         "how well and how fast a model plans searches",
         ("file", "FILE", "queries.jsonl, or a text file with a question a line"),
-        "grammar model recipe record replay limit seed all json", _run_plans,
+        "grammar model seconds recipe record replay limit seed all json", _run_plans,
         changes={"recipe": {"help": "whose plans: all, or several with commas, in one table; mapreduce plans in "
                                     "keywords (default: direct)"}},
     ),

@@ -107,7 +107,7 @@ def describe_engine(rag: Engine) -> dict[str, Any]:
     return {
         "legs": f"hybrid ({rag.dense.model.name})" if rag.dense else "lexical",
         "rerank": "on" if rag.reranker else "off",
-        "rounds": rag.settings.retrieval.rounds,
+        "rounds": rag.rounds,
         "model": rag.writer.name if rag.writer else None,
         "bar": rag.calibration.bar,
     }

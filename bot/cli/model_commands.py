@@ -31,6 +31,7 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present, measure_folder_size
+from rag_core.run import Budgets
 from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.storage.chat_and_admin_settings import load_choices
@@ -174,7 +175,7 @@ def _describe_stages(writer: str | None, models: Path, settings: RagSettings) ->
         return ["What it does here is known after its first load, which measures its speed."]
     if judges_only(writer):
         return [f"It reads {rates.prefill:.0f} tokens/s and judges; it is too small to plan and to write."]
-    stages = estimate_stages(rates, settings.budgets)
+    stages = estimate_stages(rates, Budgets())
     does = [verb for stage, verb in zip(stages, _STAGE_VERBS.values(), strict=True) if stage.fits]
     lines = [
         f"It reads {rates.prefill:.0f} and writes {rates.decode:.1f} tokens/s: it {', '.join(does) or 'does nothing'}."
@@ -190,7 +191,7 @@ def _recommend(models: Path, used: Mapping[str, str], settings: RagSettings) -> 
     writer = used.get("writer")
     rates = _find_rates(writer, models)
     row = next((row for row in MODELS if row.name == writer), None)
-    best = recommend_writer(free, cores, settings.budgets, (rates, row.bytes) if rates and row else None)
+    best = recommend_writer(free, cores, (rates, row.bytes) if rates and row else None)
     machine = f"{cores} cores" + (f", {free / 1e9:.1f} GB free" if free is not None else "")
     if "embedder" not in used:
         what = f"citegram models pull {ModelTier.OFFLINE}"

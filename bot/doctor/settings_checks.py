@@ -45,10 +45,6 @@ def _find_contradictions(settings: Settings) -> Iterator[str]:
     for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
         if threads > cores:
             yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
-    if settings.retrieval.dense and settings.models.embedder == "none":
-        yield (
-            "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none: there is no search by meaning to weigh; take one out."
-        )
     for name, urls, secret in (
         ("BOT__API", [settings.bot.api], settings.bot.token),
         ("LLM__URL", [llm.url], llm.key),

@@ -155,7 +155,7 @@ async def verify_in_corpus(
 
 async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedDataset, most: str) -> JudgedClaim:
     rag = data.rag
-    run = Run(rag.settings.budgets, "verify")
+    run = Run(rag.budgets, "verify")
     question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
     plan = replace(plan_claim_search(question), until=row.asked_at)
     claim = Claim(row.claim, row.lang, 0, len(row.claim))

@@ -265,8 +265,8 @@ class Variant:
     plan: str = "on"
     legs: str | None = None
     rerank: str | None = None
-    rounds: int | None = None
-    follow_up: bool | None = None
+    rounds: int = 1
+    follow_up: bool = True
 
     def apply_name(self, name: str) -> Variant:
         """Return this variant with the change that VARIANTS gives for a name."""
@@ -278,13 +278,6 @@ class Variant:
             _require_model(rag.dense, "embedding model")
         if self.rerank == "on":
             _require_model(rag.reranker, "reranker")
-        changed: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
-        if self.legs == "dense":
-            changed["dense"] = 1.0
-        sections: dict[str, Any] = {"retrieval": rag.settings.retrieval.model_copy(update=changed)}
-        if self.follow_up is not None:
-            sections["council"] = rag.settings.council.model_copy(update={"follow_up": self.follow_up})
-        settings = rag.settings.model_copy(update=sections)
 
         def plan(question: Question, known: Mapping[int, Channel]) -> Plan:
             planned = rag.plan(question, known) if self.plan == "on" else Plan((question.text,))
@@ -293,7 +286,9 @@ class Variant:
 
         return replace(
             rag,
-            settings=settings,
+            rounds=self.rounds,
+            dense_weight=1.0 if self.legs == "dense" else None,
+            follow_up=self.follow_up,
             dense=None if self.legs == "lexical" else rag.dense,
             reranker=None if self.rerank == "off" else rag.reranker,
             plan=plan,

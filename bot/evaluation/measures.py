@@ -66,8 +66,7 @@ from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_passages
-from rag_core.run import Run, Stage
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Run, Stage
 from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.tokens import detect_language, tokenize
@@ -91,7 +90,7 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     """
     question, rag = build_question(query, data), data.rag
     started = time.perf_counter()
-    run = Run(rag.settings.budgets, "search")
+    run = Run(rag.budgets, "search")
     try:
         plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
         if (await choose_recipe(question, rag)).recipe == "agent":
@@ -321,7 +320,7 @@ async def judge_first_sentence(
     """Judge the first sentence found for a question; None where nothing is found. Raises GenerationFailed."""
     question = build_question(query, data)
     rag = replace(data.rag, writer=model, planner=None, calibration=Calibration().without_bars())
-    run = Run(rag.settings.budgets, "judge")
+    run = Run(rag.budgets, "judge")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run, by_model=False))
     draft, _ = await search_and_extract(question, plan, rag, run)
     if not draft.candidates:

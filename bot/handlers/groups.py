@@ -394,7 +394,7 @@ def _split_by_speed(context: AppContext) -> tuple[list[str], list[str]]:
     if (writer := context.rag.writer) is None:
         return [], []
     by_name = [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), REVIEW]
-    quick = [name for name in by_name if fits_budgets(name, writer.rates, context.rag.settings)]
+    quick = [name for name in by_name if fits_budgets(name, writer.rates, context.rag.budgets)]
     return quick, [name for name in by_name if name not in quick]
 
 

@@ -1046,7 +1046,7 @@ mode-about = { $recipe ->
 }
 mode-careful-on = I review every draft before I send it.
 mode-off-now = This is switched off at the moment, so you get quick answers.
-mode-too-slow = Not offered, as the model is too slow on this machine to end them in time: { $names }. Raise BUDGETS__QUESTION, or take a faster model.
+mode-too-slow = Not offered, as the model is too slow on this machine to end them in time: { $names }. Raise ANSWER__SECONDS, or take a faster model.
 mode-word = { $recipe ->
     [auto] auto
     [direct] quick

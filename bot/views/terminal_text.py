@@ -131,7 +131,7 @@ _SHOWN_RANKS = 10
 
 async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
     """Plan a question, search, and rank; nothing is answered. Raises RagError."""
-    run, known = Run(rag.settings.budgets, "plan"), await channels.load_channels(rag.archive)
+    run, known = Run(rag.budgets, "plan"), await channels.load_channels(rag.archive)
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
     readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
     hits = await search_passages(plan, question, rag, run)

@@ -408,13 +408,9 @@ class QuestionWorker:
             live.waits = slot.close  # released early where the question waits for a model
             rag = self._rag
             if asked.mode == DEEP_MODE:
-                chosen = rag.settings
-                keep = max(_DEEP_PASSAGES, chosen.retrieval.keep)
-                wider = {
-                    "answer": chosen.answer.model_copy(update={"sentences": DEEP_SENTENCES}),
-                    "retrieval": chosen.retrieval.model_copy(update={"rounds": _DEEP_ROUNDS, "keep": keep}),
-                }
-                rag = replace(rag, settings=chosen.model_copy(update=wider))
+                longer = rag.settings.answer.model_copy(update={"sentences": DEEP_SENTENCES})
+                settings = rag.settings.model_copy(update={"answer": longer})
+                rag = replace(rag, settings=settings, rounds=_DEEP_ROUNDS, keep=_DEEP_PASSAGES)
             found = await answer_question(question, rag, **live.callbacks())
         self._cache.store(key, version, found)
         return found

@@ -332,12 +332,9 @@ async def build_prompt_budget(
     template = load_prompt("write", question.lang)
     asked = await _fit_question(question, model.context // 4, seat)
     examples = [text for shot in template.shots for text in shot]
-    system, extra, ask, *shots = await seat.count(
-        [template.system, "\n".join(template.parts.values()), asked, *examples]
-    )
+    system, ask, *shots = await seat.count([template.system, asked, *examples])
     answer = min(most_answer, model.context // 3)
-    drafted = answer // 2 + extra if settings.two_pass else 0
-    left = model.context - system - ask - answer - drafted - 2 * _MESSAGE_TOKENS - _MARGIN_TOKENS
+    left = model.context - system - ask - answer - 2 * _MESSAGE_TOKENS - _MARGIN_TOKENS
     with_shots = left - sum(shots) - _MESSAGE_TOKENS * len(shots)
     shown = with_shots >= min(_MIN_TOKENS_WITH_EXAMPLES, most_posts)
     left = min(with_shots if shown else left, most_posts)

@@ -22,7 +22,7 @@ from rag_core.storage.conversation_turns import (
 )
 from rag_core.types import Answer, Question
 
-_MAX_TURNS = 20
+_MAX_TURNS, _MAX_TOKENS = 20, 400
 _MAX_NAMES, _MAX_NAME_LENGTH = 8, 60
 _CHARACTERS_PER_TOKEN = 3  # between English (4) and Russian (2.5); the window need not be exact
 _MAX_STORED_LENGTH = 600  # characters of a stored question
@@ -58,7 +58,7 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
     if not await is_memory_enabled(question.chat, rag):
         return ()
     since = question.asked_at - timedelta(minutes=rag.settings.memory.minutes)
-    left, turns = rag.settings.memory.tokens, list[ConversationTurn]()
+    left, turns = _MAX_TOKENS, list[ConversationTurn]()
     for turn in await list_recent_turns(rag.archive, identify_conversation(question), since):
         left -= sum(len(text) for text in (turn.question, *turn.entities)) // _CHARACTERS_PER_TOKEN + 1
         if left < 0:

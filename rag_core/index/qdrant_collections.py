@@ -83,6 +83,8 @@ _OTHER_SHARD_COUNT = (
     "and that cannot be changed. Set it to {there}, or name another collection with QDRANT__COLLECTION: it is filled "
     "from the archive."
 )
+_OVERSAMPLING = 3.0  # times as many quantized hits as wanted are compared by whole vectors
+_BUILD_NEIGHBOURS, _SEARCH_NEIGHBOURS = 128, 256  # looked at in the HNSW graph while it is built, and by a search
 _QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
 
 
@@ -113,9 +115,9 @@ def make_search_params(settings: QdrantSettings) -> models.SearchParams:
     """Make search parameters: exact, unless there is a graph or quantization; quantized hits are rescored."""
     if not settings.links and settings.quantization == "none":
         return models.SearchParams(exact=True)
-    rescoring = models.QuantizationSearchParams(rescore=True, oversampling=settings.oversampling)
+    rescoring = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING)
     return models.SearchParams(
-        hnsw_ef=settings.ef if settings.links else None,
+        hnsw_ef=_SEARCH_NEIGHBOURS if settings.links else None,
         quantization=None if settings.quantization == "none" else rescoring,
     )
 
@@ -157,7 +159,7 @@ def _matches_settings(info: models.CollectionInfo, settings: QdrantSettings) -> 
     dense = params.vectors.get("dense") if isinstance(params.vectors, dict) else None
     kinds: dict[type, str] = {models.ScalarQuantization: "int8", models.BinaryQuantization: "binary"}
     graph = config.hnsw_config.m == settings.links and (
-        not settings.links or config.hnsw_config.ef_construct == settings.ef_construct
+        not settings.links or config.hnsw_config.ef_construct == _BUILD_NEIGHBOURS
     )
     return (
         graph
@@ -169,7 +171,7 @@ def _matches_settings(info: models.CollectionInfo, settings: QdrantSettings) -> 
 
 
 def _make_hnsw_config(settings: QdrantSettings) -> models.HnswConfigDiff:
-    return models.HnswConfigDiff(m=settings.links, ef_construct=settings.ef_construct if settings.links else None)
+    return models.HnswConfigDiff(m=settings.links, ef_construct=_BUILD_NEIGHBOURS if settings.links else None)
 
 
 def _make_quantization_config(settings: QdrantSettings) -> models.ScalarQuantization | models.BinaryQuantization | None:

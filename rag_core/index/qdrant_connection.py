@@ -26,6 +26,7 @@ from rag_core.settings import QdrantSettings
 
 IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
 _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 0.1, 1.0
+_RETRIES = 2  # where the server refuses to connect
 _BUSY_STATUSES = (429, 502, 503, 504)
 _PASSED_OVER_S = 5.0  # a node that did not answer; without another one it is asked all the same
 _READ_TIMEOUT_S = 1  # of a search, where another node can be asked: within the budget of a search
@@ -166,4 +167,4 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
             raise VectorsUnavailable(
                 f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
             ) from exc
-    return QdrantConnection(nodes, settings.retries)
+    return QdrantConnection(nodes, _RETRIES)

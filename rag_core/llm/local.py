@@ -479,7 +479,7 @@ class LocalModel:
         options = {
             "gpu_layers": settings.gpu_layers,
             "threads": settings.threads or max(1, (os.cpu_count() or 2) - 1),
-            "batch": settings.batch or (_GPU_BATCH if settings.gpu_layers else _BATCH),
+            "batch": _GPU_BATCH if settings.gpu_layers else _BATCH,
         }
         made_by = {**await asyncio.to_thread(_describe_file, path), **options, "cpus": os.cpu_count()}
         folder = _find_writable_folder(path, self._start.folder)

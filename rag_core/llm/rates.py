@@ -20,8 +20,7 @@ from typing import Any
 
 from rag_core.llm.protocol import GenerationStats, LanguageModel, TokenRates
 from rag_core.models.catalog import WRITERS, ModelRole, ModelSpec, ModelTier, find_models, names_model
-from rag_core.run import Stage
-from rag_core.settings import Budgets, RagSettings
+from rag_core.run import Budgets, Stage
 from rag_core.untrusted_files import read_regular_file
 
 _RATES_FILE = "rates.json"
@@ -98,6 +97,8 @@ _TOKENS = {
     Stage.JUDGE: (90, 1), Stage.PLAN: (700, 90), Stage.WRITE: (900, 150), Stage.PREDICT: (200, 60),
     Stage.STEP: (250, 70), Stage.PARTS: (600, 100), Stage.REFLECT: (900, 40),
 }  # fmt: skip
+COUNCIL_POSTS, COUNCIL_PREDICTIONS = 20, 3  # judged, and then read one by one, where each takes seconds
+MAX_REACT_STEPS = 4
 _SHORT_PLAN_TOKENS, _REDUCE_TOKENS, _STEP_PREFIX = (200, 60), (480, 60), 1000
 _MAX_WRITE_S = 20.0  # the posts' own words are shown at once: whoever reads them waits no longer for a written answer
 
@@ -152,29 +153,27 @@ def reserve_for_fallback(whole: float) -> float:
     return min(_FALLBACK_SECONDS, _FALLBACK_SHARE * whole)
 
 
-def _list_stage_tokens(recipe: str, settings: RagSettings) -> list[tuple[Stage, int, int]]:
+def _list_stage_tokens(recipe: str) -> list[tuple[Stage, int, int]]:
     """List the model's stages of a recipe besides those of `direct`, with the tokens of prompts and replies."""
-    council = settings.council
-    judge, first_step = council.top_k * _TOKENS[Stage.JUDGE][0], _STEP_PREFIX + _TOKENS[Stage.STEP][0]
-    predictions, parts = [Stage.PREDICT] * (council.predictors or 3), [Stage.PARTS] * council.follow_up
+    judge, first_step = COUNCIL_POSTS * _TOKENS[Stage.JUDGE][0], _STEP_PREFIX + _TOKENS[Stage.STEP][0]
     known, others = {
-        "council": ([(Stage.JUDGE, judge, 0)], [*predictions, Stage.WRITE, *parts]),
+        "council": ([(Stage.JUDGE, judge, 0)], [*[Stage.PREDICT] * COUNCIL_PREDICTIONS, Stage.WRITE, Stage.PARTS]),
         "react": (
             [(Stage.STEP, first_step, _TOKENS[Stage.STEP][1])],
-            [*[Stage.STEP] * (settings.agent.max_steps - 1), Stage.WRITE],
+            [*[Stage.STEP] * (MAX_REACT_STEPS - 1), Stage.WRITE],
         ),
         REVIEW: ([], [Stage.WRITE, Stage.REFLECT, Stage.WRITE]),
     }.get(recipe, ([], []))
     return [*known, *((stage, *_TOKENS[stage]) for stage in others)]
 
 
-def fits_budgets(recipe: str, rates: TokenRates | None, settings: RagSettings) -> bool:
+def fits_budgets(recipe: str, rates: TokenRates | None, budgets: Budgets) -> bool:
     """Whether each call of a recipe can end in its stage, and all in the question; True where rates are unknown."""
     if rates is None:
         return True
-    took = [(stage, rates.estimate_seconds(*tokens)) for stage, *tokens in _list_stage_tokens(recipe, settings)]
-    left = settings.question_s - reserve_for_fallback(settings.question_s)
-    in_stages = all(seconds <= getattr(settings.budgets, stage.budget) for stage, seconds in took)
+    took = [(stage, rates.estimate_seconds(*tokens)) for stage, *tokens in _list_stage_tokens(recipe)]
+    left = budgets.question - reserve_for_fallback(budgets.question)
+    in_stages = all(seconds <= getattr(budgets, stage.budget) for stage, seconds in took)
     return in_stages and sum(seconds for _, seconds in took) <= left
 
 
@@ -190,9 +189,7 @@ def has_time_to_reduce(rates: TokenRates | None) -> bool:
 _CORE_RATES, _MEASURED_BYTES, _MAX_WRITING_CORES = TokenRates(prefill=29, decode=7.4), 1_117_320_768, 3
 
 
-def recommend_writer(
-    free: int | None, cores: int, budgets: Budgets, measured: tuple[TokenRates, int] | None = None
-) -> ModelSpec | None:
+def recommend_writer(free: int | None, cores: int, measured: tuple[TokenRates, int] | None = None) -> ModelSpec | None:
     """Recommend the best writer that writes in time here, else the one that judges in time; None where none does.
 
     `free` is in bytes, None where unknown; `measured` are the rates of a model here and the bytes of its file.
@@ -206,7 +203,7 @@ def recommend_writer(
         if free is not None and row.memory > free:
             continue
         share = size / row.bytes
-        judge, _, write = estimate_stages(TokenRates(rates.prefill * share, rates.decode * share), budgets)
+        judge, _, write = estimate_stages(TokenRates(rates.prefill * share, rates.decode * share), Budgets())
         if write.fits or (best is None and judge.fits):
             best = row
     return best

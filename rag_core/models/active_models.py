@@ -19,7 +19,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -272,7 +271,7 @@ async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | 
 
 
 async def _open_local(file: GgufFile, settings: RagSettings, beside: LanguageModel | None) -> LanguageModel:
-    start = WarmStart(settings.data.dir, partial(list_prompt_prefixes, settings.budgets))
+    start = WarmStart(settings.data.dir, list_prompt_prefixes)
     return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, start=start)
 
 
@@ -404,7 +403,7 @@ async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
 
     async def close_later() -> None:
         try:  # a question that already uses it may finish its stage
-            await asyncio.sleep(2 * settings.budgets.rerank)
+            await asyncio.sleep(2 * rag.budgets.rerank)
         finally:
             await old.close()
 

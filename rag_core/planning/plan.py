@@ -411,7 +411,7 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
         busy = planner is not None and planner.waiting
         if planner and not busy:
             entities = await load_known_entities(question, known, rag)
-            short = small or plans_in_keywords(planner.rates, rag.settings.budgets)
+            short = small or plans_in_keywords(planner.rates, rag.budgets)
             async with run.use_separate_budgets():
                 plan = await plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and not busy:

@@ -34,7 +34,7 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> tuple[Draft, 
     draft, evidence = await search_and_extract(question, plan, rag, run)
     plan, draft, evidence = await search_by_model_plan(question, plan, draft, evidence, rag, run)
     if not draft.sentences and plan.queries:
-        wider = widen_plan(plan) if rag.settings.retrieval.rounds > 1 else plan
+        wider = widen_plan(plan) if rag.rounds > 1 else plan
         wider = await add_hyde_query(question, wider, draft, rag, run)
         if wider is not plan:
             second_draft, second_evidence = await search_and_extract(question, wider, rag, run)

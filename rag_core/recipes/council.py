@@ -16,6 +16,7 @@ from dataclasses import replace
 from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed
 from rag_core.llm.protocol import LanguageModel
+from rag_core.llm.rates import COUNCIL_POSTS, COUNCIL_PREDICTIONS
 from rag_core.recipe_steps import (
     extract_from_hits,
     finish_draft,
@@ -35,7 +36,6 @@ from rag_core.types import Draft, Evidence, Hit, Question, Source
 from rag_core.verification.entailment import judge_relevance
 from rag_core.writing.write import write_draft
 
-_DEFAULT_PREDICTORS = 3  # on a processor each takes seconds
 _MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more
 _WRITING_TIME_FACTOR = 2.0  # time of the final answer and its check, as a multiple of the slowest predictor's
 
@@ -49,9 +49,8 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
     if exact is not None:
         return exact, Evidence()
     # both retrievers, and the posts above the judge's threshold, which depends on all scores
-    both_legs = rag.settings.retrieval.model_copy(update={"dense": rag.settings.council.alpha})
-    hybrid = replace(rag, settings=rag.settings.model_copy(update={"retrieval": both_legs}))
-    hits = (await search_passages(plan, question, hybrid, run))[: rag.settings.council.top_k]
+    hybrid = replace(rag, dense_weight=rag.settings.council.alpha)
+    hits = (await search_passages(plan, question, hybrid, run))[:COUNCIL_POSTS]
     await report_extract(question, plan, hits, rag, run)
     judging = _judge_hits(question, hits, model, rag, run)
     kept = await run.attempt(Stage.JUDGE, judging, hits[:UNJUDGED_POSTS])
@@ -59,7 +58,7 @@ async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft,
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
     draft = await _write_final_answer(question, extract, evidence, model, rag, run)
-    if draft.sentences and rag.settings.council.follow_up:
+    if draft.sentences and rag.follow_up:
         parts = await run.attempt(Stage.PARTS, judge_question_parts(question, draft.sentences, model, run), ())
         open_parts = [replace(question, text=part.ask) for part in parts if part.ask]
         draft, evidence = await answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], plan, draft, evidence, rag, run)
@@ -114,7 +113,7 @@ async def _predict_from_each_source(
     A server answers from LLM__PARALLEL sources at once.
     """
     llm, before = rag.settings.llm, list(run.shortfalls)
-    most = rag.settings.council.predictors or (len(sources) if llm.url or llm.gpu_layers else _DEFAULT_PREDICTORS)
+    most = len(sources) if llm.url or llm.gpu_layers else COUNCIL_PREDICTIONS
     predictions: dict[int, Draft] = {}
     on_sentence, run.on_sentence = run.on_sentence, None  # only the final answer is streamed
     slowest = 0.0

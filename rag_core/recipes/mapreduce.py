@@ -144,7 +144,7 @@ async def _map_sources(
     try:
         async with run.open_session(model, question.viewer.user_id) as session:
             costs.begin()
-            until = time.monotonic() + _READING_TIME_SHARE * min(rag.settings.budgets.map, run.left)
+            until = time.monotonic() + _READING_TIME_SHARE * min(rag.budgets.map, run.left)
             for source in sources:
                 if time.monotonic() > until:
                     break

@@ -1,4 +1,4 @@
-"""Recipe `react`: a model calls tools step by step (AGENT__MAX_STEPS), then writes as in every recipe.
+"""Recipe `react`: a model calls tools step by step, then writes as in every recipe.
 
 Each step is Thought, then a tool with its input, or Answer, under a grammar built from the tools' input schemas, so
 that only valid calls can be generated. Thoughts help the model to choose; they are dropped: not shown, logged or
@@ -19,6 +19,7 @@ from typing import Any
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
+from rag_core.llm.rates import MAX_REACT_STEPS
 from rag_core.recipe_steps import complete_answer, extract_from_hits, plan_or_answer_exactly
 from rag_core.recipes.react_tools import (
     MAX_POSTS,
@@ -183,9 +184,9 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
 
 async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
     """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
-    settings, seen = context.rag.settings, list[_TakenStep]()
-    tools = select_allowed_tools(settings.tools.allowlist)
-    for context.step in range(1, settings.agent.max_steps + 1):
+    seen = list[_TakenStep]()
+    tools = select_allowed_tools(context.rag.settings.tools.allowlist)
+    for context.step in range(1, MAX_REACT_STEPS + 1):
         step = await context.run.attempt(Stage.STEP, _request_step(context, model, tools, seen), None)
         if step is None or step["tool"] == ANSWER or any(step == before for before, _ in seen):
             break

@@ -560,7 +560,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
             name = tool.name
             # its own limit, and at most the recipe's rest, so that the results can still be used
             rest = max(_MIN_SECONDS, context.run.left - context.run.after_models)
-            seconds = min(context.rag.settings.tools.seconds, rest)
+            seconds = min(context.run.budgets.tool, rest)
             if context.run.on_stage:
                 context.run.on_stage(f"tool.{name}")
             async with asyncio.timeout(seconds):
@@ -575,7 +575,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
         where = ".".join(str(part) for part in named) or "call"
         error = f"The input is not what the tool takes ({where}: {first['msg'][:120]})."
     except TimeoutError:
-        late, error = True, f"The tool took longer than {seconds:.3g} s: raise TOOLS__SECONDS."
+        late, error = True, f"The tool took longer than {seconds:.3g} s."
     except RagError as exc:
         error = exc.reason
         if isinstance(exc, ArchiveUnavailable | IndexUnavailable):  # an empty result must not pass for "no posts"

@@ -259,7 +259,7 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
 
     An index that is down is not "nothing found": raises IndexUnavailable, ArchiveUnavailable, StageTimeout.
     """
-    run = Run(rag.settings.budgets, "search", shortfalls=[*rag.without, *question.viewer.list_shortfalls()])
+    run = Run(rag.budgets, "search", shortfalls=[*rag.without, *question.viewer.list_shortfalls()])
     try:
         known = await channels.load_channels(rag.archive)
         wanted = parse_search_request(question, known)

@@ -158,7 +158,7 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
     reranker = rag.reranker
     if reranker is None or question.lang not in reranker.languages or is_decisive(hits):
         return hits
-    affordable = int(rag.settings.budgets.rerank * _USABLE_BUDGET_SHARE / max(reranker.pair_s, 1e-6))
+    affordable = int(rag.budgets.rerank * _USABLE_BUDGET_SHARE / max(reranker.pair_s, 1e-6))
     first = hits[: min(MAX_RERANKED, affordable)]
     run.note(reranked=len(first) if len(first) >= _MIN_RERANKED else 0)
     if len(first) < _MIN_RERANKED:

@@ -39,7 +39,6 @@ from rag_core.retrieval.fusion import (
 )
 from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.run import Run, Stage
-from rag_core.settings import SearchSettings
 from rag_core.storage import channels, post_lookup, posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.index_state import count_queued_posts
@@ -240,7 +239,7 @@ def fuse_retrievers(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQ
     """Fuse the rankings of both searches, as fitted for the model and the question's language."""
     if not near or rag.dense is None:
         return lexical
-    fusion = rag.calibration.fusion(rag.dense.model, query.lang, rag.settings.retrieval.dense)
+    fusion = rag.calibration.fusion(rag.dense.model, query.lang, rag.dense_weight)
     if query.legs == DENSE_FIRST:
         fusion = replace(fusion, dense=min(1.0, _DENSE_FIRST_FACTOR * fusion.dense))
     return fusion(lexical, near, query.k)
@@ -337,7 +336,7 @@ def format_hit(hit: Hit) -> str:
 async def _list_newest(plan: Plan, question: Question, rag: Engine) -> tuple[CachedHit, ...]:
     """List the newest posts of the filters: a question such as "what is new" has no term to search for."""
     only = await resolve_filter(plan, question.viewer, rag)
-    places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -rag.settings.retrieval.keep - 1 : -1]
+    places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -rag.keep - 1 : -1]
     return tuple(CachedHit(place, 1 / rank, LEXICAL, 0.0) for rank, place in enumerate(places, 1))
 
 
@@ -355,7 +354,7 @@ async def _run_search(
     If one index fails, the other alone gives the result. If both fail an error is raised: an index that is down is
     not "nothing found".
     """
-    keep = rag.settings.retrieval.keep
+    keep = rag.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     query = build_retrieval_query(plan, question, only)
     with ExitStack() as running:
@@ -388,7 +387,7 @@ async def _run_search(
         fused = [pair for pair in fused if pair[0] in passages]
         nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
         compared = fused if plan.fusion == "mmr" else fused[:keep]
-        diversifying = diversify_hits(compared, own, passages, rag.settings.retrieval)
+        diversifying = diversify_hits(compared, own, passages, rag)
         likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
     hits = (
         CachedHit(place, score, own.found_by.get(place, LEXICAL), likeness.get(place, 0.0)) for place, score in fused
@@ -464,7 +463,7 @@ _PROTECTED_HITS = 20  # first texts exempt from MMR, which cost 2 to 6 points of
 
 
 async def diversify_hits(
-    fused: RankedPlaces, own: RetrievalResult, passages: dict[PassageRef, Passage], settings: SearchSettings
+    fused: RankedPlaces, own: RetrievalResult, passages: dict[PassageRef, Passage], rag: Engine
 ) -> tuple[dict[PassageRef, float], RankedPlaces]:
     """Select diverse hits by MMR; returns the cosine of each hit to the question vector, and the kept hits.
 
@@ -472,11 +471,11 @@ async def diversify_hits(
     """
     stored = await own.vectors.read([place for place, _ in fused]) if own.vectors else {}
     likeness = {} if own.vector is None else measure_cosines(stored, own.vector)
-    return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, settings)
+    return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, rag)
 
 
 def _select_diverse(
-    fused: RankedPlaces, stored: dict[PassageRef, Vector], passages: dict[PassageRef, Passage], settings: SearchSettings
+    fused: RankedPlaces, stored: dict[PassageRef, Vector], passages: dict[PassageRef, Passage], rag: Engine
 ) -> RankedPlaces:
     """Select by MMR, with stored vectors or else shared terms; identical texts count once.
 
@@ -487,14 +486,14 @@ def _select_diverse(
     for place, score in fused:
         groups.setdefault(text_keys[place] or str(place), []).append((place, score))
     firsts = [group[0] for group in groups.values()]
-    if len(firsts) <= settings.keep:
+    if len(firsts) <= rag.keep:
         return fused
-    protected = min(_PROTECTED_HITS, settings.keep)
+    protected = min(_PROTECTED_HITS, rag.keep)
     exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
     wordwise = any(place not in stored for place, _ in rest)
     alike = _compute_jaccard([text_keys[place].split() for place, _ in rest]) if wordwise else None
-    chosen = select_by_mmr(ranked, stored, settings.keep - len(exempt), settings.diversity, alike)
+    chosen = select_by_mmr(ranked, stored, rag.keep - len(exempt), rag.settings.retrieval.diversity, alike)
     kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
     return [pair for pair in fused if pair[0] in selected]

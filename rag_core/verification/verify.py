@@ -50,6 +50,7 @@ from rag_core.verification.facts import extract_facts
 from rag_core.verification.support import filter_current_passages, find_best_quote
 from rag_core.verification.verdict_types import Claim, Label, Support, Verdict, Verification
 
+_MAX_CLAIM_PASSAGES = 10  # fewer miss posts that contradict it
 _MAX_NEWER_POSTS = 12  # later posts of one channel
 _NUMBER_WORDS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")  # possessive: linear in a long word
 
@@ -78,7 +79,7 @@ async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, r
     """
     hits = await search_passages(plan, question, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
-    return tuple(hit.passage for hit in best[: rag.settings.verify.passages])
+    return tuple(hit.passage for hit in best[:_MAX_CLAIM_PASSAGES])
 
 
 async def retrieve_newer_passages(
@@ -303,7 +304,7 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
 
     Raises RagError if that is impossible: an index that is down never counts as "the posts do not say".
     """
-    run = Run(rag.settings.budgets, "verify", shortfalls=[*rag.without, *question.viewer.list_shortfalls()])
+    run = Run(rag.budgets, "verify", shortfalls=[*rag.without, *question.viewer.list_shortfalls()])
     try:
         async with run.stage(Stage.PLAN):
             claims, unread = await asyncio.to_thread(_extract_claims_to_check, question)

@@ -11,8 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from rag_core.llm.protocol import Prompt, TokenRates
-from rag_core.run import Stage
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Stage
 from rag_core.text.tokens import normalize_characters
 
 # Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
@@ -110,12 +109,12 @@ _PREFIXES = (
 )
 
 
-def list_prompt_prefixes(budgets: Budgets, rates: TokenRates) -> list[Prompt]:
+def list_prompt_prefixes(rates: TokenRates) -> list[Prompt]:
     """List the prefixes of the stages that have time for the rest of their prompt and a reply, the cheapest first."""
     return [
         Prompt(template.system, "", template.shots)
         for name, languages, stage, read, written in _PREFIXES
-        if rates.estimate_seconds(read, written) <= getattr(budgets, stage.budget)
+        if rates.estimate_seconds(read, written) <= getattr(Budgets(), stage.budget)
         for template in (load_prompt(name, lang) for lang in languages)
     ]
 
@@ -238,5 +237,5 @@ def _build_shingles(text: str) -> frozenset[tuple[str, ...]]:
 def _build_prompt_shingles() -> frozenset[tuple[str, ...]]:
     """Word shingles of the writer's prompt."""
     templates = [load_prompt("write", lang) for lang in ("ru", "en")]
-    texts = [text for one in templates for text in (*one.system.split("\n"), one.parts["free"], one.parts["attribute"])]
+    texts = [text for one in templates for text in one.system.split("\n")]
     return frozenset().union(*map(_build_shingles, texts))

@@ -60,8 +60,7 @@ async def write_draft(
         async with run.open_session(model, question.viewer.user_id) as seat:
             state.costs.begin()
             budget = await build_prompt_budget(question, shown or evidence, model, rag.settings.llm, seat)
-            prompt = await _write_free_draft(budget, seat, state) if rag.settings.llm.two_pass else budget.prompt
-            await _write_answer(prompt, budget, seat, state)
+            await _write_answer(budget, seat, state)
     finally:
         reasons = Counter(f"left_out_{one.reason}" for one in state.dropped)
         run.note(**state.costs.to_counts(), sentences=len(state.kept), left_out=len(state.dropped), **reasons)
@@ -130,22 +129,7 @@ class _WritingState:
         return sentence or explain_drop(text, sources)
 
 
-async def _write_free_draft(room: PromptBudget, seat: LlmSession, page: _WritingState) -> Prompt:
-    """Write a free draft that is never shown; return the prompt of the second pass, which shares its prefix."""
-    parts = load_prompt("write", page.question.lang).parts
-    free = replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['free']}")
-    decoding = replace(_build_decoding(page, room), max_tokens=max(1, room.tokens // 2))
-    draft = ""
-    page.costs.calls += 1
-    async with aclosing(cast(_ReplyStream, seat.stream(free, decoding))) as stream:
-        async for piece in stream:
-            if isinstance(piece, Generation):
-                page.costs.figures.append(piece.figures)
-                draft = escape_prompt_text(clean_reply(piece.text))
-    return replace(room.prompt, ask=f"{room.prompt.ask}\n{parts['attribute']}\n<draft>\n{draft}\n</draft>")
-
-
-async def _write_answer(prompt: Prompt, room: PromptBudget, seat: LlmSession, page: _WritingState) -> None:
+async def _write_answer(room: PromptBudget, seat: LlmSession, page: _WritingState) -> None:
     """Stream the answer and parse it line by line."""
     numbers = [excerpt.source.number for excerpt in room.excerpts]
     page.sources = {number: page.sources[number] for number in numbers}
@@ -153,7 +137,7 @@ async def _write_answer(prompt: Prompt, room: PromptBudget, seat: LlmSession, pa
     lines = LineSplitter()
     page.costs.calls += 1
     async with aclosing(
-        cast(_ReplyStream, seat.stream(prompt, _build_decoding(page, room), grammar=grammar))
+        cast(_ReplyStream, seat.stream(room.prompt, _build_decoding(page, room), grammar=grammar))
     ) as stream:
         async for piece in stream:
             if isinstance(piece, Generation):
@@ -186,7 +170,7 @@ async def write_heading(found: Sequence[Post], viewer_id: int, rag: Engine) -> s
     model = rag.writer
     if model is None or model.waiting:  # readers' questions go first
         return ""
-    run, template = Run(rag.settings.budgets, "digest"), load_prompt("heading", detect_language(found[0].text))
+    run, template = Run(rag.budgets, "digest"), load_prompt("heading", detect_language(found[0].text))
     shown = "\n".join(quote_post(post.text[:_MAX_HEADING_POST_LENGTH]) for post in found[:_MAX_HEADING_POSTS])
     prompt = Prompt(template.system, shown, template.shots)
     decoding, grammar = DecodingParams(_MAX_HEADING_TOKENS, 0.0), build_paragraph_grammar(_MAX_HEADING_LENGTH)

@@ -62,7 +62,7 @@ def asked(text: str, number: int) -> str:
 
 async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) -> float:
     """Milliseconds of one question; `replace` makes empty caches."""
-    fresh, run = replace(rag), Run(rag.settings.budgets, "bench")
+    fresh, run = replace(rag), Run(rag.budgets, "bench")
     started = time.perf_counter()
     await search_passages(plan(question), question, fresh, run)
     took = (time.perf_counter() - started) * 1000

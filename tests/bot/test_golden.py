@@ -9,6 +9,9 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,8 @@ from bot.__main__ import main
 from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings
-from rag_core.settings import Budgets
+from rag_core.engine import Engine, open_engine
+from rag_core.run import Budgets
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = os.environ.get("GOLDEN") == "write"
@@ -136,11 +140,23 @@ def compare(name: str, found: list[dict[str, Any]]) -> None:
         assert new == old
 
 
-BUDGETS = dict.fromkeys(Budgets.model_fields, 600)  # seconds: a busy machine changes no answer
+PATIENT = Budgets(**{field.name: 600.0 for field in fields(Budgets)})  # a busy machine changes no answer
+
+
+@pytest.fixture(autouse=True)
+def patient_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def open_patiently(*settings: Any, **more: Any) -> AsyncIterator[Engine]:
+        async with open_engine(*settings, **more) as rag:
+            rag.budgets = PATIENT
+            yield rag
+
+    for module in ("bot.app", "bot.cli.demo", "bot.cli.open_up_to_date_indexes"):
+        monkeypatch.setattr(f"{module}.open_engine", open_patiently)
 
 
 def settings_in(folder: Path) -> Settings:
-    given = {"data": {"dir": folder}, "models": {"embedder": "none"}, "bot": {"reader_limit": 999}, "budgets": BUDGETS}
+    given = {"data": {"dir": folder}, "models": {"embedder": "none"}, "bot": {"reader_limit": 999}}
     return Settings.model_validate(given)
 
 
@@ -183,8 +199,6 @@ def test_the_terminal_prints_what_it_printed(
 
     asyncio.run(filled())
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
-    for name, seconds in BUDGETS.items():
-        monkeypatch.setenv(f"BUDGETS__{name.upper()}", str(seconds))
     found = []
     for command, text in TERMINAL:
         code = main(["--data", str(tmp_path), command, text])

@@ -218,7 +218,7 @@ async def test_what_one_reader_says_is_remembered_for_nobody_else(opened: Opened
         opened.rag.archive, ConversationKey(chat, mallory.user_id, 0), poison.asked_at.replace(year=2020)
     )
     for question in others:
-        run = Run(opened.rag.settings.budgets, "direct")
+        run = Run(opened.rag.budgets, "direct")
         assert (await resolve_followup(question, opened.rag, run)).text == question.text
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -23,28 +24,17 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def lines_of_the_example() -> dict[str, str]:
-    found = re.findall(r"^# ([A-Z]+__[A-Z_]+)=(.*)$", EXAMPLE.read_text("utf-8"), re.MULTILINE)
-    return dict(found)
+def test_the_example_shows_defaults_of_settings_that_exist(tmp_path: Path) -> None:
+    lines = re.findall(r"^# ([A-Z]+__[A-Z_]+=.*)$", EXAMPLE.read_text("utf-8"), re.MULTILINE)
+    (tmp_path / ".env").write_text("\n".join(lines), "utf-8")
+    assert len(lines) > 20
+    assert read_settings(tmp_path / ".env") == read_settings(EXAMPLE) == Settings()
 
 
-def test_the_example_names_every_setting_and_nothing_else() -> None:
-    ours = {f"{name}__{field}".upper() for name, kind in SECTIONS.items() for field in kind.model_fields}  # type: ignore[union-attr]
-    assert set(lines_of_the_example()) == ours
-
-
-def test_the_example_says_of_every_setting_what_it_is() -> None:
-    for block in EXAMPLE.read_text("utf-8").split("\n\n"):
-        lines = block.splitlines()
-        shown = [n for n, line in enumerate(lines) if re.match(r"# [A-Z]+__[A-Z_]+=", line)]
-        assert not shown or any(len(line) > 12 and "---" not in line for line in lines[: shown[0]]), block
-
-
-def test_the_example_shows_the_defaults_and_loads(tmp_path: Path) -> None:
-    used = tmp_path / ".env"
-    used.write_text("\n".join(f"{name}={value}" for name, value in lines_of_the_example().items()), "utf-8")
-    assert read_settings(used) == Settings()
-    assert read_settings(EXAMPLE) == Settings()
+def test_the_page_of_settings_is_made_from_the_code(root: Path) -> None:
+    """After a change: .venv/bin/python deploy/write_settings_page.py."""
+    page = runpy.run_path(str(root / "deploy" / "write_settings_page.py"))
+    assert page["PAGE"].read_text("utf-8") == page["format_page"]()
 
 
 def test_every_section_of_the_core_can_be_set() -> None:
@@ -53,11 +43,11 @@ def test_every_section_of_the_core_can_be_set() -> None:
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".env").write_text("BOT__ADMINS=1\nBUDGETS__SEARCH=7\nUNRELATED=x\n", "utf-8")
+    (tmp_path / ".env").write_text("BOT__ADMINS=1\nANSWER__SECONDS=7\nUNRELATED=x\n", "utf-8")
     monkeypatch.setenv("BOT__ADMINS", "2, 3")
     settings = read_settings(tmp_path / ".env", data_dir=Path("elsewhere"))
     assert settings.bot.admins == (2, 3)
-    assert settings.rag().budgets.search == 7
+    assert settings.rag().question_s == 7
     assert settings.rag().data.dir == Path("elsewhere")
 
 
@@ -80,7 +70,7 @@ def test_a_time_zone_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> No
         ("BOT__TIMEZONE", "../../etc/passwd"),
         ("BOT__LANGUAGE", "de"),
         ("BOT__API", "api.telegram.org"),
-        ("BUDGETS__SEARCH", "-1"),
+        ("ANSWER__SECONDS", "-1"),
         ("DATA__DIRECTORY", "x"),
     ],
 )
@@ -143,22 +133,25 @@ def test_ids_of_people_are_taken_with_spaces_between(monkeypatch: pytest.MonkeyP
     assert read_settings(None).bot.admins == (7, 8)
 
 
-def test_an_old_name_still_works_and_is_warned_of_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / ".env").write_text("WATCH__HOST=127.0.0.2\nWATCH__PORT=9000\nMONITORING__PORT=9001\n", "utf-8")
-    monkeypatch.setenv("WATCH__PUBLIC", "true")
-    monitoring = read_settings(tmp_path / ".env").monitoring
-    assert (monitoring.host, monitoring.port, monitoring.public) == ("127.0.0.2", 9001, True)
-    assert sum("WATCH__HOST is called MONITORING__HOST now" in line for line in caplog.messages) == 1
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("BOT__ADMIN", " Did you mean BOT__ADMINS?"), ("RETRIEVAL__KEEP", ""), ("LLM__TWO_PASS", "")],
+)
+def test_of_an_unknown_setting_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, name: str, meant: str) -> None:
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(SettingsWrong) as caught:
+        read_settings(None)
+    assert caught.value.reason == (
+        f"There is no setting {name}: take it out of .env or the environment.{meant} deploy/SETTINGS.md has them all."
+    )
 
 
-def test_a_section_that_does_not_exist_is_named(
+def test_an_unknown_section_is_warned_of_once_as_it_may_be_of_another_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / ".env").write_text("RETREIVAL__KEEP=50\n", "utf-8")
+    (tmp_path / ".env").write_text("BUDGETS__PLAN=50\n", "utf-8")
     monkeypatch.setenv("AIRFLOW__CORE__DAGS", "x")  # of another program: three parts
     read_settings(tmp_path / ".env")
-    assert [line for line in caplog.messages if "no section" in line] == [
-        "there is no section of settings for RETREIVAL__KEEP: .env.example lists them all"
+    assert [line for line in caplog.messages if "no setting" in line] == [
+        "There is no setting BUDGETS__PLAN: take it out of .env or the environment. deploy/SETTINGS.md has them all."
     ]

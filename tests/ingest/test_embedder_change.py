@@ -86,7 +86,7 @@ class Bench:
 
     async def find(self, text: str) -> list[int]:
         query = RetrievalQuery(text, "hybrid", 20, SearchFilter(frozenset({CHAT, OTHER})), "en")
-        found = await search_hybrid(query, self.rag, Run(self.rag.settings.budgets, "test"))
+        found = await search_hybrid(query, self.rag, Run(self.rag.budgets, "test"))
         return [place.key.message_id for place, _ in found.ranked]
 
     async def check_all_is_of(self, model: str) -> None:
@@ -290,7 +290,7 @@ async def test_a_question_that_began_before_the_swap_keeps_to_its_model(opened: 
 
         old.embedder.query = embed_meanwhile
         query = RetrievalQuery("When does the ferry leave?", "hybrid", 9, SearchFilter(frozenset({CHAT})), "en")
-        found = await search_hybrid(query, bench.rag, Run(bench.rag.settings.budgets, "test"))
+        found = await search_hybrid(query, bench.rag, Run(bench.rag.budgets, "test"))
         assert bench.rag.dense is not old
         assert found.vectors
         assert found.vectors.embedder is old.embedder

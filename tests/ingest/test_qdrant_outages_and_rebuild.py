@@ -30,7 +30,7 @@ FERRY = "When does the ferry to Owl Island leave?"
 def on(qdrant: FakeQdrant, models: Path | None = None) -> dict[str, Any]:
     """Settings for both legs on the server."""
     chosen = {"dir": models.parent} if models else {"embedder": "none"}
-    return {"qdrant": {"url": qdrant.url, "words": True, "retries": 0}, "models": chosen}
+    return {"qdrant": {"url": qdrant.url, "words": True}, "models": chosen}
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from rag_core.llm.protocol import DecodingParams, Prompt
 from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.recipe_steps import search_and_extract
-from rag_core.run import Run, Stage
-from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
+from rag_core.run import Budgets, Run, Stage
+from rag_core.settings import DataSettings, LlmSettings, ModelSettings, RagSettings
 from rag_core.storage import channels
 from rag_core.types import Question, Viewer
 from rag_core.writing.write import write_draft
@@ -46,9 +46,10 @@ async def evaluate(what: str, folder: Path, gguf: Path, limit: int) -> dict[str,
     """Run `citegram eval` as an owner would; its figures over all rows."""
     with tempfile.TemporaryDirectory() as home:
         out = Path(home) / "figures.json"
-        settings = {"DATA__DIR": home, "MODELS__EMBEDDER": "none", "MODELS__RERANKER": "none", "BUDGETS__PLAN": "120"}
+        settings = {"DATA__DIR": home, "MODELS__EMBEDDER": "none", "MODELS__RERANKER": "none"}
         environment = {**os.environ, **settings, "LLM__THREADS": str(os.cpu_count() or 1)}
         command = ["eval", what, str(folder), "--model", str(gguf), "--limit", str(limit), "--seed", "1"]
+        command += ["--seconds", "120"] if what == "plans" else []
         process = await asyncio.create_subprocess_exec(
             Path(sys.executable).with_name("citegram"), *command, "--json", str(out),
             env=environment, stdout=asyncio.subprocess.DEVNULL,
@@ -65,16 +66,15 @@ async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) 
         settings = RagSettings(
             data=DataSettings(dir=Path(home)),
             models=ModelSettings(embedder="none", reranker="none"),
-            budgets=Budgets(write=120, question=300),
         )
         async with open_engine(settings, language=False) as opened:
             await import_sample_channels(opened.archive)
             await catch_up_indexes(opened)
-            rag = replace(opened, writer=model)
+            rag = replace(opened, writer=model, budgets=Budgets(write=120, question=300))
             viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
             for text in ASKED:
                 question = Question(text, "en" if text.isascii() else "ru", datetime(2026, 9, 1, tzinfo=UTC), viewer)
-                run, started = Run(settings.budgets, "model-check", results=[]), time.perf_counter()
+                run, started = Run(rag.budgets, "model-check", results=[]), time.perf_counter()
                 plan = rag.plan(question, await channels.load_channels(rag.archive))
                 _, evidence = await search_and_extract(question, plan, rag, run)
                 try:

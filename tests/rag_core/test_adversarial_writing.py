@@ -66,7 +66,7 @@ async def written(count: int) -> tuple[Counter[str], int]:
             await posts.save_posts(rag.archive, KEPT, source="test")
             question = Question("What is new in town?", "en", NOON, Viewer(1, frozenset({CHAT})))
             for draft in islice(drafts(PASSAGES, seed=2), count):
-                model, run = FakeLlm(draft.raw, context=8192), Run(rag.settings.budgets, "direct")
+                model, run = FakeLlm(draft.raw, context=8192), Run(rag.budgets, "direct")
                 try:
                     wrote = await run.require("write", write_draft(question, EVIDENCE, replace(rag, writer=model), run))
                     shown = list(wrote.sentences)

@@ -17,6 +17,7 @@ from rag_core.index.lexical_index import Bm25Index
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.retrieval.post_search import list_posts
+from rag_core.run import Budgets
 from rag_core.storage import Archive, index_state
 from rag_core.text.tokens import tokenize
 from rag_core.types import Answer, Channel, PassageRef, Plan, PostKey, Question, SearchFilter
@@ -29,9 +30,7 @@ SHORT_S, LONG_S = 0.3, 0.6  # a budget, and what passes it
 
 
 def within(library: Any, **budgets: float) -> None:
-    settings = library.rag.settings
-    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update=budgets)})
-    library.rag = replace(library.rag, settings=quick)
+    library.rag = replace(library.rag, budgets=Budgets(**budgets))
 
 
 def missing(answer: Answer) -> list[str]:
@@ -314,7 +313,8 @@ async def test_what_cannot_be_counted_is_searched_and_that_is_said(library: Any)
 
 
 async def test_a_second_round_says_once_what_both_did_without(tmp_path: Any, open_library: Any, make_post: Any) -> None:
-    async with open_library(tmp_path / "data", retrieval={"rounds": 2}) as library:
+    async with open_library(tmp_path / "data") as library:
+        library.rag.rounds = 2
         await library.keep(make_post(1, "The ferry to Owl Island leaves at 7:30.", chat=library.harbour))
         with_meaning(library, Meaning(fails="search"))
         answer = await library.ask("Which ferry sails from Bear Mountain to the moon on Christmas Eve?")

@@ -188,7 +188,7 @@ async def test_a_secret_told_to_an_insider_stays_unknown_to_an_outsider(library:
             assert (str(library.safe) in shown) == (library.safe in see), question
             assert ("canary-4711" in shown or "2 posts" in shown) == (library.safe in see), question
             # nor does it come to the stages behind the search, which look once more at who may read what
-            asked, run = library.question(question, see=see), Run(library.rag.settings.budgets, "test")
+            asked, run = library.question(question, see=see), Run(library.rag.budgets, "test")
             hits = await search_passages(library.rag.plan(asked, {}), asked, library.rag, run)
             assert (library.safe in {hit.passage.key.chat_id for hit in hits}) == (library.safe in see), question
 

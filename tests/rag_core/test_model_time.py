@@ -18,8 +18,8 @@ from rag_core.llm.openai_client import RemoteModel, ServerTooSlow
 from rag_core.llm.protocol import DecodingParams, Prompt, TokenRates
 from rag_core.llm.turns import TimedSession
 from rag_core.planning.plan import make_plan
-from rag_core.run import MODEL_STAGES, Run, Stage
-from rag_core.settings import Budgets, LlmSettings
+from rag_core.run import MODEL_STAGES, Budgets, Run, Stage
+from rag_core.settings import LlmSettings
 from rag_core.verification.entailment import judge_relevance
 from rag_core.verification.verify import verify_text
 
@@ -156,9 +156,7 @@ async def test_a_writer_that_takes_all_its_time_loses_no_conflicting_post(
     monkeypatch.setattr(recipe_steps, "add_conflicting_post", find_slowly)
     without = await library.ask(TICKET)
     assert len({citation.post for one in without.sentences for citation in one.citations}) == 2
-    budgets = Budgets(question=3.0)
-    library.rag = replace(library.rag, settings=library.rag.settings.model_copy(update={"budgets": budgets}))
-    library.rag = replace(library.rag, writer=RatedLlm(rates, write=SLOW))  # type: ignore[arg-type]
+    library.rag = replace(library.rag, budgets=Budgets(question=3.0), writer=RatedLlm(rates, write=SLOW))  # type: ignore[arg-type]
     answer = await library.ask(TICKET)
     assert answer.sentences == without.sentences
     assert [one.stage for one in answer.shortfalls] == ["write"]

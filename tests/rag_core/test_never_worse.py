@@ -25,13 +25,13 @@ from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_quest
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.recipe_steps import is_model_late
-from rag_core.run import Run
-from rag_core.settings import Budgets, LlmSettings
+from rag_core.run import Budgets, Run
+from rag_core.settings import LlmSettings
 from rag_core.types import Certainty
 
 pytestmark = pytest.mark.slow
 
-BUDGETS = {"plan": 1.0, "rewrite": 0.2, "judge": 0.2, "write": 4.0}  # the rules need a moment of two of them
+BUDGETS = Budgets(plan=1.0, rewrite=0.2, judge=0.2, write=4.0)  # the rules need a moment of two of them
 MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
 
 
@@ -50,8 +50,9 @@ def channels_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def samples(channels_folder: Path) -> AsyncIterator[Engine]:
-    given = {"data": {"dir": channels_folder}, "budgets": BUDGETS, "memory": {"enabled": False}}
+    given = {"data": {"dir": channels_folder}, "memory": {"enabled": False}}
     async with open_engine(RagSettings.model_validate(given)) as rag:
+        rag.budgets = BUDGETS
         yield rag
 
 
@@ -82,8 +83,7 @@ async def test_a_model_of_no_use_leaves_the_answer_of_without(samples: Engine, r
     assert len(asked) == 20
     refused = 0
     if fault == "queued":  # half of the question's time is waited for it
-        short = samples.settings.budgets.model_copy(update={"question": 2.0})
-        samples = replace(samples, settings=samples.settings.model_copy(update={"budgets": short}))
+        samples = replace(samples, budgets=replace(samples.budgets, question=2.0))
     for question in asked:
         without, _ = await ask(question, samples, None)
         answer, run = await ask(question, samples, FaultyLlm(fault))
@@ -127,8 +127,7 @@ async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples: Engine,
 
 @pytest.mark.parametrize("fault", ["hung", "slow", "dripping", "dying", "dead"])
 async def test_a_model_that_does_not_deliver_costs_a_second_once(samples: Engine, root: Path, fault: str) -> None:
-    usual = samples.settings.model_copy(update={"budgets": Budgets()})
-    rag, model, lost = replace(samples, settings=usual), FaultyLlm(fault, TokenRates(3000.0, 100.0)), list[float]()
+    rag, model, lost = replace(samples, budgets=Budgets()), FaultyLlm(fault, TokenRates(3000.0, 100.0)), list[float]()
     for question in list_questions(root):
         without, _ = await ask(question, rag, None, "direct")
         answer, run = await ask(question, rag, model, "direct")
@@ -142,7 +141,7 @@ async def test_a_model_that_does_not_deliver_costs_a_second_once(samples: Engine
 
 async def test_a_real_worker_that_hangs_costs_a_second_once(samples: Engine, root: Path, tiny_gguf: Path) -> None:
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
-    rag = replace(samples, settings=samples.settings.model_copy(update={"budgets": Budgets()}))
+    rag = replace(samples, budgets=Budgets())
     lost = []
     try:
         assert model.pid
@@ -162,8 +161,7 @@ async def test_a_real_worker_that_is_killed_leaves_the_answer_of_without(
     samples: Engine, root: Path, tiny_gguf: Path
 ) -> None:
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
-    long = samples.settings.budgets.model_copy(update={"judge": 10.0})
-    rag = replace(samples, settings=samples.settings.model_copy(update={"budgets": long}))
+    rag = replace(samples, budgets=replace(samples.budgets, judge=10.0))
     killed = 0
     try:
         for question in list_questions(root)[:8]:

@@ -48,7 +48,7 @@ from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.storage import channels, index_state, posts, subscriptions, synonyms_and_pinned_answers
 from rag_core.storage.chat_and_admin_settings import save_channel_sets
 from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym
@@ -73,7 +73,7 @@ STATES = {PENDING: "pending", PAUSED: "paused"}
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 IN_FULL = os.environ.get("NONINTERFERENCE") == "full"
-AMPLE = {"search": 60, "verify": 60, "rerank": 60}  # what is late by chance is no difference
+AMPLE = Budgets(search=60, verify=60, rerank=60)  # what is late by chance is no difference
 QUESTIONS, CLOSED_POSTS = (500, 10_000) if IN_FULL else (60, 300)
 
 PUBLIC = {
@@ -223,6 +223,7 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
 async def opened(folder: Path, hidden: Sequence[Post], settings: dict[str, Any]) -> AsyncIterator[Engine]:
     given = {"data": {"dir": folder}, "models": {"embedder": "none"}, **settings}
     async with open_engine(RagSettings.model_validate(given)) as rag:
+        rag.budgets = AMPLE
         await fill(rag, hidden)
         await save_channel_sets(rag.archive, 1, {"town": [HARBOUR, *CLOSED]})
         yield rag
@@ -374,7 +375,7 @@ async def test_closed_channels_change_nothing_where_tokens_are_compared(
         return rank_evidence(question, plan, evidence, rag)
 
     monkeypatch.setattr(recipe_steps, "rank_evidence", rank)
-    centred = {"models": {"embedder": "e5-small-centred", "dir": multilingual_model.parent}, "budgets": AMPLE}
+    centred = {"models": {"embedder": "e5-small-centred", "dir": multilingual_model.parent}}
     # a post takes an embedder of this size 10 ms: a tenth of the posts in full, each way of asking once in short
     await assert_same_bytes(tmp_path, [centred, centred], *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (40, 15)))
     assert sum(map(bool, compared)) > len(compared) / 2
@@ -387,7 +388,6 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
             {
                 "models": {"embedder": "minilm-navec", "dir": offline_models.parent},
                 "qdrant": {"url": qdrant.url, "words": True},
-                "budgets": AMPLE,
             }
             for qdrant in (one, two)
         ]

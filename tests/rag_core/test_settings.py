@@ -10,8 +10,8 @@ from rag_core.settings import RagSettings
     "wrong",
     [
         {"bugdets": {}},
-        {"budgets": {"serach": 1}},
-        {"budgets": {"search": 0}},
+        {"answer": {"secnods": 1}},
+        {"answer": {"seconds": 0}},
         {"answer": {"sentences": 0}},
         {"answer": {"sentences": 6}},
         {"answer": {"coverage": 1.5}},
@@ -25,4 +25,4 @@ def test_a_setting_that_cannot_be_meant_is_refused(wrong: dict[str, object]) -> 
 def test_settings_are_values() -> None:
     assert RagSettings() == RagSettings.model_validate({})
     with pytest.raises(ValidationError):
-        RagSettings().budgets.search = 1.0
+        RagSettings().answer.seconds = 1.0

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import fields
 
 import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, StageTimeout
-from rag_core.run import Run, Stage
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Run, Stage
 
 
 def run(**budgets: float) -> Run:
-    return Run(Budgets.model_validate(budgets), "direct")
+    return Run(Budgets(**budgets), "direct")
 
 
 async def value(found: int) -> int:
@@ -19,7 +19,7 @@ async def value(found: int) -> int:
 
 
 async def test_a_stage_that_passes_its_budget_is_a_timeout_that_says_what_to_do() -> None:
-    with pytest.raises(StageTimeout, match=r"search took longer than 0\.01 s.*BUDGETS__SEARCH") as caught:
+    with pytest.raises(StageTimeout, match=r"search took longer than 0\.01 s: ask again") as caught:
         await run(search=0.01).require("search", asyncio.sleep(5))
     assert isinstance(caught.value.__cause__, TimeoutError)
 
@@ -105,7 +105,7 @@ async def test_stages_of_one_question_have_a_budget_each() -> None:
     for name in ("chronicle", "search", "cite", "nearest"):
         await notebook.require(name, asyncio.sleep(0.06))
     assert time.perf_counter() - started > 0.2
-    with pytest.raises(StageTimeout, match="BUDGETS__FETCH"):
+    with pytest.raises(StageTimeout, match="cite took longer"):
         await notebook.require("cite", asyncio.sleep(5))
     with pytest.raises(ValueError):  # a stage without a budget could run for ever
         async with notebook.stage("unheard of"):
@@ -116,5 +116,5 @@ def test_no_two_runs_have_one_name() -> None:
     assert len({run().trace_id for _ in range(1000)}) == 1000
 
 
-def test_every_stage_has_a_budget_of_the_settings() -> None:
-    assert {stage.budget for stage in Stage} <= set(Budgets.model_fields)
+def test_every_stage_has_a_budget() -> None:
+    assert {stage.budget for stage in Stage} <= {field.name for field in fields(Budgets)}

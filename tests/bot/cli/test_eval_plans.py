@@ -18,8 +18,7 @@ from bot.evaluation.recorded_replies import RecordingModel
 from rag_core.errors import GenerationFailed, ImportRefused
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.planning.plan import make_plan
-from rag_core.run import Run
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Run
 from rag_core.types import Plan
 
 
@@ -27,7 +26,6 @@ from rag_core.types import Plan
 def plans(evaluate: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The command in a folder without settings and without models."""
     monkeypatch.setenv("LLM__THREADS", "1")
-    monkeypatch.setenv("BUDGETS__PLAN", "60")
     return partial(evaluate, "plans")
 
 

@@ -20,7 +20,8 @@ from bot.evaluation.recorded_replies import Recording
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused
 from rag_core.recipes import RECIPES
-from rag_core.settings import Budgets, ModelSettings, RagSettings
+from rag_core.run import Budgets
+from rag_core.settings import ModelSettings, RagSettings
 
 CORPUS = [
     {"id": "march", "text": "The ferry to Owl Island leaves at 7:30 from the new pier.", "date": "2025-03-10"},
@@ -65,13 +66,13 @@ class Replying(FakeLlm):
 async def measure(
     data: Path, recording: Recording | None, model: FakeLlm | None, budgets: Budgets | None = None
 ) -> dict[str, Any]:
-    settings = RagSettings(models=ModelSettings(embedder="none", reranker="none"), budgets=budgets or Budgets())
+    settings = RagSettings(models=ModelSettings(embedder="none", reranker="none"))
     variants = {name: Variant(name) for name in RECIPES}
     if model and recording:
         wrap = recording.wrap
 
         def with_model(rag: Engine) -> Engine:
-            return wrap(replace(rag, writer=model, planner=model))
+            return wrap(replace(rag, writer=model, planner=model, budgets=budgets or rag.budgets))
 
         recording.wrap = with_model  # type: ignore[method-assign]
     dataset = read_dataset(data)

@@ -429,7 +429,6 @@ async def test_a_qdrant_server_that_is_gone_refuses_or_answers(look: Look) -> No
         ({"qdrant": {"key": "k"}}, "QDRANT__KEY is set without QDRANT__URL"),
         ({"llm": {"context": 1024}}, "LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need 2400 tokens"),
         ({"llm": {"threads": 5000}}, "LLM__THREADS is 5000, and this machine has"),
-        ({"retrieval": {"dense": 0.5}}, "RETRIEVAL__DENSE is set, and MODELS__EMBEDDER=none"),
         ({"bot": {"admins": ()}}, "BOT__ADMINS is empty, so nobody can approve a channel"),
     ],
 )

@@ -38,8 +38,8 @@ def rag(library: Any) -> Engine:
 def test_a_way_uses_the_same_doors(rag: Engine) -> None:
     other = Variant(plan="off", legs="lexical", rerank="off", rounds=2).over(rag)
     assert (other.archive, other.lexical) == (rag.archive, rag.lexical)
-    assert (other.dense, other.reranker, other.settings.retrieval.rounds) == (None, None, 2)
-    assert rag.settings.retrieval.rounds == 1
+    assert (other.dense, other.reranker, other.rounds) == (None, None, 2)
+    assert rag.rounds == 1
     same = Variant().over(rag)
     assert (same.dense, same.reranker, same.settings) == (rag.dense, rag.reranker, rag.settings)
 
@@ -64,7 +64,7 @@ async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library:
 def test_meaning_alone_asks_no_further_queries(library: Any, rag: Engine) -> None:
     question = library.question("When did Harbour News write about the ferry to Owl Island in March 2025?")
     alone = Variant(legs="dense").over(rag)
-    assert alone.settings.retrieval.dense == 1.0
+    assert alone.dense_weight == 1.0
     plan = alone.plan(question, {})
     assert (plan.queries, plan.legs) == (rag.plan(question, {}).queries[:1], HYBRID)
     assert plan.since  # the filters stay

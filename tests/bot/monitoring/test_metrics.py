@@ -24,8 +24,7 @@ from bot.sandbox import Sandbox
 from bot.settings import Settings
 from bot.views.keyboards import DEEP_MODE
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, SettingsWrong
-from rag_core.run import Run, Span
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Run, Span
 from rag_core.storage.questions import QuestionRow
 from rag_core.types import Shortfall
 

@@ -16,8 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from bot.monitoring.opentelemetry_export import RunSpanExporter
 from bot.settings import read_settings
-from rag_core.run import Run, Span
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Run, Span
 
 FERRY = "When does the ferry to Owl Island leave?"
 

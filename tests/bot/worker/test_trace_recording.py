@@ -10,8 +10,8 @@ import pytest
 from bot import stored_answer
 from bot.stored_answer import record_traces
 from rag_core.engine import open_engine
-from rag_core.run import Run
-from rag_core.settings import Budgets, DataSettings, LlmSettings, ModelSettings, RagSettings
+from rag_core.run import Budgets, Run
+from rag_core.settings import DataSettings, LlmSettings, ModelSettings, RagSettings
 from rag_core.storage.questions import fetch_trace
 
 

@@ -39,7 +39,7 @@ async def said(library: Any, text: str, **where: Any) -> None:
 
 
 def notebook(library: Any) -> Run:
-    return Run(library.rag.settings.budgets, "direct")
+    return Run(library.rag.budgets, "direct")
 
 
 async def stands(library: Any, text: str, **where: Any) -> str:
@@ -77,10 +77,9 @@ async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> N
 
 
 async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any) -> None:
-    with_memory(library, tokens=32)
     given = await library.ask("ferry")
     for n in range(6):
-        question = asked(library, f"What is said of the old ferry number {n}?", minutes=n)
+        question = asked(library, f"What is said of the {'very ' * 60} old ferry number {n}?", minutes=n)
         await memory.remember_answer(question, given, library.rag)
     turns = await memory.load_turns(asked(library, "and?", minutes=7), library.rag)
     assert 0 < len(turns) < 6

@@ -195,7 +195,7 @@ def test_too_long_a_list_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def served(qdrant: FakeQdrant) -> QdrantSettings:
-    return QdrantSettings(url=qdrant.url, words=True, retries=0)
+    return QdrantSettings(url=qdrant.url, words=True)
 
 
 async def test_what_is_kept_here_is_found_again_with_its_watermark(qdrant: FakeQdrant, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ async def until_open(what: Callable[[], object]) -> None:
 
 async def use_both_legs(url: str, folder: Path) -> None:
     """All that Citegram asks a server, in one order."""
-    ours = QdrantSettings(url=url, key=SecretStr(KEY), words=True, shards=2, retries=0)
+    ours = QdrantSettings(url=url, key=SecretStr(KEY), words=True, shards=2)
 
     async def opened(**more: Any) -> VectorStore:
         settings = ours.model_copy(update=more)

@@ -29,7 +29,7 @@ ALL = SearchFilter(frozenset({-1}))
 
 
 async def opened(url: str, **more: object) -> VectorStore:
-    settings = QdrantSettings.model_validate({"url": url, "retries": 0, **more})
+    settings = QdrantSettings.model_validate({"url": url, **more})
     return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
 
 

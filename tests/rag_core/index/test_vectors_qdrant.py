@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 
 async def opened(url: str, **given: Any) -> VectorStore:
-    settings = QdrantSettings.model_validate({"url": url, "retries": 0, **given})
+    settings = QdrantSettings.model_validate({"url": url, **given})
     return await open_vector_store(Path("nowhere"), model="tiny", dimension=2, qdrant=settings)
 
 
@@ -45,9 +45,7 @@ async def made(qdrant: FakeQdrant, **given: Any) -> dict[str, Any]:
 
 
 async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> None:
-    info = await made(
-        qdrant, shards=6, replicas=3, consistency=2, quantization="int8", on_disk=True, links=24, ef_construct=200
-    )
+    info = await made(qdrant, shards=6, replicas=3, consistency=2, quantization="int8", on_disk=True, links=24)
     params = info["config"]["params"]
     assert (params["shard_number"], params["replication_factor"], params["write_consistency_factor"]) == (6, 3, 2)
     assert (
@@ -55,7 +53,7 @@ async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> N
     )
     assert info["config"]["quantization_config"]["scalar"] == {"type": "int8", "quantile": 0.99, "always_ram": True}
     hnsw = info["config"]["hnsw_config"]
-    assert (hnsw["m"], hnsw["ef_construct"]) == (24, 200)
+    assert (hnsw["m"], hnsw["ef_construct"]) == (24, 128)
     assert set(info["payload_schema"]) == {"chat", "message", "hash", "date", "lang"}
 
 
@@ -98,10 +96,10 @@ async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: 
 
 
 def test_quantised_hits_are_measured_again_by_whole_vectors() -> None:
-    params = make_search_params(QdrantSettings(quantization="binary", oversampling=4, links=16, ef=300))
+    params = make_search_params(QdrantSettings(quantization="binary", links=16))
     assert params.quantization is not None
-    assert (params.exact, params.hnsw_ef) == (None, 300) or (params.exact, params.hnsw_ef) == (False, 300)
-    assert (params.quantization.rescore, params.quantization.oversampling) == (True, 4)
+    assert (params.exact, params.hnsw_ef) == (None, 256) or (params.exact, params.hnsw_ef) == (False, 256)
+    assert (params.quantization.rescore, params.quantization.oversampling) == (True, 3)
 
 
 def test_settings_that_cannot_be_met_are_refused() -> None:
@@ -120,7 +118,7 @@ async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
 
 
 async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: FakeQdrant) -> None:
-    store = await opened(qdrant.url, retries=2, timeout=1)
+    store = await opened(qdrant.url, timeout=1)
     before, qdrant.status = len(qdrant.asked), 503
     with pytest.raises(QdrantGone, match="could not do its work"):
         await store.count()
@@ -187,7 +185,7 @@ async def refusing_server(status: int, headers: dict[str, str]) -> AsyncIterator
 @pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
 async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> None:
     async with refusing_server(429, headers) as (url, asked):
-        connection = connect_qdrant(QdrantSettings(url=url, retries=2))
+        connection = connect_qdrant(QdrantSettings(url=url))
         with closing(connection), pytest.raises(VectorsUnavailable):
             await asyncio.to_thread(connection, QdrantClient.get_collections)
     assert len(asked) == 3
@@ -299,7 +297,7 @@ async def test_of_several_nodes_the_first_that_answers_is_asked() -> None:
     async with FakeQdrant() as first, FakeQdrant() as second:
         second._local, second._made, second._indexed = first._local, first._made, first._indexed  # one cluster
         second._thread = first._thread
-        store = await opened(f"{first.url}, {second.url}", retries=QdrantSettings().retries)
+        store = await opened(f"{first.url}, {second.url}")
         await store.upsert([point(1, 1, 0)])
         assert not second.asked
         await first.stop()

@@ -19,7 +19,7 @@ from rag_core.llm import local
 from rag_core.llm.local import LocalModel, WarmStart, open_local_model
 from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
 from rag_core.llm.rates import LocalSpeed, correct_rates
-from rag_core.settings import Budgets, LlmSettings
+from rag_core.settings import LlmSettings
 from rag_core.writing.prompts import list_prompt_prefixes, load_prompt, quote_question
 
 SETTINGS = LlmSettings(context=4096, threads=1)
@@ -68,9 +68,8 @@ async def test_the_rates_are_measured_once_and_kept(path: Path) -> None:
     (path.parent / "rates.json").write_text(json.dumps({**kept, "prefill": 28.0, "decode": 8.0}))
     async with started(path) as model:
         assert model.rates == TokenRates(28.0, 8.0)
-    for changed in ({"batch": 64}, {"threads": 2}):  # measured with others
-        async with started(path, **changed) as model:
-            assert model.rates != TokenRates(28.0, 8.0)
+    async with started(path, threads=2) as model:  # measured with others
+        assert model.rates != TokenRates(28.0, 8.0)
 
 
 @pytest.mark.parametrize("written", ["", "{", "[]", "null", '{"prefill": 28, "decode": 8}', "nan", "zero"])
@@ -122,7 +121,7 @@ async def test_beginnings_in_two_languages_are_warm_whatever_comes_next(path: Pa
 
 def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
     listed = {
-        speed: {prompt.system for prompt in list_prompt_prefixes(Budgets(), TokenRates(speed, speed / 4))}
+        speed: {prompt.system for prompt in list_prompt_prefixes(TokenRates(speed, speed / 4))}
         for speed in (0.5, 30.0, 4000.0)
     }
     plan, support = load_prompt("plan", "all").system, load_prompt("support", "ru").system
@@ -133,7 +132,7 @@ def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
 
 
 async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path) -> None:
-    prompts = list_prompt_prefixes(Budgets(), TokenRates(4000.0, 1000.0))
+    prompts = list_prompt_prefixes(TokenRates(4000.0, 1000.0))
     async with started(path, *prompts) as model:
         await warmed(model)
         asked = [replace(prompt, ask=quote_question("Где музей?"), reply="<") for prompt in prompts]
@@ -177,7 +176,7 @@ async def test_no_more_states_are_kept_than_there_is_room_for(path: Path) -> Non
     async with started(path, *prompts) as model:
         await warmed(model)
     assert len(list(path.parent.glob("prefix-*"))) == 12
-    async with started(path, batch=64):  # they are of another batch
+    async with started(path, context=2048):  # they are of another context
         pass
     assert not list(path.parent.glob("prefix-*"))
 

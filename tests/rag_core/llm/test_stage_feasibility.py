@@ -6,7 +6,7 @@ import pytest
 
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import estimate_stages, recommend_writer
-from rag_core.settings import Budgets
+from rag_core.run import Budgets
 
 CODER, FOUR = "qwen2.5-coder-1.5b", "qwen3-4b-instruct"
 
@@ -39,12 +39,12 @@ def test_the_limits_are_the_budgets_but_nobody_waits_a_minute_for_a_written_answ
 def test_the_best_writer_is_recommended_that_fits_the_memory_and_writes_in_time(
     free: int | None, cores: int, name: str | None
 ) -> None:
-    row = recommend_writer(free, cores, Budgets())
+    row = recommend_writer(free, cores)
     assert (row and row.name) == name
 
 
 def test_measured_rates_count_more_than_cores() -> None:
     quick, slow = TokenRates(3000, 120), TokenRates(2, 1)
     for rates, name in ((quick, FOUR), (slow, None)):
-        row = recommend_writer(16_000_000_000, 2, Budgets(), (rates, 1_117_320_768))
+        row = recommend_writer(16_000_000_000, 2, (rates, 1_117_320_768))
         assert (row and row.name) == name

@@ -29,8 +29,7 @@ from rag_core.planning.llm_planner import (
 )
 from rag_core.planning.plan import make_plan, plan_by_rules
 from rag_core.planning.queries import MAX_QUERY_LENGTH
-from rag_core.run import Run
-from rag_core.settings import Budgets
+from rag_core.run import Budgets, Run
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Channel, Plan, Question, Viewer
 

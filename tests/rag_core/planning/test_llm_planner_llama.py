@@ -35,8 +35,8 @@ from rag_core.planning.llm_planner import (
     plan_by_model,
 )
 from rag_core.planning.plan import plan_by_rules
-from rag_core.run import Run
-from rag_core.settings import Budgets, LlmSettings
+from rag_core.run import Budgets, Run
+from rag_core.settings import LlmSettings
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import Channel, Question, Viewer
 

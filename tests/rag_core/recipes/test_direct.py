@@ -12,7 +12,7 @@ from rag_core.types import Certainty, Evidence
 
 async def run(library: Any, text: str, **changes: Any) -> Any:
     rag = replace(library.rag, **changes)
-    notebook = Run(rag.settings.budgets, "direct")
+    notebook = Run(rag.budgets, "direct")
     return *(await run_direct(library.question(text), rag, notebook)), notebook
 
 
@@ -57,7 +57,8 @@ async def test_what_became_a_filter_need_not_stand_in_the_post(library: Any) -> 
 
 async def test_a_second_round_is_for_what_the_first_refused(tmp_path: Path, open_library: Any, make_post: Any) -> None:
     for rounds in (1, 2):
-        async with open_library(tmp_path / str(rounds), retrieval={"rounds": rounds}) as library:
+        async with open_library(tmp_path / str(rounds)) as library:
+            library.rag.rounds = rounds
             await library.keep(make_post(1, "The ferry to Owl Island leaves at 7:30.", chat=library.harbour))
             _, _, refused = await run(library, "Which zeppelin flies from Bear Mountain on Christmas Eve?")
             _, _, answered = await run(library, "When does the ferry to Owl Island leave?")

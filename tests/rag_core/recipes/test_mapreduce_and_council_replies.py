@@ -93,7 +93,7 @@ def test_whatever_the_grammars_allow_can_be_read(grammar: str, read: Any) -> Non
 async def test_the_grammars_are_those_of_the_real_model(library: Any, tiny_gguf: Path) -> None:
     model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
     try:
-        notebook = Run(library.rag.settings.budgets, "mapreduce")
+        notebook = Run(library.rag.budgets, "mapreduce")
         sentence = Sentence("The ferry leaves at 7:30.", ())
         async with notebook.stage("map"), notebook.open_session(model, 1) as seat:
             passage = Passage(PostKey(1, 1), 0, "Harbour", "The ferry leaves at 7:30.", 0, 25, library.now)

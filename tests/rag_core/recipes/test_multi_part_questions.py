@@ -91,7 +91,7 @@ async def test_the_posts_around_the_first_hits_are_read(empty_library: Any, make
     async def read(hits: tuple[Hit, ...], plan: Plan = plan, viewer: Viewer = question.viewer) -> list[int]:
         return [hit.passage.key.message_id for hit in await add_neighbours(hits, 1, plan, viewer, rag)]
 
-    (hit, *_) = await search_passages(plan, question, rag, Run(rag.settings.budgets, "agent"))
+    (hit, *_) = await search_passages(plan, question, rag, Run(rag.budgets, "agent"))
     assert hit.passage.key.message_id == 3
     assert await read((hit,)) == [3, 2, 4, 6]
     (reply,) = [

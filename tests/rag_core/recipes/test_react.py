@@ -17,7 +17,7 @@ from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.recipes.react import build_step_grammar, build_step_schema, parse_step
 from rag_core.recipes.react_tools import TOOLS, select_allowed_tools
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings, ToolSettings
 
 TICKET = "How much does a ferry ticket cost?"
@@ -148,7 +148,8 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, mon
         await asyncio.sleep(60)
 
     monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", slow)
-    model = reacting(library, LOOK, step("newest", about="ticket", limit=5), END, f"{PRICE}[1]", seconds=0.2)
+    model = reacting(library, LOOK, step("newest", about="ticket", limit=5), END, f"{PRICE}[1]")
+    library.rag.budgets = Budgets(tool=0.2)
     answer = await library.ask(TICKET)
     assert "took longer" in model.asked[1].ask
     assert answer.posts() == ((library.harbour, 5),)
@@ -182,9 +183,8 @@ async def test_a_step_that_takes_too_long_falls_to_direct(library: Any) -> None:
                 await asyncio.sleep(60)
             return await super().count(texts)
 
-    budgets = library.rag.settings.budgets.model_copy(update={"judge": 0.2})
-    settings = library.rag.settings.model_copy(update={"budgets": budgets})
-    library.rag = replace(library.rag, writer=Slow(f"{PRICE}[1]"), recipe="react", settings=settings)
+    budgets = Budgets(judge=0.2)
+    library.rag = replace(library.rag, writer=Slow(f"{PRICE}[1]"), recipe="react", budgets=budgets)
     await fallen(library, "found no post")
 
 

@@ -125,18 +125,18 @@ def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
     clock = Clock()
     health = RecipeHealth(clock)
     for _ in range(3):
-        health.record_outcome("agent", well=False, limit=0.5)
+        health.record_outcome("agent", well=False)
     assert not health.resting("agent")  # three are no rate
-    health.record_outcome("agent", well=False, limit=0.5)
+    health.record_outcome("agent", well=False)
     assert health.resting("agent")
     assert not health.resting("council")
     clock.now = 301
     assert [health.resting("agent") for _ in range(3)] == [False, True, True]  # one trial, the others wait for it
-    health.record_outcome("agent", well=False, limit=0.5)
+    health.record_outcome("agent", well=False)
     assert health.resting("agent")
     clock.now = 700
     assert not health.resting("agent")
-    health.record_outcome("agent", well=True, limit=0.5)
+    health.record_outcome("agent", well=True)
     assert not health.resting("agent")
     assert health.rates() == {"agent": (0, 1)}
 
@@ -144,7 +144,7 @@ def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
 def test_a_recipe_that_fails_now_and_then_goes_on() -> None:
     health = RecipeHealth(Clock())
     for n in range(40):
-        health.record_outcome("agent", well=n % 3 > 0, limit=0.5)
+        health.record_outcome("agent", well=n % 3 > 0)
         assert not health.resting("agent")
 
 

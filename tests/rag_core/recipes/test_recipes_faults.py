@@ -17,8 +17,8 @@ from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
-from rag_core.run import Run, Stage
-from rag_core.settings import Budgets, LlmSettings
+from rag_core.run import Budgets, Run, Stage
+from rag_core.settings import LlmSettings
 from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
 from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
 
@@ -35,7 +35,7 @@ GONE = GenerationFailed("The model went away.")
 UNTRUE = "The ferry to Bear Mountain leaves at midnight from pier nine. [1]"
 BABBLE = "}}{{ [99] ◊◊◊ Thought: I must \x00 obey <|im_end|> 12345"
 GOOD = {"write": WRITTEN, "map": [FACT, NO_FACT], "parts": DONE, "hyde": "A ferry leaves.", "other": "{}"}
-BUDGETS = {"map": 0.3, "judge": 0.3, "write": 0.3, "rewrite": 0.2, "plan": 0.3, "question": 3}
+BUDGETS = Budgets(map=0.3, judge=0.3, write=0.3, rewrite=0.2, plan=0.3, question=3)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ async def answered(library: Any, recipe: str, model: Any = None, text: str = QUE
     library.rag = replace(library.rag, writer=model, recipe=recipe, **doors)
     started = time.monotonic()
     reply = await library.ask(text)
-    assert time.monotonic() - started < BUDGETS["question"] + 1
+    assert time.monotonic() - started < BUDGETS.question + 1
     assert all(sentence.citations for sentence in reply.sentences)
     assert "Bear Mountain" not in shown(reply)
     return reply
@@ -232,18 +232,17 @@ async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: 
 
 async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     """So that a stand-in is still of use."""
-    settings = quick.rag.settings
-    long = settings.budgets.model_copy(update={"write": 60.0, "question": 3.0})
-    rag = replace(quick.rag, settings=settings.model_copy(update={"budgets": long}), writer=RoleLlm({"write": SLOW}))
+    long = replace(quick.rag.budgets, write=60.0, question=3.0)
+    rag = replace(quick.rag, budgets=long, writer=RoleLlm({"write": SLOW}))
     notebook, started = Run(long, "direct"), time.monotonic()
     draft, _ = await run_recipe("direct", quick.question(QUESTION), rag, notebook)
     assert (draft.model, "7:30" in draft.sentences[0].text) == (None, True)
     assert time.monotonic() - started < 3.0
-    assert "BUDGETS__QUESTION" in notebook.shortfalls[0].reason
+    assert "ANSWER__SECONDS" in notebook.shortfalls[0].reason
 
 
 async def test_waiting_for_the_model_is_part_of_the_deadline_and_not_of_a_stage(quick: Any) -> None:
-    notebook = Run(quick.rag.settings.budgets, "direct")
+    notebook = Run(quick.rag.budgets, "direct")
 
     class Queued(RoleLlm):
         def turn(self, reader: int, on_place: Any = None) -> Any:
@@ -288,9 +287,8 @@ async def test_the_council_asks_again_for_what_is_left_open(quick: Any) -> None:
     assert "7:30" in shown(reply)
     assert "twelve euros" in shown(reply)
     assert len(reply.posts()) == 2
-    once = quick.rag.settings.council.model_copy(update={"follow_up": False})
-    settings = quick.rag.settings.model_copy(update={"council": once})
-    reply = await answered(quick, "council", RoleLlm(GOOD | {"parts": open_part}, odds=(2.0, -3.0)), settings=settings)
+    model = RoleLlm(GOOD | {"parts": open_part}, odds=(2.0, -3.0))
+    reply = await answered(quick, "council", model, follow_up=False)
     assert "twelve euros" not in shown(reply)
 
 
@@ -323,9 +321,8 @@ class Slow(RoleLlm):
 
 
 async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(quick: Any) -> None:
-    long = quick.rag.settings.budgets.model_copy(update={"map": 60.0, "question": 1.5})
-    settings, model = quick.rag.settings.model_copy(update={"budgets": long}), Slow(GOOD)
-    await answered(quick, "mapreduce", model, settings=settings)
+    model, long = Slow(GOOD), replace(quick.rag.budgets, map=60.0, question=1.5)
+    await answered(quick, "mapreduce", model, budgets=long)
     assert model.begun == 1
 
 
@@ -366,9 +363,7 @@ async def test_facts_are_all_that_the_reducing_model_reads(quick: Any) -> None:
 async def test_a_slow_model_is_not_asked_to_put_the_facts_in_other_words(quick: Any) -> None:
     model = RoleLlm(GOOD)
     model.rates = TokenRates(prefill=29, decode=7.4)  # a model of 1.5 B on one core, measured
-    settings = quick.rag.settings
-    patient = settings.model_copy(update={"budgets": Budgets(map=300, question=600)})
-    quick.rag = replace(quick.rag, settings=patient)
+    quick.rag = replace(quick.rag, budgets=Budgets(map=300, question=600))
     reply = await answered(quick, "mapreduce", model)
     assert "write" not in model.calls and model.calls.count("map") >= 1
     assert shown(reply) == "The ferry to Owl Island leaves at 7:30 every morning."

@@ -13,7 +13,6 @@ from scripted_model import FakeLlm
 
 from bot.i18n import get_translator
 from bot.worker.streaming import ProgressView
-from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import fits_budgets
@@ -21,8 +20,8 @@ from rag_core.planning.llm_planner import KnownEntities, parse_proposal, plan_by
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval import search
 from rag_core.retrieval.fusion import fuse_rankings
-from rag_core.run import Run
-from rag_core.settings import LlmSettings, RagSettings
+from rag_core.run import Budgets, Run
+from rag_core.settings import LlmSettings
 from rag_core.types import Plan
 
 TICKET = "How much does a ferry ticket cost to the island?"
@@ -58,14 +57,12 @@ async def test_the_models_k_and_fusion_are_obeyed(
     monkeypatch.setattr(search, "search_each_query", counted)
     monkeypatch.setattr(search, "diversify_hits", measured)
     question = library.question(TICKET)
-    settings = library.rag.settings
-    retrieval = settings.retrieval.model_copy(update={"keep": 5})
-    rag = replace(library.rag, settings=settings.model_copy(update={"retrieval": retrieval}))
+    rag = replace(library.rag, keep=5)
     await library.keep(
         *(make_post(20 + n, f"Ferry ticket number {n} costs money.", chat=library.harbour) for n in range(8))
     )
     for fusion in ("rrf", "mmr"):
-        run = Run(settings.budgets, "test")
+        run = Run(rag.budgets, "test")
         plan = await plan_by_model(question, plan_by_rules(question), KnownEntities(), FakeLlm(reply(7, fusion)), run)
         assert (plan.k_per_query, plan.fusion, plan.k) == (7, fusion, 50)
         await search.search_passages(plan, question, rag, run)
@@ -91,18 +88,11 @@ async def test_mapreduce_plans_in_keywords_and_makes_at_most_two_calls_and_one_a
 @pytest.mark.parametrize("recipe", ["council", "react", "careful"])
 def test_a_recipe_fits_where_each_call_ends_in_its_stage_and_all_in_the_question(recipe: str) -> None:
     slow, quick = TokenRates(prefill=29, decode=7.4), TokenRates(prefill=2000, decode=60)
-    settings = RagSettings()
-    assert not fits_budgets(recipe, slow, settings)
-    assert fits_budgets(recipe, quick, settings) and fits_budgets(recipe, None, settings)
-    long = dict.fromkeys(("write", "map", "judge"), 900)
-    assert not fits_budgets(recipe, slow, RagSettings.model_validate({"budgets": long}))
-    assert fits_budgets(recipe, slow, RagSettings.model_validate({"budgets": long | {"question": 900}}))
-
-
-@pytest.mark.parametrize(("setting", "kind"), [("rrf", "rrf"), ("weighted", "sum")])
-def test_the_fusion_of_both_legs_is_set_by_hand(tmp_path: Any, setting: str, kind: str) -> None:
-    settings = RagSettings.model_validate({"data": {"dir": tmp_path}, "retrieval": {"fusion": setting}})
-    assert Calibration.load(settings).fusion_kind == kind
+    assert not fits_budgets(recipe, slow, Budgets())
+    assert fits_budgets(recipe, quick, Budgets()) and fits_budgets(recipe, None, Budgets())
+    long = Budgets(write=900, map=900, judge=900)
+    assert not fits_budgets(recipe, slow, long)
+    assert fits_budgets(recipe, slow, replace(long, question=900))
 
 
 async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library: Any) -> None:

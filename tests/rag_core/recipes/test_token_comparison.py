@@ -66,7 +66,7 @@ async def test_preview_and_second_search_compare_each_post_once(rag: Engine, mon
 
     ranking = recipe_steps.rank_evidence
     monkeypatch.setattr(recipe_steps, "rank_evidence", rank)
-    run, plan = Run(rag.settings.budgets, "direct", on_extract=keep), rag.plan(ASKED, {})
+    run, plan = Run(rag.budgets, "direct", on_extract=keep), rag.plan(ASKED, {})
     hits = await search_passages(plan, ASKED, rag, run)
     assert len(hits) > 1
     await report_extract(ASKED, plan, hits[:1], rag, run)
@@ -81,7 +81,7 @@ async def test_preview_and_second_search_compare_each_post_once(rag: Engine, mon
 
 async def test_a_comparison_that_fails_is_not_tried_again(rag: Engine) -> None:
     rag.dense.embedder.fails = True  # type: ignore[union-attr]
-    run, plan = Run(rag.settings.budgets, "direct"), rag.plan(ASKED, {})
+    run, plan = Run(rag.budgets, "direct"), rag.plan(ASKED, {})
     hits = await search_passages(plan, ASKED, rag, run)
     for _ in range(2):
         draft, evidence = await extract_from_hits(ASKED, plan, hits, rag, run)

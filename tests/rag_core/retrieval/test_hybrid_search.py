@@ -51,7 +51,7 @@ async def hybrid(tmp_path: Path, open_library: Any, offline_models: Path, make_p
 
 async def hits(library: Any, text: str, **who: Any) -> tuple[Hit, ...]:
     question = library.question(text, **who)
-    run = Run(library.rag.settings.budgets, "test")
+    run = Run(library.rag.budgets, "test")
     return await search_passages(plan_by_rules(question), question, library.rag, run)
 
 

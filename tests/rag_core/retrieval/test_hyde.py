@@ -25,7 +25,7 @@ MADE_UP = "The ferry to Owl Island leaves from pier four every morning, and dogs
 
 
 async def imagined(library: Any, model: Any, text: str = "When does the boat leave?") -> str:
-    notebook = Run(library.rag.settings.budgets, "direct")
+    notebook = Run(library.rag.budgets, "direct")
     return await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
 
 
@@ -50,7 +50,8 @@ async def test_a_real_model_can_only_write_a_line(library: Any, tiny_gguf: Path)
 async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
     tmp_path: Path, open_library: Any, offline_models: Path, make_post: Any
 ) -> None:
-    async with open_library(tmp_path, models={"dir": offline_models.parent}, retrieval={"rounds": 2}) as library:
+    async with open_library(tmp_path, models={"dir": offline_models.parent}) as library:
+        library.rag.rounds = 2
         others = [make_post(n, f"The zeppelin of Mr {n} sails on a windy day.", chat=library.harbour) for n in range(9)]
         await library.keep(make_post(20, MADE_UP, chat=library.harbour), *others)
         dense = library.rag.dense
@@ -68,7 +69,7 @@ async def test_a_second_round_also_looks_for_what_a_made_up_post_is_like(
 
 async def place_of(library: Any, plan: Plan) -> int:
     """At which place the post is found that is like the made-up one."""
-    notebook = Run(library.rag.settings.budgets, "direct")
+    notebook = Run(library.rag.budgets, "direct")
     hits = await search_passages(plan, library.question(QUESTION), library.rag, notebook)
     return [hit.passage.key.message_id for hit in hits].index(20)
 

@@ -48,7 +48,7 @@ async def found(library: Any, make_post: Any) -> tuple[Hit, ...]:
 
 
 def notebook(library: Any) -> Run:
-    return Run(library.rag.settings.budgets, "test")
+    return Run(library.rag.budgets, "test")
 
 
 async def reranked(library: Any, hits: tuple[Hit, ...], reranker: Any, text: str = "ferry page") -> tuple[Hit, ...]:
@@ -175,11 +175,9 @@ async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make
     await library.keep(*posts)
     rag = library.rag
     question = Question("what is new", "en", NOW, Viewer(1, frozenset({library.harbour})))
-    hits = await search_passages(
-        Plan((question.text,), Kind.POSTED), question, rag, Run(rag.settings.budgets, "search")
-    )
+    hits = await search_passages(Plan((question.text,), Kind.POSTED), question, rag, Run(rag.budgets, "search"))
     dates = [hit.passage.date for hit in hits]
-    assert len(hits) == rag.settings.retrieval.keep
+    assert len(hits) == rag.keep
     assert dates == sorted(dates, reverse=True)
 
 

@@ -29,7 +29,7 @@ from rag_core.retrieval.search import (
     search_each_query,
     search_passages,
 )
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.storage import channels, posts, visible_posts
 from rag_core.storage.post_lookup import fetch_passages
 from rag_core.text.tokens import tokenize
@@ -56,7 +56,7 @@ async def found(library: Any, text: str, *see: int, **plan: Any) -> list[PostKey
 
 
 async def searched(library: Any, question: Question, **plan: Any) -> tuple[Hit, ...]:
-    run = Run(library.rag.settings.budgets, "direct")
+    run = Run(library.rag.budgets, "direct")
     return await search_passages(replace(plan_by_rules(question), **plan), question, library.rag, run)
 
 
@@ -230,10 +230,8 @@ class Meaning:
 
 
 def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
-    settings = library.rag.settings
-    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update=budgets)})
     dense = DenseIndex(find_models("tiny")[0], meaning, meaning)
-    library.rag = replace(library.rag, settings=quick, dense=dense)
+    library.rag = replace(library.rag, budgets=Budgets(**budgets), dense=dense)
 
 
 @pytest.mark.parametrize(("trouble", "lack"), [({"pause": 5.0}, "dense-late"), ({"down": True}, "dense")])
@@ -259,7 +257,7 @@ async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(libr
     with_meaning(library, Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58), pause=0.05))
     library.rag = replace(library.rag, lexical=Broken())
     question = library.question("What does the lighthouse museum show on Fridays?")
-    run = Run(library.rag.settings.budgets, "direct")
+    run = Run(library.rag.budgets, "direct")
     hits = await search_passages(plan_by_rules(question), question, library.rag, run)
     assert [hit.passage.key.message_id for hit in hits] == [3]
     assert "lexical" in {shortfall.stage for shortfall in run.shortfalls}
@@ -286,7 +284,8 @@ async def test_both_legs_are_asked_for_what_the_viewer_may_read(library: Any) ->
 async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text(
     tmp_path: Path, open_library: Any, make_post: Any
 ) -> None:
-    async with open_library(tmp_path / "data", retrieval={"keep": 24, "diversity": 0.2}) as library:
+    async with open_library(tmp_path / "data", retrieval={"diversity": 0.2}) as library:
+        library.rag.keep = 24
         like = [make_post(n, f"ferry pier four timetable changed, page {n}", chat=library.harbour) for n in range(40)]
         same = [
             make_post(50, "The ferry race is won by the tortoise team.", chat=chat)
@@ -294,9 +293,7 @@ async def test_of_many_like_hits_others_are_kept_and_copies_stay_with_their_text
         ]
         await library.keep(*like, *same)
         question = library.question("ferry timetable")
-        hits = await search_passages(
-            plan_by_rules(question), question, library.rag, Run(library.rag.settings.budgets, "test")
-        )
+        hits = await search_passages(plan_by_rules(question), question, library.rag, Run(library.rag.budgets, "test"))
     keys = [hit.passage.key for hit in hits]
     assert len(keys) == 25  # twenty stay, four are chosen for being unlike, and one is a copy of such a one
     assert {PostKey(library.harbour, 50), PostKey(library.kiln, 50)} <= set(keys)

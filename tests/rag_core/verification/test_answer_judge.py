@@ -14,6 +14,7 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import Prompt, TokenRates
+from rag_core.run import Budgets
 from rag_core.types import Answer, Certainty, Citation, Draft, PostKey, Sentence
 from rag_core.verification.answer_judge import build_judge_prompt, find_judge_calibration, regrade_draft
 
@@ -93,9 +94,7 @@ class SlowJudge(Judge):
 
 
 async def test_as_many_are_judged_as_the_clock_allows(library: Any) -> None:
-    settings = library.rag.settings  # of a budget of one second, for about a hundred tokens each
-    short = settings.model_copy(update={"budgets": settings.budgets.model_copy(update={"judge": 1.0})})
-    library.rag = replace(library.rag, settings=short)
+    library.rag = replace(library.rag, budgets=Budgets(judge=1.0))  # for about a hundred tokens each
     judged = []
     for kind, rates in ((Judge, None), (Judge, 200.0), (SlowJudge, 200.0), (Judge, 50.0)):
         model = kind(lambda prompt: 0.5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from rag_core.llm.local import open_local_model
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings
 from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification.claim_extraction import extract_claims
@@ -51,7 +51,7 @@ def test_words_decide(claim: str, text: str, lang: str, label: Label) -> None:
 async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
     rag = library.rag  # type: ignore[attr-defined]
     claim = Claim("The ferry leaves at 7:30", "en")
-    run = Run(rag.settings.budgets, "verify")
+    run = Run(rag.budgets, "verify")
     told = ["The ferry leaves at 7:30.", "The ferry leaves at 9:15.", "Dogs travel free."]
     async with run.stage("verify"):
         found = await assess_passages(claim, [passage(text, n) for n, text in enumerate(told, 1)], EVERYBODY, rag, run)
@@ -64,7 +64,7 @@ async def test_a_model_that_does_not_say_how_sure_it_is_is_something_done_withou
     model = FakeLlm(odds_of=lambda prompt: 2.0)
     model.bare_verdicts = bare
     rag, claim = replace(library.rag, writer=model), Claim("The lighthouse keeper sells honey", "en")
-    run = Run(rag.settings.budgets, "verify")
+    run = Run(rag.budgets, "verify")
     async with run.stage("verify"):
         (found,) = await assess_passages(
             claim, [passage("The keeper of the lighthouse has honey from his bees.")], EVERYBODY, rag, run
@@ -83,10 +83,9 @@ async def test_a_model_that_fails_or_is_too_slow_leaves_the_verdict_of_without(
 ) -> None:
     """With the weights of rarity: they decide how likely it is."""
     await library.keep(make_post(60, "The keeper of the lighthouse has honey from his bees.", chat=library.harbour))
-    question, settings = library.question("The lighthouse keeper sells honey."), library.rag.settings
-    quick = settings.model_copy(update={"budgets": settings.budgets.model_copy(update={"judge": 0.2})})
-    without = await verify_text(question, replace(library.rag, settings=quick))
-    found = await verify_text(question, replace(library.rag, settings=quick, writer=FaultyLlm(fault)))
+    question, quick = library.question("The lighthouse keeper sells honey."), Budgets(judge=0.2)
+    without = await verify_text(question, replace(library.rag, budgets=quick))
+    found = await verify_text(question, replace(library.rag, budgets=quick, writer=FaultyLlm(fault)))
     assert found.verdicts == without.verdicts
     assert [one.stage for one in found.shortfalls] == ([] if fault == "too slow" else ["judge"])
 

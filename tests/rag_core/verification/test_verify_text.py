@@ -13,6 +13,7 @@ import pytest
 from ingest.copies import CopyIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import Bm25Index
+from rag_core.run import Budgets
 from rag_core.storage import channels, visible_posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
 from rag_core.verification.verdict_types import Label, Verdict, Verification
@@ -155,7 +156,7 @@ async def test_an_index_that_is_behind_is_said(library: Any, make_post: Any) -> 
 async def test_rules_stand_in_where_the_weighing_takes_too_long(
     tmp_path: Path, open_library: Any, make_post: Any
 ) -> None:
-    async with open_library(tmp_path, budgets={"verify": 1e-6}) as library:
+    async with open_library(tmp_path, budgets=Budgets(verify=1e-6)) as library:
         await library.keep(make_post(1, FERRY, chat=library.harbour))
         found = await verified(library, FERRY)
         assert found.verdicts[0].label is Label.SUPPORTED

@@ -64,7 +64,7 @@ TRICKS = {
     "formats": "{0} {question} %s ${obey} {{obey}} {0.__class__}",
 }
 
-_LEAST = {"plan": 2, "judge": 2, "reflect": 2, "write_twice": 2, "react": 2}  # prompts of a stage
+_LEAST = {"plan": 2, "judge": 2, "reflect": 2, "react": 2}  # prompts of a stage
 _MARKER = re.compile(
     r"^</?(?:post(?: \d{1,2})?|question|statement|draft|talk|step)(?: \| [^<>\n]*)?>$|^<now>[^<>\n]*</now>$", re.M
 )
@@ -90,7 +90,7 @@ class Case:
         self.told, self.library, rag = told, library, library.rag
         self.model = FakeLlm(*["I have nothing to say."] * 9, context=16384)
         self.rag: Engine = replace(rag, writer=self.model, planner=None)
-        self.run = Run(rag.settings.budgets, "direct")
+        self.run = Run(rag.budgets, "direct")
         self.question = Question(f"When does the ferry leave, {told}?", "en", NOON, Viewer(1, frozenset({CHAT})))
         self.channel = Channel(CHAT, f"ferry {told}", "harbour_news")
         media, origin = Media("document", file_name=f"{told}.pdf"), Origin(f"Origin {told}", -1009, 7)
@@ -138,12 +138,6 @@ class Case:
     async def write(self) -> None:
         await self.run.attempt("write", write_draft(self.question, self.evidence, self.rag, self.run), Draft())
 
-    async def write_twice(self) -> None:
-        self.model.replies.appendleft(f"A draft that obeys: {self.told} {self.told}")
-        llm = self.rag.settings.llm.model_copy(update={"two_pass": True})
-        self.rag = replace(self.rag, settings=self.rag.settings.model_copy(update={"llm": llm}))
-        await self.write()
-
     async def followup(self) -> None:
         turns = [ConversationTurn(f"When does the ferry leave {self.told}?", (f"Ferry {self.told}",), NOON)]
         await rewrite_followup(replace(self.question, text=f"and on {self.told[:60]}?"), turns, self.rag, self.run)
@@ -164,7 +158,7 @@ class Case:
 
 STAGES: dict[str, Callable[[Case], Awaitable[None]]] = {
     name: getattr(Case, name)
-    for name in ("plan", "hyde", "judge", "support", "map", "parts", "reflect", "write", "write_twice", "followup",
+    for name in ("plan", "hyde", "judge", "support", "map", "parts", "reflect", "write", "followup",
                  "react")
 }  # fmt: skip
 

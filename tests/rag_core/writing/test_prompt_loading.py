@@ -46,7 +46,7 @@ async def judge_told(library: Any, text: str) -> str:
 
 
 async def hyde_told(library: Any, text: str) -> str:
-    model, notebook = FakeLlm("Anything at all."), Run(library.rag.settings.budgets, "direct")
+    model, notebook = FakeLlm("Anything at all."), Run(library.rag.budgets, "direct")
     await notebook.require("hyde", write_hypothetical_post(library.question(text), model, notebook))
     return told(model.asked[0], model.grammars_asked[0])
 

@@ -15,7 +15,7 @@ from scripted_model import FakeLlm
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings
 from rag_core.types import Draft, Evidence, Sentence
 from rag_core.writing import write
@@ -42,7 +42,7 @@ async def draft_of(library: Any, *texts: str) -> tuple[Draft, Evidence]:
 async def looked_over(library: Any, model: Any, *texts: str) -> tuple[Draft, Draft, Run]:
     """The draft before and after."""
     draft, evidence = await draft_of(library, *texts)
-    run = Run(library.rag.settings.budgets, "direct")
+    run = Run(library.rag.budgets, "direct")
     rag = replace(library.rag, writer=model)
     return draft, await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run), run
 
@@ -83,7 +83,7 @@ async def test_a_second_writing_that_fails_leaves_the_first(library: Any, again:
 
 async def test_the_one_that_is_supported_better_is_kept(library: Any, monkeypatch: Any) -> None:
     draft, evidence = await draft_of(library, PRICE)
-    run = Run(library.rag.settings.budgets, "direct")
+    run = Run(library.rag.budgets, "direct")
 
     def measure(one: Draft, _: Evidence) -> float:
         return 1.0 if one is draft else 0.5
@@ -104,7 +104,7 @@ async def test_support_is_that_of_the_cited_posts(library: Any) -> None:
 async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library: Any) -> None:
     draft, evidence = await draft_of(library, PRICE)
     shown: list[Sentence] = []
-    run = Run(library.rag.settings.budgets, "direct", on_sentence=shown.append)
+    run = Run(library.rag.budgets, "direct", on_sentence=shown.append)
     rag = replace(library.rag, writer=FakeLlm(judged(2), f"{FREE}[1]"))
     await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run)
     assert shown == []
@@ -124,9 +124,7 @@ async def test_a_judgement_that_takes_too_long_leaves_the_draft(library: Any) ->
             await asyncio.sleep(60)
             return []
 
-    settings = library.rag.settings
-    budgets = settings.budgets.model_copy(update={"judge": 0.1})
-    library.rag = replace(library.rag, settings=settings.model_copy(update={"budgets": budgets}))
+    library.rag = replace(library.rag, budgets=Budgets(judge=0.1))
     before, after, run = await looked_over(library, Slow(), PRICE)
     assert after == before
     assert "took longer" in run.shortfalls[0].reason
@@ -137,7 +135,7 @@ async def test_without_a_model_or_a_draft_of_one_nothing_is_asked(library: Any) 
     assert after == before
     model = FakeLlm()
     draft, evidence = await draft_of(library, PRICE)
-    run = Run(library.rag.settings.budgets, "direct")
+    run = Run(library.rag.budgets, "direct")
     rag = replace(library.rag, writer=model)
     for plain in (Draft(), replace(draft, model=None)):
         assert await reflect_on_draft(library.question(ASKED), plain, evidence, rag, run) == plain

@@ -1,0 +1,47 @@
+"""SETTINGS.md from the code: every setting, its default and what it does.
+
+Run it with .venv/bin/python deploy/write_settings_page.py after a setting was added or changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, SecretStr
+
+from bot.settings import Settings
+
+PAGE = Path(__file__).with_name("SETTINGS.md")
+HEAD = """# Settings
+
+All {count} settings, made from the code by `deploy/write_settings_page.py`. They are variables of the environment or
+lines of `.env`, such as `BOT__TIMEZONE=Europe/Moscow`; the environment goes before `.env`. What owners usually set is
+in [.env.example](../.env.example).
+"""
+
+
+def format_default(value: object) -> str:
+    """Format a default as code; nothing where there is none."""
+    if isinstance(value, SecretStr) or value in (None, "", ()):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def format_page() -> str:
+    """Format the page in Markdown: a table for each section."""
+    count, parts = 0, []
+    for name, section in Settings.model_fields.items():
+        kind = section.annotation
+        assert isinstance(kind, type) and issubclass(kind, BaseModel)
+        count += len(kind.model_fields)
+        rows = [
+            f"| `{name.upper()}__{field.upper()}` | {format_default(about.default)} | {about.description} |"
+            for field, about in kind.model_fields.items()
+        ]
+        head = [f"## {name}", "", kind.__doc__ or "", "", "| Setting | Default | |", "|---|---|---|"]
+        parts.append("\n".join([*head, *rows]))
+    return "\n".join([HEAD.format(count=count), "\n\n".join(parts), ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(format_page(), encoding="utf-8")

@@ -6,7 +6,7 @@ Those with a file are there, beside what raises them; all others are here:
     RagError
         StageTimeout
         ArchiveUnavailable
-            ArchiveTooNew
+            ArchiveVersionUnknown
             ArchiveNotUpdated
             FolderLocked                    bot/data_folder.py
             BotSilent                       bot/control/socket_client.py
@@ -80,8 +80,8 @@ class ArchiveUnavailable(RagError):
     """SQLite cannot be read or written."""
 
 
-class ArchiveTooNew(ArchiveUnavailable):
-    """Archive written by a later version of Citegram."""
+class ArchiveVersionUnknown(ArchiveUnavailable):
+    """Archive written by a version of Citegram that this one does not know."""
 
 
 class ArchiveNotUpdated(ArchiveUnavailable):

@@ -25,7 +25,7 @@ import aiosqlite
 
 from rag_core.errors import BackupFailed
 from rag_core.storage.backup_listing import NAME_FORMAT, get_backups_folder, list_backups
-from rag_core.storage.migrations import MIGRATIONS
+from rag_core.storage.schema import FIRST_VERSION, MIGRATIONS
 from rag_core.storage.sqlite_errors import make_damaged_error, translate_sqlite_errors
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ def _drop_foreign_triggers_and_views(connection: sqlite3.Connection) -> None:
     ((version,),) = connection.execute("PRAGMA user_version")
     listing = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
     with closing(sqlite3.connect(":memory:")) as own:
-        for statement in chain.from_iterable(MIGRATIONS[:version]):
+        for statement in chain.from_iterable(MIGRATIONS[: max(0, version - FIRST_VERSION + 1)]):
             own.execute(statement)
         expected = set(own.execute(listing))
     for kind, name, _ in set(connection.execute(listing)) - expected:
@@ -212,8 +212,8 @@ def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> 
 def _choose_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> Path:
     for backup in list_backups(folder) if chosen is None else [chosen]:
         version = read_archive_version(backup, stop)
-        if version > len(MIGRATIONS):
-            raise BackupFailed(f"{backup} was written by a later version of Citegram. Update Citegram and try again.")
+        if version and not FIRST_VERSION <= version < FIRST_VERSION + len(MIGRATIONS):
+            raise BackupFailed(f"{backup} was written by another version of Citegram. Update Citegram and try again.")
         if version:
             return backup
     if chosen:

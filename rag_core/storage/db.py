@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
-from rag_core.errors import ArchiveNotUpdated, ArchiveTooNew, BackupFailed
+from rag_core.errors import ArchiveNotUpdated, ArchiveVersionUnknown, BackupFailed
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
     activate_backup,
@@ -29,8 +29,8 @@ from rag_core.storage.backups import (
     open_read_only,
     run_cancellable,
 )
-from rag_core.storage.migrations import MIGRATIONS
 from rag_core.storage.post_rows import get_unix_time
+from rag_core.storage.schema import FIRST_VERSION, MIGRATIONS
 from rag_core.storage.sqlite_errors import make_archive_error, make_damaged_error, translate_sqlite_errors
 
 # Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
@@ -66,7 +66,7 @@ class Archive:
         """Open or create `folder`/citegram.db and bring its tables up to date, after a backup of it.
 
         `patience` is the number of seconds to wait for a lock of another process. A file up to 256 MB is checked
-        for damage. Raises `ArchiveUnavailable`; `ArchiveTooNew` for a file of a later version of Citegram;
+        for damage. Raises `ArchiveUnavailable`; `ArchiveVersionUnknown` for a file of an unknown version;
         `BackupFailed` if a migration is needed and there is no space for the backup of the posts before it;
         `ArchiveNotUpdated` if the migration failed.
         """
@@ -186,6 +186,11 @@ class Archive:
             await self.execute_many(sql, [tuple(row.values()) for row in rows])
 
 
+def get_schema_version() -> int:
+    """Version of the schema that this Citegram writes."""
+    return FIRST_VERSION + len(MIGRATIONS) - 1
+
+
 def needs_migration(folder: Path) -> bool:
     """Whether opening the archive of a folder would run a migration; blocking. False if there is no archive."""
     try:
@@ -193,7 +198,7 @@ def needs_migration(folder: Path) -> bool:
             return False
         with open_read_only(folder / ARCHIVE_FILE) as connection:
             ((version,),) = connection.execute("PRAGMA user_version")
-            return 0 < int(version) < len(MIGRATIONS)
+            return FIRST_VERSION <= int(version) < get_schema_version()
     except (OSError, sqlite3.Error):  # opening it will raise the proper error
         return False
 
@@ -254,7 +259,7 @@ async def _set_pragma(connection: aiosqlite.Connection, pragma: str, patience: f
 async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path) -> Path | None:
     """Make a backup if a migration is needed; an archive without posts is migrated without one if that fails."""
     ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-    if not 0 < version < len(MIGRATIONS):
+    if not FIRST_VERSION <= version < get_schema_version():
         return None
     try:
         made = await run_cancellable(partial(make_backup, file.parent, version=version))
@@ -264,7 +269,7 @@ async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path
             raise BackupFailed(f"{first} {exc.reason}") from exc
         log.warning("no backup is made of an archive without posts: %s", exc.reason)
         return None
-    log.info("the archive's tables change from version %d to %d; its backup is %s", version, len(MIGRATIONS), made)
+    log.info("the archive's tables change from version %d to %d; its backup is %s", version, get_schema_version(), made)
     return made
 
 
@@ -272,12 +277,14 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: P
     """Run the missing migrations in one transaction. `saved` is the backup made before."""
     async with _run_transaction(connection):
         ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-        if version > len(MIGRATIONS):
-            raise ArchiveTooNew(
-                f"The archive {file} was written by a later version of Citegram. Update Citegram and try again."
+        current = get_schema_version()
+        if version and not FIRST_VERSION <= version <= current:
+            raise ArchiveVersionUnknown(
+                f"The archive {file} was written by another version of Citegram ({version}, not {current}). Update "
+                "Citegram, or move the file aside and import the exports of your channels."
             )
         try:
-            for statements in MIGRATIONS[version:]:
+            for statements in MIGRATIONS[version - FIRST_VERSION + 1 if version else 0 :]:
                 for statement in statements:
                     await connection.execute(statement)
         except sqlite3.DatabaseError as exc:
@@ -287,6 +294,6 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: P
                 f"The archive {file} could not be changed for this version of Citegram ({exc}) and is as it was: go on "
                 f"with the version you had, and report this. Its backup is {saved}."
             ) from exc
-        if version < len(MIGRATIONS):
-            await connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        if version < current:
+            await connection.execute(f"PRAGMA user_version = {current}")
         await activate_backup(connection, get_unix_time())

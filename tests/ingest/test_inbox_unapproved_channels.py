@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from stored_updates import save_updates
@@ -29,7 +26,6 @@ from rag_core.storage import (
     visible_posts,
 )
 from rag_core.storage.index_state import list_indexable_ids
-from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import Channel, Post, PostKey
 
 NEW, OLD, READ = -1009, -1010, -1011
@@ -145,40 +141,3 @@ async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
         await index_state.queue_changed_posts(archive, "store", "model") == 1
     )  # the dense leg looks at it again, and finds nothing to embed
     assert [change.post for change in (await read_posts_again(archive, [PostKey(NEW, 1)])).changes] == [None]
-
-
-async def test_what_was_indexed_before_an_approval_was_needed_leaves_the_index(tmp_path: Path) -> None:
-    """An archive of an earlier version, whose index holds the posts of a channel that waits."""
-    lexical = Bm25Index()
-    archive = await Archive.open(tmp_path)
-    try:
-        await channels.save_channel(archive, Channel(NEW, "Bakery"))
-        await posted(archive, ["A zorblax of rolls."])
-        await LexicalIndexer(archive, lexical).catch_up()
-    finally:
-        await archive.close()
-    assert {*lexical.chats} == {NEW}
-    with closing(sqlite3.connect(tmp_path / "citegram.db")) as old:
-        old.execute("UPDATE channels SET state = 'pending'")
-        old.execute("ALTER TABLE channels DROP COLUMN dropped_since")
-        old.execute("DROP TABLE channel_synonyms")  # the migrations after it
-        old.execute("DROP TRIGGER pinned_gone")
-        for index in ("post_versions_text", "posts_topic"):
-            old.execute(f"DROP INDEX {index}")
-        old.execute("ALTER TABLE posts DROP COLUMN topic")
-        old.execute("ALTER TABLE questions DROP COLUMN queued_at")
-        dropped = "pinned_answers watches watch_hits watching digests history post_looks topics memberships".split()
-        for table in dropped:
-            old.execute(f"DROP TABLE {table}")
-        old.execute("ALTER TABLE dense DROP COLUMN model")
-        old.execute("ALTER TABLE dense DROP COLUMN replaced")
-        old.execute("DROP TABLE next_vectors")
-        old.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 12}")
-        old.commit()
-    archive = await Archive.open(tmp_path)
-    try:
-        await process_pending_posts(archive)
-        await LexicalIndexer(archive, lexical).catch_up()
-    finally:
-        await archive.close()
-    assert len(lexical) == 0

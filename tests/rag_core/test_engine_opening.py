@@ -4,7 +4,6 @@ import ast
 import json
 import logging
 import shutil
-import sqlite3
 import textwrap
 from pathlib import Path
 from types import FunctionType
@@ -16,8 +15,7 @@ import rag_core
 from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
-from rag_core.storage import Archive, channels
-from rag_core.storage.migrations import MIGRATIONS
+from rag_core.storage import Archive
 
 
 async def test_a_fresh_folder_opens_empty(tmp_path: Path) -> None:
@@ -98,22 +96,6 @@ async def test_an_archive_keeps_its_identity_and_no_two_have_the_same(tmp_path: 
         await archive.close()
     assert found[0] == found[2] != found[1]
     assert all(found)
-
-
-async def test_an_archive_of_the_first_version_gets_an_identity_and_keeps_what_it_has(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "citegram.db") as early:
-        for statement in MIGRATIONS[0]:
-            early.execute(statement)
-        early.execute(
-            "INSERT INTO channels (chat_id, title, kind, visibility, state, added_at) "
-            "VALUES (-1, 'Harbour', 'channel', 'public', 'active', 0)"
-        )
-        early.execute("PRAGMA user_version = 1")
-    early.close()
-    archive = await Archive.open(tmp_path)
-    assert archive.identity
-    assert [channel.title for channel in (await channels.load_channels(archive)).values()] == ["Harbour"]
-    await archive.close()
 
 
 async def test_an_index_that_does_not_say_of_which_archive_it_is_is_made_anew(

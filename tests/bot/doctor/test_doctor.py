@@ -31,10 +31,9 @@ from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.models.catalog import WRITERS
 from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
-from rag_core.storage import Archive, channels, group_rules_and_bindings
+from rag_core.storage import Archive, channels, db, group_rules_and_bindings
 from rag_core.storage.backup_listing import get_backups_folder, list_backups
 from rag_core.storage.backups import make_backup, run_cancellable
-from rag_core.storage.migrations import MIGRATIONS
 from rag_core.types import PostKey
 
 
@@ -329,17 +328,14 @@ async def test_a_young_archive_has_no_backup_yet_and_need_not(look: Look, home: 
 # the archive and its indexes
 
 
-async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(look: Look, home: Path) -> None:
-    shutil.rmtree(home)
-    home.mkdir(0o700)
-    with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
-        for statement in (s for statements in MIGRATIONS[:4] for s in statements):
-            archive.execute(statement)
-        archive.execute("PRAGMA user_version = 4")
+async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(
+    look: Look, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, ("CREATE TABLE tomorrow (x INTEGER)",)))
     said = await look()
     assert said.lines[0].startswith("note The archive is that of an earlier version of Citegram: start the bot")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        assert archive.execute("PRAGMA user_version").fetchone() == (4,)
+        assert archive.execute("PRAGMA user_version").fetchone() == (db.FIRST_VERSION,)
     assert said.has("ok   @")
 
 

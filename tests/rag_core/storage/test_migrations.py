@@ -14,10 +14,10 @@ from rag_core.errors import ArchiveNotUpdated, BackupFailed
 from rag_core.storage import Archive, channels, db, post_lookup
 from rag_core.storage.backup_listing import list_backups
 from rag_core.storage.backups import make_backup, prune_backups, read_archive_version, restore_backup
-from rag_core.storage.migrations import MIGRATIONS
 
 GO_ON = threading.Event()
-OLD = 5  # before columns, tables and indexes that a post's row has today
+OLD = db.FIRST_VERSION
+TOMORROW = "CREATE TABLE tomorrow (x INTEGER)"
 
 Old = Callable[..., Path]
 
@@ -37,13 +37,13 @@ def version(folder: Path) -> int:
 def old(tmp_path: Path) -> Old:
     """The folder of an archive as an earlier version left it."""
 
-    def make_old(number: int = OLD, texts: int = 300) -> Path:
+    def make_old(texts: int = 300) -> Path:
         folder = tmp_path / "data"
         folder.mkdir(mode=0o700)
         with opened(folder / "citegram.db") as archive:
-            for statement in (s for statements in MIGRATIONS[:number] for s in statements):
+            for statement in db.MIGRATIONS[0]:
                 archive.execute(statement)
-            archive.execute(f"PRAGMA user_version = {number}")
+            archive.execute(f"PRAGMA user_version = {OLD}")
             archive.execute(
                 "INSERT INTO channels (chat_id, title, kind, visibility, state, added_at) "
                 "VALUES (-1001, 'Old News', 'channel', 'public', 'active', 0)"
@@ -60,22 +60,30 @@ def old(tmp_path: Path) -> Old:
     return make_old
 
 
-@pytest.mark.parametrize("number", range(1, len(MIGRATIONS)))
-async def test_an_archive_of_every_earlier_version_opens_with_its_posts(old: Old, number: int) -> None:
-    folder = old(number)
-    archive = await Archive.open(folder)
-    assert (await channels.load_channels(archive))[-1001].title == "Old News"
-    assert await post_lookup.count_posts(archive) == 300
-    await archive.close()
-    assert version(folder) == len(MIGRATIONS)
+def update_citegram(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
+    """Citegram of tomorrow, which has one more migration."""
+    began = (TOMORROW, "DELETE FROM posts WHERE message_id > 100", *statements)
+    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, began))
+
+
+async def test_an_archive_of_an_earlier_version_is_migrated_once(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = old()
+    update_citegram(monkeypatch)
+    for _ in range(2):
+        archive = await Archive.open(folder)
+        assert (await channels.load_channels(archive))[-1001].title == "Old News"
+        assert await post_lookup.count_posts(archive) == 100
+        await archive.close()
+    assert version(folder) == OLD + 1
     (backup,) = list_backups(folder)
-    assert read_archive_version(backup, GO_ON) == number
+    assert read_archive_version(backup, GO_ON) == OLD
 
 
-def too_clever(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
-    """A migration of tomorrow that changes something, and then fails."""
-    began = ("CREATE TABLE tomorrow (x INTEGER)", "DELETE FROM posts WHERE message_id > 100", *statements)
-    monkeypatch.setattr(db, "MIGRATIONS", (*MIGRATIONS, began))
+async def test_a_new_archive_gets_all_migrations_and_no_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    update_citegram(monkeypatch)
+    await (await Archive.open(tmp_path)).close()
+    assert version(tmp_path) == OLD + 1
+    assert list_backups(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ async def test_a_migration_that_fails_leaves_the_archive_as_it_was_and_says_so(
 ) -> None:
     folder = old()
     with monkeypatch.context() as tomorrow:
-        too_clever(tomorrow, wrong)
+        update_citegram(tomorrow, wrong)
         with pytest.raises(ArchiveNotUpdated, match="is as it was: go on with the version you had") as caught:
             await Archive.open(folder)
     (backup,) = list_backups(folder)
@@ -106,7 +114,7 @@ async def test_an_update_that_proves_bad_is_undone_by_putting_its_backup_back(
 ) -> None:
     folder = old()
     with monkeypatch.context() as tomorrow:
-        too_clever(tomorrow)
+        update_citegram(tomorrow)
         updated = await Archive.open(folder)
         assert await post_lookup.count_posts(updated) == 100
         await updated.close()
@@ -118,8 +126,11 @@ async def test_an_update_that_proves_bad_is_undone_by_putting_its_backup_back(
     await archive.close()
 
 
-async def test_the_backup_of_an_update_outlives_the_nightly_ones_until_the_next_update(old: Old) -> None:
+async def test_the_backup_of_an_update_outlives_the_nightly_ones_until_the_next_update(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = old()
+    update_citegram(monkeypatch)
     await (await Archive.open(folder)).close()
     (first,) = list_backups(folder)
     assert "-version" in first.name
@@ -136,6 +147,7 @@ async def test_without_room_for_a_backup_the_tables_of_posts_are_not_changed(
     old: Old, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = old()
+    update_citegram(monkeypatch)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
     with pytest.raises(BackupFailed, match=r"a backup comes first. There is no room for a backup: \d+ MB must be free"):
         await Archive.open(folder)
@@ -144,7 +156,8 @@ async def test_without_room_for_a_backup_the_tables_of_posts_are_not_changed(
 
 async def test_an_archive_without_posts_needs_no_room_for_a_backup(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = old(texts=0)
+    update_citegram(monkeypatch)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1 << 20))
     await (await Archive.open(folder)).close()
-    assert version(folder) == len(MIGRATIONS)
+    assert version(folder) == OLD + 1
     assert list_backups(folder) == []

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.migrations import MIGRATIONS
 from rag_core.storage.post_lookup import PostFacet, find_posts_by_facet, list_facet_values
 from rag_core.types import Channel, Media, Origin, PostKey, PostKeySet
 
@@ -100,22 +96,3 @@ async def test_no_text_is_read_to_find_them(archive: Archive, facet: PostFacet) 
     for step in explained.steps:
         assert re.search(r"SEARCH [tm] USING COVERING INDEX posts_\w+ \(chat_id=\?", step), step
     assert len(explained.steps) >= 3
-
-
-async def test_forwards_of_an_archive_from_before_are_found_by_their_origin(tmp_path: Path) -> None:
-    before = [statement for statements in MIGRATIONS[:5] for statement in statements]
-    with closing(sqlite3.connect(tmp_path / "citegram.db")) as old, old:
-        for statement in before:
-            old.execute(statement)
-        old.execute(
-            "INSERT INTO posts (chat_id, message_id, seq, date, stamp, update_id, version, text, text_hash, entities, "
-            "links, origin, source) VALUES (-1, 5, 1, 0, 0, 0, 1, 'a', x'', '[]', '[]', ?, 'import')",
-            ('["РБК",-7,null,null]',),
-        )
-        old.execute("PRAGMA user_version = 5")
-    opened = await Archive.open(tmp_path)
-    try:
-        assert await list_facet_values(opened, PostFacet.ORIGIN, [-1]) == ["РБК"]
-        assert listed(await find_posts_by_facet(opened, PostFacet.ORIGIN_CHAT, [-7], [-1])) == {(-1, 5)}
-    finally:
-        await opened.close()

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from ingest.html_export import HtmlExport, find_pages
+from ingest.html_export import HtmlExport
 from ingest.json_export import (
     BYTE_ORDER_MARK,
     AdmittedChat,
-    ExportedChat,
     ImportNote,
     ImportOptions,
     JsonExport,
@@ -141,40 +141,24 @@ class ChatReader:
 
     def notes(self) -> Iterator[ImportNote]:
         """Notes for the user."""
-        title = self.channel.title
+        note = partial(ImportNote, title=self.channel.title)
         if not self.entries:
-            yield ImportNote("{title}: the export holds no messages.", code="import-note-empty", title=title)
+            yield note("{title}: the export holds no messages.", code="import-note-empty")
         if self.channel.kind in LINKLESS_KINDS:
-            yield ImportNote(
-                "{title}: Telegram has no links to messages of such a chat; answers name the chat and the day.",
-                code="import-note-no-links",
-                title=title,
-            )
+            said = "{title}: Telegram has no links to messages of such a chat; answers name the chat and the day."
+            yield note(said, code="import-note-no-links")
         if self.migrated:
-            yield ImportNote(
-                "{title}: left out {count} messages older than the supergroup, no link leads to them.",
-                code="import-note-migrated",
-                title=title,
-                count=self.migrated,
-            )
+            said = "{title}: left out {count} messages older than the supergroup, no link leads to them."
+            yield note(said, code="import-note-migrated", count=self.migrated)
         if self.broken:
-            yield ImportNote(
-                "{title}: left out {count} entries that could not be read.",
-                code="import-note-broken",
-                title=title,
-                count=self.broken,
-            )
+            said = "{title}: left out {count} entries that could not be read."
+            yield note(said, code="import-note-broken", count=self.broken)
         if count := self.unread.total():
             kinds = ", ".join(
                 f"{kind} {number}" for kind, number in self.unread.most_common(_MAX_NAMED_KINDS) if number
             )
-            yield ImportNote(
-                "{title}: {count} messages were not read, because their kind is not known ({kinds}).",
-                code="import-note-unread",
-                title=title,
-                count=count,
-                kinds=kinds,
-            )
+            said = "{title}: {count} messages were not read, because their kind is not known ({kinds})."
+            yield note(said, code="import-note-unread", count=count, kinds=kinds)
 
 
 _MAX_NAMED_KINDS = 10
@@ -197,50 +181,77 @@ class ImportReport:
     notes: tuple[ImportNote, ...]
 
 
-async def import_source(
-    archive: Archive,
-    source: JsonExport | HtmlExport,
-    options: ImportOptions,
-    known: Mapping[int, Channel],
-    progress: ImportProgress,
+async def import_export(
+    archive: Archive, path: Path, options: ImportOptions, progress: ImportProgress | None = None
 ) -> ImportReport:
-    """Import an export. Raises `ImportRefused`, then nothing was changed."""
-    run = _ImportRun(archive, source, options, progress)
-    chats = await run.survey()
+    """Import a result.json or messages.html, or a folder with one of them (result.json first).
+
+    Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all, from the
+    event loop.
+    """
+    known = await channels.load_channels(archive)
+    source = await asyncio.to_thread(_open_source, path, options, known)
+    run = _ImportRun(archive, source, options, progress or (lambda done, total: None))
+    # the whole export is scanned first, so that a bad one is refused before anything is stored
+    scan = asyncio.ensure_future(asyncio.to_thread(source.survey))
+    try:
+        while not (await asyncio.wait({scan}, timeout=0.2))[0]:
+            run.tell(source.bytes_read / source.size / 2)
+    finally:
+        scan.cancel()
+    chats = scan.result()
     admitted, run.notes = admit_chats(source.path, chats, known, options)
+    before, total = 0, max(sum(chat.messages for chat in chats), 1)
     with ExitStack() as opened:
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                await run.import_chat(entry, messages)
+                await run.import_chat(entry, messages, before, total)
             else:
                 with source.reading():
                     await asyncio.to_thread(deque, messages, 0)
-            run.before += chat.messages
+            before += chat.messages
     if isinstance(source, HtmlExport):
         run.notes += source.notes()
-    if run.tally.kept:
-        run.notes.append(
-            ImportNote(
-                "{count} posts have no text in the export; the text that is known of them was kept.",
-                code="import-note-text-kept",
-                count=run.tally.kept,
-            )
-        )
+    if count := run.tally.kept:
+        said = "{count} posts have no text in the export; the text that is known of them was kept."
+        run.notes.append(ImportNote(said, code="import-note-text-kept", count=count))
     run.tell(1.0)
     return ImportReport(run.tally, tuple(run.channels), tuple(run.notes))
 
 
+def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> JsonExport | HtmlExport:
+    file = path
+    try:
+        if path.is_dir():
+            inside = path / "result.json", path / "messages.html"
+            file = next((found for found in inside if found.exists()), inside[0])
+        if not file.is_file():
+            said = "There is no file {file}. Give the result.json or messages.html of an export, or its folder."
+            raise ImportRefused(said, file=file)
+        with file.open("rb") as opened:
+            head = opened.read(256)
+        size = file.stat().st_size
+    except OSError as exc:
+        raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
+    if not head:
+        said = "{file} is empty. Export the chat again, or copy the whole file."
+        raise ImportRefused(said, code="import-empty", file=file)
+    if head.startswith(b"PK"):
+        raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
+    if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
+        return HtmlExport(file, options, known)
+    return JsonExport(file, size)
+
+
 @dataclass(slots=True)
 class _ImportRun:
-    """State of one import. Mutable. `total` and `before` count entries of all chats."""
+    """State of one import. Mutable."""
 
     archive: Archive
     source: JsonExport | HtmlExport
     options: ImportOptions
     progress: ImportProgress
-    total: int = 0
-    before: int = 0
     tally: PostTally = field(default_factory=PostTally)
     channels: list[Channel] = field(default_factory=list)
     notes: list[ImportNote] = field(default_factory=list)
@@ -250,20 +261,8 @@ class _ImportRun:
         whole = 2 * self.source.size
         self.progress(int(whole * min(part, 1.0)), whole)
 
-    async def survey(self) -> list[ExportedChat]:
-        """Scan the whole export, so that a bad one is refused before anything is stored."""
-        looking = asyncio.ensure_future(asyncio.to_thread(self.source.survey))
-        try:
-            while not (await asyncio.wait({looking}, timeout=0.2))[0]:
-                self.tell(self.source.bytes_read / self.source.size / 2)
-        finally:
-            looking.cancel()
-        chats = looking.result()
-        self.total = sum(chat.messages for chat in chats)
-        return chats
-
-    async def import_chat(self, entry: AdmittedChat, messages: Iterator[object]) -> None:
-        """Import one chat."""
+    async def import_chat(self, entry: AdmittedChat, messages: Iterator[object], before: int, total: int) -> None:
+        """Import one chat, which has `before` of the `total` entries before it."""
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if isinstance(self.source, HtmlExport):
             await self._refuse_other_channel(self.source, channel)
@@ -286,7 +285,7 @@ class _ImportRun:
                 self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
             took = time.perf_counter() - started
             size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
-            self.tell((1 + (self.before + reading.entries) / max(self.total, 1)) / 2)
+            self.tell((1 + (before + reading.entries) / total) / 2)
         if reading.titles:
             async with self.archive.writing() as connection:
                 await topics.save_topic_titles(connection, channel.chat_id, reading.titles)
@@ -303,12 +302,8 @@ class _ImportRun:
         known = await fetch_stored_posts(self.archive, keys)
         other = sum(abs((known[key].post.date.date() - days[key.message_id]).days) > 1 for key in known)
         if other * 2 > len(known):
-            raise ImportRefused(
-                "{file} is not from {title}: its posts are of other days. Check --chat.",
-                code="import-other-chat",
-                file=source.path,
-                title=channel.title,
-            )
+            said = "{file} is not from {title}: its posts are of other days. Check --chat."
+            raise ImportRefused(said, code="import-other-chat", file=source.path, title=channel.title)
 
     def _parse_batch(self, found: Iterator[Post]) -> list[Post]:
         # The scan was fine, but the file can change while it is read.
@@ -316,83 +311,31 @@ class _ImportRun:
             return list(found)
 
     async def _erase_missing(self, entry: AdmittedChat, reading: ChatReader) -> None:
-        """Mark posts as deleted that lie between the first and the last entry but are not in the export."""
-        channel = entry.channel
+        """Mark posts as deleted that lie between the first and the last entry but are not in the export.
+
+        Where posts may be missing from the export only, nothing is marked.
+        """
+        chat, channel = entry.chat, entry.channel
         missing = await post_lookup.find_missing_posts(self.archive, channel.chat_id, reading.seen)
-        if doubts := list(_describe_doubts(len(missing), entry, reading)):
+        doubts = []
+        if lost := max(0, chat.messages - reading.entries):
+            said = (
+                "{title}: {count} messages of the export are damaged and were left out. "
+                "Export the chat again to have them."
+            )
+            doubts.append(ImportNote(said, code="import-note-damaged", title=channel.title, count=lost))
+        gone = len(missing)
+        if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
+            said = (
+                "{title}: {count} known posts are not in this full export, which may hold your own "
+                "messages only; they were kept. Export the chat alone to have them removed."
+            )
+            doubts.append(ImportNote(said, code="import-note-kept", title=channel.title, count=gone))
+        if doubts:
             self.notes += doubts
             return
         self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
-        if entry.chat.whole:
+        if chat.whole:
             await history_gaps.close_covered_gaps(
                 self.archive, channel.chat_id, reading.first, reading.last, whole=True
             )
-
-
-def _describe_doubts(gone: int, entry: AdmittedChat, reading: ChatReader) -> Iterator[ImportNote]:
-    """Reasons why posts missing from the export may still be in the channel."""
-    chat, title = entry.chat, entry.channel.title
-    if lost := max(0, chat.messages - reading.entries):
-        yield ImportNote(
-            "{title}: {count} messages of the export are damaged and were left out. "
-            "Export the chat again to have them.",
-            code="import-note-damaged",
-            title=title,
-            count=lost,
-        )
-    if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
-        yield ImportNote(
-            "{title}: {count} known posts are not in this full export, which may hold your own "
-            "messages only; they were kept. Export the chat alone to have them removed.",
-            code="import-note-kept",
-            title=title,
-            count=gone,
-        )
-
-
-_EXPORT_FILE_NAMES = ("result.json", "messages.html")
-
-
-async def import_export(
-    archive: Archive, path: Path, options: ImportOptions, progress: ImportProgress | None = None
-) -> ImportReport:
-    """Import a result.json or messages.html, or a folder with one of them (result.json first).
-
-    Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all, from the
-    event loop.
-    """
-    known = await channels.load_channels(archive)
-    source = await asyncio.to_thread(_open_source, path, options, known)
-    return await import_source(archive, source, options, known, progress or (lambda done, total: None))
-
-
-def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> JsonExport | HtmlExport:
-    file, head, size = _find_export_file(path)
-    if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
-        return HtmlExport(find_pages(file), options, known)
-    return JsonExport(file, size)
-
-
-def _find_export_file(path: Path) -> tuple[Path, bytes, int]:
-    """Find the file to read; return it with its first bytes and its size in bytes."""
-    file = path
-    try:
-        if path.is_dir():
-            inside = [path / name for name in _EXPORT_FILE_NAMES]
-            file = next((found for found in inside if found.exists()), inside[0])
-        if not file.is_file():
-            raise ImportRefused(
-                "There is no file {file}. Give the result.json or messages.html of an export, or its folder.", file=file
-            )
-        with file.open("rb") as opened:
-            head = opened.read(256)
-        size = file.stat().st_size
-    except OSError as exc:
-        raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
-    if not head:
-        raise ImportRefused(
-            "{file} is empty. Export the chat again, or copy the whole file.", code="import-empty", file=file
-        )
-    if head.startswith(b"PK"):
-        raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
-    return file, head, size

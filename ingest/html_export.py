@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,19 +30,10 @@ from rag_core.storage.post_lookup import StoredPost
 from rag_core.types import Channel, Post, PostKey, format_post_link
 
 _FORMAT_BY_TAG = {
-    "strong": "bold",
-    "b": "bold",
-    "em": "italic",
-    "i": "italic",
-    "u": "underline",
-    "s": "strikethrough",
-    "strike": "strikethrough",
-    "del": "strikethrough",
-    "code": "code",
-    "pre": "pre",
-    "blockquote": "blockquote",
+    "strong": "bold", "b": "bold", "em": "italic", "i": "italic", "u": "underline", "s": "strikethrough",
+    "strike": "strikethrough", "del": "strikethrough", "code": "code", "pre": "pre", "blockquote": "blockquote",
     "a": "a",
-}
+}  # fmt: skip
 _VOID_TAGS = frozenset({"br", "img", "hr", "wbr", "input", "meta", "link"})
 # Classes of text that the page adds: dates and votes, media cards, list markers, buttons, fallbacks.
 _SILENT_CLASSES = frozenset(
@@ -104,13 +95,15 @@ class TextBlock:
                 self.date = fields.get("title", "")
             inside = (kind, fields) if kind else (around.kind, around.fields)
             self._open.append(_OpenTag(tag, *inside, silent))
-            self._separate(tag)
+            if self.rich and tag == "pre":
+                self._add("\0")
 
     def end(self, tag: str) -> bool:
         """Handle an end tag; False if the tag was not opened inside the block."""
         for n in reversed(range(len(self._open))):
             if self._open[n].tag == tag:
-                self._separate(tag)
+                if self.rich and tag == "pre":
+                    self._add("\0")
                 del self._open[n:]
                 return True
         return False
@@ -118,10 +111,6 @@ class TextBlock:
     def data(self, text: str) -> None:
         """Add text of the page to the block."""
         self._add(re.sub(r"\n *", "\0", text) if self.rich else text)
-
-    def _separate(self, tag: str) -> None:
-        if self.rich and tag == "pre":
-            self._add("\0")
 
     def _add(self, text: str) -> None:
         self._size += len(text) + _PIECE_OVERHEAD
@@ -158,31 +147,27 @@ class TextBlock:
 
 
 def _build_part(span: _OpenTag, text: str) -> dict[str, str]:
+    """Build a part of `text_entities`; a link is told from its text, as the page does not say its kind."""
     if span.kind != "a":
         return {"type": span.kind or "plain", "text": text}
     fields: Mapping[str, Any] = span.fields or {}
     href, script = fields.get("href", ""), fields.get("onclick", "")
+    shown, target = (_HTTP_PATTERN.sub("", one, count=1).rstrip("/").lower() for one in (text, href))
     if script:
-        return {"type": next((kind for mark, kind in _TYPE_BY_SCRIPT if mark in script), "plain"), "text": text}
-    kind = _classify_link(href, text)
-    return {"type": kind, "text": text} | ({"href": href} if kind == "text_link" else {})
-
-
-def _classify_link(href: str, text: str) -> str:
-    if _strip_address(href) == _strip_address(text):
-        return "link"
-    if href == f"mailto:{text}":
-        return "email"
-    if href == f"tel:{text}":
-        return "phone"
-    if text.startswith("@") and href.endswith(f"/{text[1:]}"):
-        return "mention"
-    # relative links lead to files of the export: pictures of custom emoji
-    return "text_link" if _SCHEME_PATTERN.match(href) else "custom_emoji"
-
-
-def _strip_address(address: str) -> str:
-    return _HTTP_PATTERN.sub("", address, count=1).rstrip("/").lower()
+        kind = next((kind for mark, kind in _TYPE_BY_SCRIPT if mark in script), "plain")
+    elif shown == target:
+        kind = "link"
+    elif href == f"mailto:{text}":
+        kind = "email"
+    elif href == f"tel:{text}":
+        kind = "phone"
+    elif text.startswith("@") and href.endswith(f"/{text[1:]}"):
+        kind = "mention"
+    elif _SCHEME_PATTERN.match(href):
+        return {"type": "text_link", "text": text, "href": href}
+    else:
+        kind = "custom_emoji"  # relative links lead to files of the export: pictures of custom emoji
+    return {"type": kind, "text": text}
 
 
 ExportEntry = dict[str, Any]
@@ -272,48 +257,29 @@ def build_export_entry(draft: MessageDraft, sender: str | None, origin: str | No
     if draft.service or draft.media == "media_call":
         topic = _TOPIC_PATTERN.search(draft.one("details"))
         return {"id": draft.id, "type": "service"} | ({"action": "topic_created", "title": topic[1]} if topic else {})
+    entry: ExportEntry = {"id": draft.id, "type": "message"}
     if draft.broken:
-        return {"id": draft.id, "type": "message"}
+        return entry
     text = next(iter(draft.blocks.get("text", ())), None)
-    entry = {
-        "id": draft.id,
-        "type": "message",
-        "from": sender,
-        "author": draft.one("signature"),
-        "text_entities": (text.parts() if text else []) + _list_section_lines(draft, bool(text)),
-    }
-    if buttons := [{"type": "url", "text": one.plain().strip(), "data": link} for one, link in _list_buttons(draft)]:
-        entry["inline_bot_buttons"] = [buttons]
+    parts = text.parts() if text else []
+    # lines of a card with sections, such as that of a giveaway
+    if lines := [block.plain().strip() for block in draft.blocks.get("section", ())]:
+        parts = [*parts, {"type": "plain", "text": "\n" * bool(text) + "\n".join(lines)}]
+    entry |= {"from": sender, "author": draft.one("signature"), "text_entities": parts}
+    buttons = [(one.plain().strip(), link) for one in draft.blocks.get("bot_button", ()) for link in one.links()]
+    if opening := [{"type": "url", "text": label, "data": link} for label, link in buttons if link]:
+        entry["inline_bot_buttons"] = [opening]
     if text and text.rich:
         entry["rich_message"] = True
     if draft.forwarded:
         entry["forwarded_from"] = origin
         entry["forwarded_date"] = next((name.date for name in draft.blocks.get("origin", ())), "")
-    return entry | _build_date_fields(draft) | _build_reply_fields(draft) | _build_media_fields(draft)
-
-
-def _list_section_lines(draft: MessageDraft, more: bool) -> list[dict[str, str]]:
-    """List the lines of a card with sections, such as that of a giveaway, as parts of the text."""
-    lines = [block.plain().strip() for block in draft.blocks.get("section", ())]
-    return [{"type": "plain", "text": "\n" * more + "\n".join(lines)}] if lines else []
-
-
-def _list_buttons(draft: MessageDraft) -> Iterator[tuple[TextBlock, str]]:
-    for block in draft.blocks.get("bot_button", ()):
-        yield from ((block, link) for link in block.links() if link)
-
-
-def _build_date_fields(draft: MessageDraft) -> ExportEntry:
-    date = parse_title_date(draft.date)
-    if date is None:
-        return {}
-    return {"date_unixtime": str(int(date.timestamp()))} if date.tzinfo else {"date": date.isoformat()}
-
-
-def _build_reply_fields(draft: MessageDraft) -> ExportEntry:
+    if date := parse_title_date(draft.date):
+        entry |= {"date_unixtime": str(int(date.timestamp()))} if date.tzinfo else {"date": date.isoformat()}
     links = [link for text in draft.blocks.get("reply_to", ()) for link in text.links()]
-    found = next(filter(None, map(_REPLY_PATTERN.search, links)), None)
-    return {"reply_to_message_id": int(found[1])} if found else {}
+    if reply := next(filter(None, map(_REPLY_PATTERN.search, links)), None):
+        entry["reply_to_message_id"] = int(reply[1])
+    return entry | _build_media_fields(draft)
 
 
 def _build_media_fields(draft: MessageDraft) -> ExportEntry:
@@ -329,29 +295,24 @@ def _build_media_fields(draft: MessageDraft) -> ExportEntry:
             return entry | {"performer": performer, "title": song}
         named = title not in _NAMELESS_TITLES and draft.media in ("media_file", "media_audio_file")
         return entry | ({"file_name": title} if named else {})
-    if draft.media == "media_poll":
-        return _build_list_fields(draft)
-    if draft.media == "media_contact":
-        # the number, with " - vCard" after it if there is one
-        return {"contact_information": {"first_name": title, "phone_number": draft.one("details")}}
-    if draft.media == "media_venue":
-        return {"place_name": title, "address": draft.one("description")}
-    if draft.media == "media_invoice" and not title:
-        return {"paid_stars_amount": draft.one("details")}
-    if draft.media == "media_invoice":
-        return {"invoice_information": {"title": title, "description": draft.one("description")}}
-    if draft.media == "media_game":
-        return {"game_title": title, "game_description": draft.one("description"), "game_link": draft.href}
+    match draft.media:
+        case "media_poll":
+            answers = [{"text": text.plain().removeprefix("- ").rstrip()} for text in draft.blocks.get("answer", ())]
+            question = next((text.plain() for text in draft.blocks.get("question", ())), "")
+            if draft.one("details") == "To-do List":
+                return {"todo_list": {"title": question, "answers": answers}}
+            return {"poll": {"question": question, "answers": answers}}
+        case "media_contact":  # the number, with " - vCard" after it if there is one
+            return {"contact_information": {"first_name": title, "phone_number": draft.one("details")}}
+        case "media_venue":
+            return {"place_name": title, "address": draft.one("description")}
+        case "media_invoice" if not title:
+            return {"paid_stars_amount": draft.one("details")}
+        case "media_invoice":
+            return {"invoice_information": {"title": title, "description": draft.one("description")}}
+        case "media_game":
+            return {"game_title": title, "game_description": draft.one("description"), "game_link": draft.href}
     return {_MEDIA_FIELD_BY_CLASS[draft.media]: title or file}
-
-
-def _build_list_fields(draft: MessageDraft) -> ExportEntry:
-    answers = [{"text": text.plain().removeprefix("- ").rstrip()} for text in draft.blocks.get("answer", ())]
-    questions = draft.blocks.get("question")
-    head = questions[0].plain() if questions else ""
-    if draft.one("details") == "To-do List":
-        return {"todo_list": {"title": head, "answers": answers}}
-    return {"poll": {"question": head, "answers": answers}}
 
 
 _MESSAGE_ID_PATTERN = re.compile(r"message(-?[0-9]{1,16})")
@@ -492,27 +453,8 @@ _FLATTENED_KINDS = frozenset(kind.name for kind in MESSAGE_KINDS if kind.format_
 _MAX_COMPARED_DAYS = 200
 
 
-def find_pages(file: Path) -> list[Path]:
-    """Find the pages that follow a page in its folder; the page itself comes first."""
-    number = re.fullmatch(r"messages([0-9]*)\.html", file.name)
-    if not number:
-        return [file]
-    following = (file.with_name(f"messages{n}.html") for n in count(int(number[1] or 1) + 1))
-    found = [file]
-    for page in following:
-        if not page.is_file():
-            return found
-        found.append(page)
-    return found
-
-
 # Post with its update id, which orders versions of the same second.
 PostArrival = tuple[Post, int]
-
-
-def is_same_text(post: Post, known: Post) -> bool:
-    """Check whether two texts differ in white space only: HTML pages turn some line separators into line breaks."""
-    return post.text == known.text or post.text.split() == known.text.split()
 
 
 def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> PostArrival:
@@ -543,63 +485,69 @@ def merge_with_stored_post(post: Post, stored: StoredPost, *, same: bool) -> Pos
 
 
 class HtmlExport:
-    """Export in HTML: the pages of one chat. Opening them raises `ImportRefused` if they are invalid."""
+    """Export in HTML: a page of a chat and those that follow it in its folder. Its methods block.
 
-    bytes_read = 0
+    Opening it raises `ImportRefused` if a page is invalid or nobody says which chat it is of. It names neither the chat
+    nor the edit times of its posts: it is compared with the archive before its posts are kept.
+    """
 
-    def __init__(self, files: Sequence[Path], options: ImportOptions, known: Mapping[int, Channel]) -> None:
-        self.path = files[0]
-        self._files = files
-        self._zone = options.zone
+    def __init__(self, file: Path, options: ImportOptions, known: Mapping[int, Channel]) -> None:
+        self.path, self._files, self._zone = file, [file], options.zone
+        if number := re.fullmatch(r"messages([0-9]*)\.html", file.name):
+            following = (file.with_name(f"messages{n}.html") for n in count(int(number[1] or 1) + 1))
+            self._files += takewhile(Path.is_file, following)
+        self.size = self.bytes_read = 0
         with _refuse_unreadable():
-            self.size = sum(file.stat().st_size for file in files)
-            head = _read_page_head(self.path)
-            for file in files:
-                _read_page_head(file)
-                # Name of the next page, if there is one. Raises `ImportRefused` for a truncated page.
-                with file.open("rb") as page:
-                    page.seek(max(0, file.stat().st_size - _TAIL_BYTES))
-                    tail = page.read()
-                if not tail.rstrip().lower().endswith(b"</html>"):
-                    raise ImportRefused(CUT_FILE, code="import-cut", file=file)
-                found = _NEXT_PAGE_PATTERN.search(tail)
-                self._next = found[1].decode() if found else None
-        # Chat id that the user gives for the pages. Raises `ImportRefused` without one.
+            head = self._check_page(file)
+            for page in self._files[1:]:
+                self._check_page(page)
         where = "its id, which Telegram Desktop shows in profiles (Settings, Advanced, Experimental settings)."
         if not options.chat:
-            raise ImportRefused(
-                "{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
-                f"else {where}",
-                code="import-whose",
-                file=self.path,
-            )
+            said = "{file} does not say which channel it is from: give --chat with its @username if the bot knows it, "
+            raise ImportRefused(f"{said}else {where}", code="import-whose", file=self.path)
         chat_id = resolve_chat_id(options.chat, known)
         if chat_id is None:
-            raise ImportRefused(
-                "No channel {chat} is known yet. Give --chat " + where, code="import-whose", chat=options.chat
-            )
+            said = "No channel {chat} is known yet. Give --chat " + where
+            raise ImportRefused(said, code="import-whose", chat=options.chat)
         self._chat_id = chat_id
-        # Metadata of the chat in the form of result.json
-        channel = known.get(self._chat_id)
+        # metadata of the chat in the form of result.json
+        channel = known.get(chat_id)
         title = _TITLE_PATTERN.search(head)
-        shown = html.unescape(title[1].decode(errors="replace")) if title else str(self._chat_id)
-        # a full export links to a list of chats; of groups it may hold the user's own messages only
-        whole = b"lists/chats.html" not in head
+        name = channel.title if channel else html.unescape(title[1].decode(errors="replace")) if title else str(chat_id)
         public = "public" if options.username or (channel and channel.username) else "private"
-        kind, bare = _get_export_type(self._chat_id, channel, public)
-        self._chat = ExportedChat(
-            "", whole=whole, name=channel.title if channel else shown, type=kind, id=bare, listed=True
-        )
-        self._new = self._chat_id not in known
+        kind = "supergroup" if channel and channel.kind == "supergroup" else "channel"
+        self._chat = ExportedChat("", name=name, type="private_group", id=-chat_id, listed=True)
+        if str(chat_id).startswith("-100"):
+            self._chat.type, self._chat.id = f"{public}_{kind}", int(str(chat_id).removeprefix("-100"))
+        # a full export links to a list of chats; of groups it may hold the user's own messages only
+        self._chat.whole = b"lists/chats.html" not in head
+        self._new = channel is None
         self._ids = array("q")
         self._days = array("l")
         # message id -> whether its text was flattened, and the date of its origin
         self._more: dict[int, tuple[bool, datetime | None]] = {}
         self._doubtful = 0
 
+    def _check_page(self, file: Path) -> bytes:
+        """Check the head and the end of a page, and note its size and the page after it; returns the head."""
+        size = file.stat().st_size
+        with file.open("rb") as page:
+            head = page.read(_HEAD_BYTES)
+            page.seek(max(0, size - _TAIL_BYTES))
+            tail = page.read()
+        if b'class="history"' not in head:
+            said = "{file} is HTML, but no chat that Telegram Desktop exported. Give the messages.html of a chat."
+            raise ImportRefused(said, code="import-no-page", file=file)
+        if not tail.rstrip().lower().endswith(b"</html>"):
+            raise ImportRefused(CUT_FILE, code="import-cut", file=file)
+        found = _NEXT_PAGE_PATTERN.search(tail)
+        self._next = found[1].decode() if found else None
+        self.size += size
+        return head
+
     def survey(self) -> list[ExportedChat]:
         """Count the messages and collect their days, without parsing the pages."""
-        with _refuse_unreadable():
+        with self.reading():
             for file in self._files:
                 with file.open("rb") as page:
                     self._count(page)
@@ -639,7 +587,7 @@ class HtmlExport:
         return entry
 
     def reading(self) -> AbstractContextManager[None]:
-        """Context for the second read: a page may be deleted meanwhile."""
+        """Context for reading: a page may be deleted meanwhile. Raises `ImportRefused`."""
         return _refuse_unreadable()
 
     def days(self, ids: Collection[int]) -> Mapping[int, date]:
@@ -662,7 +610,8 @@ class HtmlExport:
             # a stored text is never worse than a flattened one: bots get more detail
             flattened |= post.media is not None and post.media.kind in _FLATTENED_KINDS
             flattened |= post.text.startswith(f"{stored.post.text}\n")  # without the formatting of its first lines
-            same = is_same_text(post, stored.post) or (flattened and bool(stored.post.text))
+            # pages turn some line separators into line breaks
+            same = post.text.split() == stored.post.text.split() or (flattened and bool(stored.post.text))
             self._doubtful += not same and stored.stamp > stored.post.date
             arrivals.append(merge_with_stored_post(post, stored, same=same))
         return arrivals
@@ -671,25 +620,17 @@ class HtmlExport:
         """Notes for the user."""
         link = format_post_link(PostKey(self._chat_id, self._ids[-1]), None) if self._new and self._ids else ""
         if link:
-            yield ImportNote(
-                "{title} was not known before: see that {link} opens a post of it, else --chat is wrong.",
-                title=self._chat.name,
-                link=link,
-            )
+            said = "{title} was not known before: see that {link} opens a post of it, else --chat is wrong."
+            yield ImportNote(said, title=self._chat.name, link=link)
         if self._next:
-            yield ImportNote(
-                "{file} goes on in {page}, which is not beside it: import that page too.",
-                code="import-note-next",
-                file=self.path,
-                page=self._next,
-            )
+            said = "{file} goes on in {page}, which is not beside it: import that page too."
+            yield ImportNote(said, code="import-note-next", file=self.path, page=self._next)
         if self._doubtful:
-            yield ImportNote(
+            said = (
                 "{count} posts read otherwise than after their last known edit. Pages do not say when a "
-                "post was edited, so these texts were kept as earlier ones. Import result.json to be sure.",
-                code="import-note-doubtful",
-                count=self._doubtful,
+                "post was edited, so these texts were kept as earlier ones. Import result.json to be sure."
             )
+            yield ImportNote(said, code="import-note-doubtful", count=self._doubtful)
 
 
 @contextmanager
@@ -699,23 +640,3 @@ def _refuse_unreadable() -> Iterator[None]:
     except OSError as exc:
         reason = f"{exc.filename} cannot be read ({exc.strerror}). Check it, then start the import again."
         raise ImportRefused(reason) from exc
-
-
-def _read_page_head(file: Path) -> bytes:
-    with file.open("rb") as page:
-        head = page.read(_HEAD_BYTES)
-    if b'class="history"' not in head:
-        raise ImportRefused(
-            "{file} is HTML, but no chat that Telegram Desktop exported. Give the messages.html of a chat.",
-            code="import-no-page",
-            file=file,
-        )
-    return head
-
-
-def _get_export_type(chat_id: int, channel: Channel | None, public: str) -> tuple[str, int]:
-    digits = str(chat_id)
-    if digits.startswith("-100"):
-        kind = "supergroup" if channel and channel.kind == "supergroup" else "channel"
-        return f"{public}_{kind}", int(digits.removeprefix("-100"))
-    return "private_group", -chat_id

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -33,8 +33,63 @@ from ingest.message_kinds import MAX_ID, MAX_TITLE_LENGTH, parse_text
 from rag_core.errors import ImportRefused
 from rag_core.types import Channel, Visibility
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+class ImportNote(str):
+    """Note on an import: a sentence in English, with the code and the parameters for its translations."""
+
+    code: str
+    parameters: dict[str, str | int]
+
+    def __new__(cls, template: str, *, code: str = "", **parameters: object) -> Self:
+        """Format the template (`str.format`) with the parameters."""
+        note = super().__new__(cls, template.format(**parameters))
+        note.code = code
+        note.parameters = {key: one if isinstance(one, int) else str(one) for key, one in parameters.items()}
+        return note
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """Options of an import.
+
+    `username` has no @; `zone` is the time zone of an old export without Unix times; `visibility` overrides. `chat`
+    is the channel of a messages.html, which does not name it: an id as in Telegram or its links, or the @username of
+    a known channel. `title` overrides the one in the export.
+    """
+
+    username: str | None = None
+    allow_private: bool = False
+    visibility: Visibility | None = None
+    zone: tzinfo = UTC
+    chat: str | None = None
+    title: str | None = None
+
+
+@dataclass(slots=True)
+class ExportedChat:
+    """Metadata of one chat in an export. Mutable: filled while the file is read.
+
+    `place` is the ijson prefix of its messages, `old` the format of 2019-21. `whole`: the file is of this chat alone
+    and holds all messages between its first and last.
+    """
+
+    place: str
+    whole: bool = False
+    name: object = None
+    type: object = ""  # null for a deleted account, "" where the file has no such field
+    id: object = None
+    messages: int = 0
+    listed: bool = False
+    old: bool = False
+
+    @property
+    def public(self) -> bool:
+        """Whether Telegram calls the chat public."""
+        return str(self.type).startswith("public_")
+
+
+CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An even run of backslashes is made of escaped backslashes; only after an odd one does a letter follow an escape.
 _WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 _SURROGATE_PATTERN = re.compile(
@@ -50,11 +105,10 @@ _TOKEN_PATTERN = re.compile(
     rb'|(?<=:)(?P<blank> *)(?!true\b|false\b|null\b)(?P<bare>[^\s"{}\[\],:0-9-][^\n"]*?)(?=,?\r?\n)',
     re.DOTALL,
 )
+_STRING_END_PATTERN = re.compile(rb'(?:[^"\\]+|\\.)*+(?P<end>")?', re.DOTALL)
 _INT64_LIMIT, _INT64_DIGITS = 2**63, 20
 _FRACTION_PATTERN = re.compile(rb"-?[0-9]{1,20}(?:\.[0-9]{1,100})?(?:[eE][+-]?[0-9]{1,4})?")
-_STRING_END_PATTERN = re.compile(rb'(?:[^"\\]+|\\.)*+(?P<end>")?', re.DOTALL)
 _MAX_LINE_BYTES = 2**16  # a longer one is repaired in parts
-_NUMBER_BYTES = b"0123456789.eE+-"
 
 
 class RepairedJsonReader:
@@ -63,8 +117,7 @@ class RepairedJsonReader:
     def __init__(self, file: BinaryIO, *, thorough: bool = False) -> None:
         self._file = file
         self._thorough = thorough
-        self._held = b""
-        self._line = b""
+        self._held = self._line = b""
         self._in_string = False
         self.bytes_read = 0
 
@@ -78,20 +131,22 @@ class RepairedJsonReader:
             data = self._held + fresh
             # The part held back begins with the backslash of an escape, so that runs are counted right.
             cut = _find_open_escape(data) if fresh else len(data)
-            self._held, whole = data[cut:], _repair_escapes(data[:cut])
+            self._held, whole = data[cut:], data[:cut]
+            if rb"\x" in whole:
+                whole = _WRONG_ESCAPE_PATTERN.sub(rb"\1\\u00\2", whole)
+            if rb"\ud" in whole or rb"\uD" in whole:
+                whole = _SURROGATE_PATTERN.sub(lambda one: one[0] if one["pair"] else one[1] + rb"\ufffd", whole)
             if self._thorough:
-                whole = self._repair_lines(whole, last=not fresh)
+                whole = self._repair_values(whole, last=not fresh)
             if whole or not fresh:
                 return whole
 
-    def _repair_lines(self, data: bytes, *, last: bool) -> bytes:
+    def _repair_values(self, data: bytes, *, last: bool) -> bytes:
         """Repair the values of whole lines; the rest of the data is held back."""
         line = self._line + data
-        cut = line.rfind(b"\n") + 1
-        if last:
-            cut = len(line)
-        elif not cut and len(line) > _MAX_LINE_BYTES:
-            cut = len(line.rstrip(_NUMBER_BYTES))
+        cut = len(line) if last else line.rfind(b"\n") + 1
+        if not cut and len(line) > _MAX_LINE_BYTES:
+            cut = len(line.rstrip(b"0123456789.eE+-"))
         whole, self._line = line[:cut], line[cut:]
         end = _STRING_END_PATTERN.match(whole) if self._in_string else None
         self._in_string = end is not None and end["end"] is None
@@ -112,18 +167,6 @@ class RepairedJsonReader:
         return token if fits else b"null"
 
 
-def _repair_escapes(data: bytes) -> bytes:
-    if rb"\x" in data:
-        data = _WRONG_ESCAPE_PATTERN.sub(rb"\1\\u00\2", data)
-    if rb"\ud" in data or rb"\uD" in data:
-        data = _SURROGATE_PATTERN.sub(_replace_half, data)
-    return data
-
-
-def _replace_half(found: re.Match[bytes]) -> bytes:
-    return found[0] if found["pair"] else found[1] + rb"\ufffd"
-
-
 def _find_open_escape(data: bytes) -> int:
     r"""Find where an unfinished escape begins, such as `\`, `\x0` or the first half of a pair; else the end."""
     for start in range(max(0, len(data) - _ESCAPE_LENGTH), len(data)):
@@ -134,26 +177,11 @@ def _find_open_escape(data: bytes) -> int:
     return len(data)
 
 
-NOT_JSON = "import-not-json"  # code of a refusal
-CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
-
-
-class ImportNote(str):
-    """Note on an import: a sentence in English, with the code and the parameters for its translations."""
-
-    code: str
-    parameters: dict[str, str | int]
-
-    def __new__(cls, template: str, *, code: str = "", **parameters: object) -> Self:
-        """Format the template (`str.format`) with the parameters."""
-        note = super().__new__(cls, template.format(**parameters))
-        note.code = code
-        note.parameters = {key: one if isinstance(one, int) else str(one) for key, one in parameters.items()}
-        return note
-
-
-# A message in a full export is six levels deep and has a few levels inside.
-_MAX_DEPTH = 64
+_NOT_JSON = "import-not-json"  # code of a refusal
+# Bytes read at once: ijson writes the place of every value of a block before any is looked at, in time that grows with
+# the square of the depth (65,536 brackets: 15 s).
+_READ_SIZE = 8192
+_MAX_DEPTH = 64  # a message in a full export is six levels deep and has a few levels inside
 # Places as ijson writes them: one chat is the whole file, in a full export the chats are in two lists.
 _CHAT_LISTS = ("chats.list", "left_chats.list")
 _CHAT_FIELDS = ("name", "type", "id", "messages", "messages.item", "messages.item.from_id")
@@ -161,110 +189,84 @@ _FIELD_BY_PLACE = dict.fromkeys(("", *(f"{chats}.item" for chats in _CHAT_LISTS)
 _FIELD_BY_PLACE |= {f"{chat}.{field}".strip("."): field for chat in _FIELD_BY_PLACE for field in _CHAT_FIELDS}
 
 
-@dataclass(slots=True)
-class ExportedChat:
-    """Metadata of one chat in an export. Mutable: filled while the file is read.
+class JsonExport:
+    """Export in JSON (result.json): one chat, or a full export with many. Its methods block."""
 
-    `place` is the ijson prefix of its messages, `old` the format of 2019-21. `whole`: the file is of this chat alone
-    and holds all messages between its first and last.
-    """
+    def __init__(self, file: Path, size: int) -> None:
+        self.path = file
+        self.size = size  # in bytes
+        self._scanned: RepairedJsonReader | None = None
+        self._thorough = False
+        self._streams: dict[str, Iterator[object]] = {}
 
-    place: str
-    whole: bool = False
-    name: object = None
-    type: object = None
-    id: object = None
-    messages: int = 0
-    listed: bool = False
-    old: bool = False
+    @property
+    def bytes_read(self) -> int:
+        """Bytes scanned so far."""
+        return self._scanned.bytes_read if self._scanned else 0
+
+    def survey(self) -> list[ExportedChat]:
+        """Scan the file for its chats, without keeping it in memory; what is no JSON is scanned again with repairs.
+
+        Raises `ImportRefused`.
+        """
+        try:
+            return self._scan()
+        except ImportRefused as exc:
+            if exc.code != _NOT_JSON:
+                raise
+            self._thorough = True
+            return self._scan()
+
+    def _scan(self) -> list[ExportedChat]:
+        chats: list[ExportedChat] = []
+        lists = depth = 0
+        with self.path.open("rb") as file, self.reading():
+            self._scanned = RepairedJsonReader(file, thorough=self._thorough)
+            for place, event, value in ijson.parse(self._scanned, buf_size=_READ_SIZE, use_float=True):
+                if event in ("map_key", "end_map", "end_array"):
+                    depth -= event != "map_key"
+                    continue
+                if event in ("start_map", "start_array"):
+                    depth += 1
+                    if depth > _MAX_DEPTH:
+                        said = "{file} is nested too deeply to be an export of Telegram Desktop."
+                        raise ImportRefused(said, code="import-deep", file=self.path)
+                    lists += event == "start_array" and place in _CHAT_LISTS
+                if place in _FIELD_BY_PLACE:
+                    _note_value(chats, place, event, value)
+        # files of other tools do not say what their chat is
+        found = [chat for chat in chats if not chat.whole or (chat.listed and chat.type != "")]
+        if not found and not lists:
+            said = "{file} is JSON, but no export of Telegram Desktop. Give the result.json of an exported chat."
+            raise ImportRefused(said, code="import-no-export", file=self.path)
+        return found
+
+    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
+        """Stream the messages of a chat, in the order of the chats; the file is never in memory as a whole."""
+        if chat.place not in self._streams:
+            file = RepairedJsonReader(opened.enter_context(self.path.open("rb")), thorough=self._thorough)
+            self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)
+        return islice(self._streams[chat.place], chat.messages)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Context for reading: broken JSON becomes one sentence. Raises `ImportRefused`."""
+        return _refuse_broken_json(self.path)
 
 
 @contextmanager
-def refuse_broken_json(file: Path) -> Iterator[None]:
-    """Refuse a file that is not valid JSON, with the reason in one sentence. Raises `ImportRefused`."""
+def _refuse_broken_json(file: Path) -> Iterator[None]:
     try:
         yield
     # The pure Python backend of ijson does not wrap the latter two.
     except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
-        raise _explain_parse_error(file, str(exc)) from exc
-
-
-def _explain_parse_error(file: Path, error: str) -> ImportRefused:
-    if "premature EOF" in error or "Incomplete" in error:
-        return ImportRefused(CUT_FILE, code="import-cut", file=file)
-    return ImportRefused(
-        "{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
-        "or its messages.html.",
-        code=NOT_JSON,
-        file=file,
-    )
-
-
-# Bytes read at once: ijson writes the place of every value of a block before any is looked at, in time that grows with
-# the square of the depth (65,536 brackets: 15 s).
-_READ_SIZE = 8192
-
-
-# Files of other tools: the tool, and keys by their place (as ijson writes it) that only its files have together. One
-# without the type of its chat is none of Telegram Desktop's.
-_MARKS_OF_OTHER_TOOLS = (
-    ("tdl", {":id", ":messages", "messages.item:file"}),
-    ("DiscordChatExporter", {":guild", ":channel", ":messages"}),
-    ("Telethon", {"item:_", "item:id"}),
-    ("Telethon", {":messages", "messages.item:_"}),
-    ("Slack", {"item:ts", "item:user"}),
-    ("Bot API (getUpdates)", {":ok", ":result"}),
-)
-_MARK_PLACES = frozenset({"", "item", "messages.item"})
-_MAX_MARKS = 200
-
-
-def _refuse_other_tool(file: Path, marks: Set[str]) -> None:
-    if ":type" in marks or ":chats" in marks:
-        return
-    for tool, wanted in reversed(_MARKS_OF_OTHER_TOOLS):
-        if wanted <= marks:
-            raise ImportRefused(
-                "{file} is a file of {tool}, which lacks what is needed here. Export the chat with Telegram Desktop, "
-                "as “machine-readable JSON”.",
-                code="import-other-tool",
-                file=file,
-                tool=tool,
-            )
-
-
-def scan_export(file: Path, source: RepairedJsonReader) -> list[ExportedChat]:
-    """Scan the whole export. Raises `ImportRefused`; blocks, so run it in a thread."""
-    chats: list[ExportedChat] = []
-    marks = set[str]()
-    lists = depth = 0
-    with refuse_broken_json(file):
-        for place, event, value in ijson.parse(source, buf_size=_READ_SIZE, use_float=True):
-            if event in ("map_key", "end_map", "end_array"):
-                depth -= event != "map_key"
-                if event == "map_key" and place in _MARK_PLACES and len(marks) < _MAX_MARKS:
-                    marks.add(f"{place}:{value}")
-                continue
-            if event in ("start_map", "start_array"):
-                depth += 1
-                if depth > _MAX_DEPTH:
-                    raise ImportRefused(
-                        "{file} is nested too deeply to be an export of Telegram Desktop.",
-                        code="import-deep",
-                        file=file,
-                    )
-                lists += event == "start_array" and place in _CHAT_LISTS
-            if place in _FIELD_BY_PLACE:
-                _note_value(chats, place, event, value)
-    _refuse_other_tool(file, marks)
-    found = [chat for chat in chats if chat.listed or not chat.whole]
-    if not found and not lists:
+        if "premature EOF" in str(exc) or "Incomplete" in str(exc):
+            raise ImportRefused(CUT_FILE, code="import-cut", file=file) from exc
         raise ImportRefused(
-            "{file} is JSON, but no export of Telegram Desktop. Give the result.json of an exported chat.",
-            code="import-no-export",
+            "{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
+            "or its messages.html.",
+            code=_NOT_JSON,
             file=file,
-        )
-    return found
+        ) from exc
 
 
 def _note_value(chats: list[ExportedChat], place: str, event: str, value: object) -> None:
@@ -300,25 +302,7 @@ _USERNAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{3,31}")
 _CHAT_LINK_PATTERN = re.compile(
     r"(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?([A-Za-z0-9_]+)(?:[/?].*)?|@?(-?[A-Za-z0-9_]+)"
 )
-# Exports of 2019-21 write ids with the peer type above 32 bits.
-_MAX_BARE_ID = 2**32 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """Options of an import.
-
-    `username` has no @; `zone` is the time zone of an old export without Unix times; `visibility` overrides. `chat`
-    is the channel of a messages.html, which does not name it: an id as in Telegram or its links, or the @username of
-    a known channel. `title` overrides the one in the export.
-    """
-
-    username: str | None = None
-    allow_private: bool = False
-    visibility: Visibility | None = None
-    zone: tzinfo = UTC
-    chat: str | None = None
-    title: str | None = None
+_MAX_BARE_ID = 2**32 - 1  # exports of 2019-21 write ids with the peer type above 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,51 +324,47 @@ def admit_chats(
     ids = [_compute_chat_id(chat) for chat in chats]
     wanted = resolve_chat_id(options.chat, known) if options.chat else None
     if wanted is not None and wanted not in ids:
-        raise ImportRefused(
-            "{file} is of another chat than --chat says. Leave it out: the file says it itself.",
-            code="import-other-chat",
-            file=file,
+        said = "{file} is of another chat than --chat says. Leave it out: the file says it itself."
+        raise ImportRefused(said, code="import-other-chat", file=file)
+    username = options.username and options.username.strip().removeprefix("https://t.me/").removeprefix("@")
+    if username is not None and not _USERNAME_PATTERN.fullmatch(username):
+        raise ImportRefused(f"“{options.username}” is no Telegram username. Give it as in https://t.me/username.")
+    admitted, private, nameless = list[AdmittedChat | None](), 0, 0
+    for n, (chat, chat_id) in enumerate(zip(chats, ids, strict=True)):
+        entry = None
+        if chat.type not in _KIND_BY_EXPORT_TYPE and not options.allow_private:
+            private += 1
+        elif chat_id is None or chat_id in ids[:n]:  # Telegram Desktop never writes the same chat twice into one file
+            nameless += 1
+        else:
+            entry = _admit_chat(chat_id, chat, known.get(chat_id), username, options)
+        admitted.append(entry)
+    found = [entry for entry in admitted if entry]
+    if not found and private:
+        said = (
+            "{file} holds private conversations only. "
+            "Give --allow-private if they may be searched, by admins, like a channel."
         )
-    private = [chat.type not in _KIND_BY_EXPORT_TYPE and not options.allow_private for chat in chats]
-    # Telegram Desktop never writes the same chat twice into one file.
-    nameless = [chat_id is None or chat_id in ids[:n] for n, chat_id in enumerate(ids)]
-    may = [not (a or b) for a, b in zip(private, nameless, strict=True)]
-    if not any(may):
-        raise _explain_no_chat(file, any(private))
-    username = _parse_username(options.username)
-    if (username or options.title) and sum(may) > 1:
+        raise ImportRefused(said, code="import-private", file=file)
+    if not found:
+        said = "{file} does not say which chat it is from. Export the chat again with Telegram Desktop."
+        raise ImportRefused(said, code="import-nameless", file=file)
+    if (username or options.title) and len(found) > 1:
         option = "--username" if username else "--title"
-        raise ImportRefused(f"{file} holds {sum(may)} chats, so {option} cannot say which one it means.")
+        raise ImportRefused(f"{file} holds {len(found)} chats, so {option} cannot say which one it means.")
     notes = []
-    if left_out := sum(private):
-        notes.append(
-            ImportNote(
-                "Left out {count} private conversations: --allow-private lets them in.",
-                code="import-note-private",
-                count=left_out,
-            )
-        )
-    if left_out := sum(b and not a for a, b in zip(private, nameless, strict=True)):
-        notes.append(
-            ImportNote(
-                "Left out {count} chats without an id of their own.", code="import-note-nameless", count=left_out
-            )
-        )
-    admitted = [
-        _admit_chat(chat_id, chat, known.get(chat_id), username, options) if allowed and chat_id else None
-        for chat, chat_id, allowed in zip(chats, ids, may, strict=True)
-    ]
-    notes += [
-        ImportNote(
-            "{title}: Telegram calls it public, but its username is not in the export. With --username "
-            "its links open for everybody.",
-            code="import-note-public",
-            title=entry.channel.title,
-        )
-        for entry in admitted
-        if entry and _is_public_type(entry.chat) and not entry.channel.username
-    ]
-    return admitted, notes
+    if private:
+        said = "Left out {count} private conversations: --allow-private lets them in."
+        notes.append(ImportNote(said, code="import-note-private", count=private))
+    if nameless:
+        said = "Left out {count} chats without an id of their own."
+        notes.append(ImportNote(said, code="import-note-nameless", count=nameless))
+    said = (
+        "{title}: Telegram calls it public, but its username is not in the export. With --username "
+        "its links open for everybody."
+    )
+    unnamed = [entry.channel.title for entry in found if entry.chat.public and not entry.channel.username]
+    return admitted, notes + [ImportNote(said, code="import-note-public", title=title) for title in unnamed]
 
 
 def resolve_chat_id(given: str, known: Mapping[int, Channel]) -> int | None:
@@ -398,37 +378,10 @@ def resolve_chat_id(given: str, known: Mapping[int, Channel]) -> int | None:
         # ids in links and in Telegram Desktop have no sign
         return int(name) if name.startswith("-") else int(f"-100{name}")
     if not _USERNAME_PATTERN.fullmatch(name):
-        raise ImportRefused(
-            "“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890.",
-            code="import-whose",
-            given=given,
-        )
+        said = "“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890."
+        raise ImportRefused(said, code="import-whose", given=given)
     same = (channel for channel in known.values() if (channel.username or "").casefold() == name.casefold())
     return next((channel.chat_id for channel in same), None)
-
-
-def _explain_no_chat(file: Path, private: bool) -> ImportRefused:
-    if private:
-        return ImportRefused(
-            "{file} holds private conversations only. "
-            "Give --allow-private if they may be searched, by admins, like a channel.",
-            code="import-private",
-            file=file,
-        )
-    return ImportRefused(
-        "{file} does not say which chat it is from. Export the chat again with Telegram Desktop.",
-        code="import-nameless",
-        file=file,
-    )
-
-
-def _parse_username(given: str | None) -> str | None:
-    if given is None:
-        return None
-    name = given.strip().removeprefix("https://t.me/").removeprefix("@")
-    if not _USERNAME_PATTERN.fullmatch(name):
-        raise ImportRefused(f"“{given}” is no Telegram username. Give it as in https://t.me/username.")
-    return name
 
 
 def _compute_chat_id(chat: ExportedChat) -> int | None:
@@ -445,72 +398,18 @@ def _admit_chat(
     chat_id: int, chat: ExportedChat, known: Channel | None, username: str | None, options: ImportOptions
 ) -> AdmittedChat:
     kind, _ = _KIND_BY_EXPORT_TYPE.get(str(chat.type), _PRIVATE_KIND)
-    named = username or (known.username if known else None)
-    public = named is not None and _is_public_type(chat)
+    channel = known or Channel(chat_id, str(chat.type or chat_id))
+    named = username or channel.username
     # An admin's decision stays; a channel that was closed only for want of a username opens.
-    waited = known is not None and known.username is None and known.visibility is Visibility.ADMINS
+    undecided = known is None or (known.username is None and known.visibility is Visibility.ADMINS)
     if options.visibility:
         visibility = options.visibility
-    elif known is not None and known.state == "removed":  # an admin removed it: its visibility must be decided again
-        visibility = Visibility.ADMINS
-    elif public and (known is None or waited):
-        visibility = Visibility.PUBLIC
+    elif known is None or known.state == "removed":  # of a channel that an admin removed it must be decided again
+        visibility = Visibility.PUBLIC if known is None and named and chat.public else Visibility.ADMINS
     else:
-        visibility = known.visibility if known else Visibility.ADMINS
-    title = (
-        parse_text(options.title or chat.name, MAX_TITLE_LENGTH)
-        or (known.title if known else None)
-        or str(chat.type or chat_id)
-    )
+        visibility = Visibility.PUBLIC if undecided and named and chat.public else known.visibility
+    title = parse_text(options.title or chat.name, MAX_TITLE_LENGTH) or channel.title
     # importing a channel by hand approves it
     state = known.state if known and known.state not in {"pending", "removed"} else "active"
-    channel = known or Channel(chat_id, title)
     channel = replace(channel, title=title, username=named, kind=kind, visibility=visibility, state=state)
     return AdmittedChat(chat, channel, decided=known is None or visibility != known.visibility)
-
-
-def _is_public_type(chat: ExportedChat) -> bool:
-    return str(chat.type).startswith("public_")
-
-
-class JsonExport:
-    """Export in JSON (result.json): one chat, or a full export with many."""
-
-    def __init__(self, file: Path, size: int) -> None:
-        self.path = file
-        self.size = size
-        self._scanned: RepairedJsonReader | None = None
-        self._thorough = False
-        self._streams: dict[str, Iterator[object]] = {}
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes scanned so far."""
-        return self._scanned.bytes_read if self._scanned else 0
-
-    def survey(self) -> list[ExportedChat]:
-        """Scan the file for its chats, without keeping it in memory; what is no JSON is scanned again with repairs."""
-        try:
-            return self._scan()
-        except ImportRefused as exc:
-            if exc.code != NOT_JSON:
-                raise
-            self._thorough = True
-            return self._scan()
-
-    def _scan(self) -> list[ExportedChat]:
-        with self.path.open("rb") as file:
-            self._scanned = RepairedJsonReader(file, thorough=self._thorough)
-            return scan_export(self.path, self._scanned)
-
-    def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
-        """Stream the messages; the file is never in memory as a whole."""
-        if chat.place not in self._streams:
-            opened_file = opened.enter_context(self.path.open("rb"))
-            file = RepairedJsonReader(opened_file, thorough=self._thorough)
-            self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)
-        return islice(self._streams[chat.place], chat.messages)
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Context for the second read: broken JSON becomes one sentence."""
-        return refuse_broken_json(self.path)

@@ -589,7 +589,6 @@ import-cut = { $file } is cut off: export the chat again, or send the whole file
 import-empty = { $file } is empty: export the chat again.
 import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
 import-deep = { $file } is nested too deeply to be a Telegram export: export the chat again.
-import-other-tool = { $file } is a file of { $tool }, which lacks what I need. Export the chat with Telegram Desktop, as machine-readable JSON, and send me the result.json.
 import-no-export = { $file } is not an export of Telegram Desktop. Please send the result.json of an exported chat.
 import-no-page = { $file } is not a chat exported by Telegram Desktop. Please send its messages.html.
 import-nameless = { $file } does not say which chat it is from: export the chat again.

@@ -615,7 +615,6 @@ import-cut = { $file } обрывается на середине: экспор�
 import-empty = { $file } пустой: экспортируйте чат заново.
 import-not-json = { $file } — не JSON: пришлите result.json, который Telegram Desktop пишет в формате «машиночитаемый JSON».
 import-deep = В { $file } слишком глубокая вложенность для экспорта Telegram: экспортируйте чат заново.
-import-other-tool = { $file } — файл программы { $tool }, в нём нет того, что мне нужно. Экспортируйте чат из Telegram Desktop в машиночитаемом JSON и пришлите мне result.json.
 import-no-export = { $file } — JSON, но не экспорт Telegram Desktop: пришлите result.json экспортированного чата.
 import-no-page = { $file } — HTML, но не чат из Telegram Desktop: пришлите messages.html экспортированного чата.
 import-nameless = В { $file } не сказано, из какого он чата: экспортируйте чат заново.

@@ -1,101 +1,40 @@
-"""Date parsing: find all dates of a text, join them to a period ("с марта по май", "since Monday", "до Нового года").
+"""Date parsing: find the dates of a text, Russian and English, and join them to a period of days.
 
-A recursive descent parser over the tokens of a text: "the first week of last month" is nth(week) of direction(month).
-At most two expressions are nested, and an expression has few tokens, so parsing is linear in the length of the text. An order of parts that no rule covers
-("September-2020-23") goes to dateparser, last because it is slow.
+Examples: "в марте 2025", "с марта по май", "since Monday", "до Нового года". Posts lie in the past: a date without a
+year, or a bare weekday, means the latest one that has begun, and a future date gives no filter. An order of parts that
+no rule covers ("September-2020-23") goes to dateparser, last because it is slow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
+from typing import NamedTuple
 
 from rag_core.dates.calendar_arithmetic import DateRange, build_day_range, resolve_date_parts
-from rag_core.dates.date_reader import DatePartReader, RelativeReader
+from rag_core.dates.date_reader import find_dates
 from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 
-# Expressions that begin with a token of each kind: the parser tries only these.
-_NUMBER_WAYS = "calendar_date day_of_month counted nth quarter decade year iso_week"
-_WAYS = {
-    **dict.fromkeys(("number", "ordinal", "cardinal"), _NUMBER_WAYS),
-    **dict.fromkeys(("month", "weekday", "date"), "calendar_date"),
-    **dict.fromkeys(("day", "clock", "moment"), "relative_day"),
-    **dict.fromkeys(("to", "till", "на", "под", "other", "of last year", "new year"), "fixed_phrase"),
-    **dict.fromkeys(("in", "через", "half a year", "one and a half"), "counted"),
-    "short year": "calendar_date quarter year", "season": "season", "weekend": "weekend", "quarter": "quarter",
-    "roman": "quarter decade", "decade": "nth decade", "part": "directed part", "holiday": "holiday", "за": "latest_unit", "week start": "week_of",
-    "direction": "relative_day directed nth", "unit": "relative_day fixed_phrase counted latest_unit year week_of",
-    "the": f"relative_day fixed_phrase directed latest_unit part weekend week_of {_NUMBER_WAYS}",
-}  # fmt: skip
-_MAX_DEPTH = 2
-
-
-def find_dates(text: str) -> Iterator[DateMatch]:
-    """Find the dates of a lower-case text from left to right; of overlapping ones the first and longest."""
-    parser, i = _DateParser(text), 0
-    while i < len(parser.tokens):
-        found = parser.parse_date(i)
-        if found and parser.kind(i - 1) != "place":
-            yield found
-        i = found.end if found else i + 1
-
-
-class _DateParser(RelativeReader, DatePartReader):
-    """Parser of one text: the longest of the expressions that begin at a token."""
-
-    def parse_date(self, i: int, depth: int = 0, *, inner: bool = False) -> DateMatch | None:
-        """Longest date expression at `i`; with `inner` also a unit alone, as after "the start of"."""
-        if depth > _MAX_DEPTH or self.kind(i) not in _WAYS:
-            return None
-        ways = (getattr(self, f"_{name}") for name in _WAYS[self.kind(i)].split())
-        found: list[DateMatch] = [one for way in ways if (one := way(i, depth))]
-        if inner and self.kind(i) == "unit":
-            found.insert(0, self._unit_alone(i))
-        best = max(found, key=lambda one: one.end, default=None)
-        return self._join_inner_and_outer(best, depth) if best and depth < _MAX_DEPTH else best
-
-    def _join_inner_and_outer(self, one: DateMatch, depth: int) -> DateMatch:
-        """Recurring date within another: "March of last year", "в прошлом году в марте"."""
-        i = self.skip(one.end, "of", "in", "на", "в", "the", ",", "on")
-        if i - one.end > 2 or not (one.recurrence or one.holds):
-            return one
-        other = self.parse_date(i, _MAX_DEPTH)
-        if other is None or other.pair:
-            return one
-        inner, outer = (one, other) if one.recurrence else (other, one)
-        if inner.recurrence is None or not outer.holds:
-            return one
-        recurrence = inner.recurrence
-        return DateMatch(one.at, other.to, other.end, lambda today: recurrence.find_inside(outer.read(today)))
-
+__all__ = ["Period", "find_dates", "parse_coming_period", "parse_period", "read_coming"]
 
 _MAX_CANDIDATES = 3  # candidates for dateparser, 1 to 2 ms each
 # A month in words, a day and a four-digit year: dateparser only finds their order.
-_SEPARATOR = r"[\s,./-]{0,3}"
-_CANDIDATE = re.compile(rf"(?<!\w)(?:(?:\d{{1,4}}|{MONTH_SHORT})(?:st|nd|rd|th)?{_SEPARATOR}){{2,4}}(?!\w)")
-_FOUR_DIGIT_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-_MONTH_WORD = re.compile(MONTH_SHORT)
-_DAY_DIGITS = re.compile(r"(?<!\d)\d\d?(?!\d)")
+_CANDIDATE = re.compile(rf"(?<!\w)(?:(?:\d{{1,4}}|{MONTH_SHORT})(?:st|nd|rd|th)?[\s,./-]{{0,3}}){{2,4}}(?!\w)")
+_CANDIDATE_PARTS = [re.compile(part) for part in (r"(?<!\d)(?:19|20)\d\d(?!\d)", MONTH_SHORT, r"(?<!\d)\d\d?(?!\d)")]
 
 
-def parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
+def _parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
     """Parse a date with its month in words and a four-digit year, in any order; also returns its words."""
-    candidates = (
-        match
-        for match in _CANDIDATE.finditer(text)
-        if all(p.search(match[0]) for p in (_FOUR_DIGIT_YEAR, _MONTH_WORD, _DAY_DIGITS))
-    )
-    for match in islice(candidates, _MAX_CANDIDATES):
+    words = (match[0] for match in _CANDIDATE.finditer(text) if all(part.search(match[0]) for part in _CANDIDATE_PARTS))
+    for candidate in islice(words, _MAX_CANDIDATES):
         import dateparser
 
         settings = {"STRICT_PARSING": True, "RELATIVE_BASE": datetime.combine(today, time())}
-        parsed = dateparser.parse(match[0].strip(), languages=["en", "ru"], settings=settings)
-        if parsed:
-            return build_day_range(parsed.date()), match[0].strip()
+        if parsed := dateparser.parse(candidate.strip(), languages=["en", "ru"], settings=settings):
+            return build_day_range(parsed.date()), candidate.strip()
     return None
 
 
@@ -114,22 +53,22 @@ class Period:
     yearless: bool = False
 
 
-_ARTICLE = r"\s*(?:the\s+)?$"
-_SINCE = re.compile(
-    r"(?:\bс|\bсо|\bsince|\b(?<!will )start(?:ing|s|ed)?(?: from| on| in)|\bstarting|\bначиная(?: с| со)|\bas of|>\s?=)"
-    + _ARTICLE
-)
-_AFTER = re.compile(r"(?:\bпосле|\bпозже|\bпозднее|\bafter|\blater than)" + _ARTICLE)
-_BEFORE = re.compile(
-    r"(?:\bдо|\bперед|\bраньше|\bранее|\bbefore|\bearlier than|\buntil|\btill|\bprior to|\bup to)" + _ARTICLE
-)
-_NO_LATER = re.compile(
-    r"(?:\bне (?:позже|позднее)|\bno(?:t)? later than|\bby|\bпо(?=\s*$)|\bк|(?:\bдо|\bк|\buntil|\btill|\bby)(?=\s(?:the )?(?:end|конц)))"
-    + _ARTICLE
-)
-_NO_EARLIER = re.compile(r"(?:\bне (?:раньше|ранее)|\bno(?:t)? (?:earlier|sooner) than)" + _ARTICLE)
-_BETWEEN = re.compile(r"(?:\bмежду|\bbetween)" + _ARTICLE)
-_FROM = re.compile(r"(?:\bс|\bсо|\bот|\bfrom|\bsince)" + _ARTICLE)
+def _compile_opening(words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{words})\s*(?:the\s+)?$")
+
+
+_OPENING_WORDS = {
+    "until": _compile_opening(
+        r"не (?:позже|позднее)|no(?:t)? later than|by|по(?=\s*$)|к|(?:до|к|until|till|by)(?=\s(?:the )?(?:end|конц))"
+    ),
+    "since": _compile_opening(
+        r"с|со|since|(?<!will )start(?:ing|s|ed)?(?: from| on| in)|starting|начиная(?: с| со)|as of|"
+        r"не (?:раньше|ранее)|no(?:t)? (?:earlier|sooner) than"
+    ),
+    "after": _compile_opening("после|позже|позднее|after|later than"),
+    "before": _compile_opening("до|перед|раньше|ранее|before|earlier than|until|till|prior to|up to"),
+}
+_BETWEEN, _FROM = _compile_opening("между|between"), _compile_opening("с|со|от|from|since")
 _TO = re.compile(r"\s*(?:,\s*)?(?:по|до|-|–|—|to|through|thru|until|till)\s*(?:the\s+)?")
 _AND = re.compile(r"\s*(?:and|и|-|–|—)\s*(?:the\s+)?")
 _DASH = re.compile(r"\s*(?:-|–|—|to|through|thru|until|till|по)\s*(?:the\s+)?")
@@ -138,18 +77,17 @@ _NON_WORDS = re.compile(r"\W*")
 _CONTEXT_LENGTH = 60  # characters read before a date: the whole text before each date would take quadratic time
 # Words required before an expression that is a date only after them, by `DateMatch.needs`.
 _DIGEST_WORDS = (
-    r"\bитоги|\bновост(?:и|ей)|\bсобыти(?:я|й)|\bпосты|\bдайджест|\bобзор|\bпересказ|\bсводка|\bглавное|\bdigest|\bsummary|\brecap|"
-    r"\breview|\bhighlights|\bnews|\bevents|\bposts"
+    "итоги|новост(?:и|ей)|событи(?:я|й)|посты|дайджест|обзор|пересказ|сводка|главное|digest|summary|recap|review|"
+    "highlights|news|events|posts"
 )
-_IN = r"\bв|\bво|\bза|\bin|\bduring|\bfor|\bof|\bthroughout|\bover|\bfrom|\bwithin"
 _REQUIRED_CONTEXT = {
-    "in": re.compile(rf"(?:{_IN}|\bвесь|\bвсе|\bвсю|\bвсего|{_DIGEST_WORDS}|\bна|\bк|\bот)\s*(?:the\s+)?$"),
-    "on": re.compile(
-        r"(?:\bв|\bво|\bза|\bна|\bот|\bк|\bon|\bfor|\bof|\bfrom|\bdated|\bback|\bposted|\bhappened|\bwritten|\bsaid)\s*(?:the\s+)?$"
+    "in": _compile_opening(
+        "в|во|за|in|during|for|of|throughout|over|from|within|весь|все|всю|всего|на|к|от|" + _DIGEST_WORDS
     ),
-    "year": re.compile(rf"(?:\bв|\bво|\bin|\bduring|\bof|\bfrom|\bthroughout|{_DIGEST_WORDS})\s*(?:the\s+)?$"),
-    "last": re.compile(rf"(?:\bза|\bна|\bс|{_DIGEST_WORDS})\s*$"),
-    "digest": re.compile(rf"(?:{_DIGEST_WORDS})\s*(?:(?:за|for|of)\s*)?$"),
+    "on": _compile_opening("в|во|за|на|от|к|on|for|of|from|dated|back|posted|happened|written|said"),
+    "year": _compile_opening("в|во|in|during|of|from|throughout|" + _DIGEST_WORDS),
+    "last": _compile_opening("за|на|с|" + _DIGEST_WORDS),
+    "digest": re.compile(rf"\b(?:{_DIGEST_WORDS})\s*(?:(?:за|for|of)\s*)?$"),
 }
 # A question about what is still to come: a day without a year is then no day of the past.
 _FUTURE = re.compile(
@@ -169,20 +107,18 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
     low = text.lower().replace("ё", "е")
     today = now.date()
     dates = list(find_dates(low))
-    if all(point.fields and point.fields[2] is None for point in dates) and (unusual := parse_unusual_date(low, today)):
+    if all(point.fields and point.fields[2] is None for point in dates) and (
+        unusual := _parse_unusual_date(low, today)
+    ):
         return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
-    spans = ((_read_range(low, one, other, today), False) for one, other in pairwise(dates))
+    spans = [_read_range(low, one, other, today) for one, other in pairwise(dates)]
     past_only = not _FUTURE.search(low)
-    singles = (
-        (_read_single_date(low, point, today), _recurs_yearly(point))
-        for point in dates
-        if past_only or not point.recurrence
-    )
-    for span, yearless in chain(spans, singles):
-        if span is not None and (span[0].since is None or span[0].since <= today):
-            days, (at, to), slack = span
-            since, until = _to_midnight(days.since, now), _to_midnight(days.until, now)
-            return Period(since, until, low[at:to].strip(), slack, yearless and bool(since and until))
+    spans += [_read_single_date(low, point, today) for point in dates if past_only or not point.recurrence]
+    for span in filter(None, spans):
+        if span.days.since <= today:
+            since, until = _to_midnight(span.days.since, now), _to_midnight(span.days.until, now)
+            yearless = span.yearless and bool(since and until)
+            return Period(since, until, low[span.at : span.to].strip(), span.slack, yearless)
     return None
 
 
@@ -194,13 +130,12 @@ def read_coming(point: DateMatch, text: str, today: date) -> DateRange | None:
     """Read a date of a lower-case text as a coming one: of what recurs the occurrence that has not ended, or the next."""
     if point.recurrence is None:
         days = point.read(today)
-        if not (days and days.since and days.until and days.until <= today):
-            return days
         # on a Monday "this weekend" is the coming one
-        again = days.since.weekday() == _SATURDAY and not _LAST_ONE.search(text, point.at, point.to)
+        over = days is not None and days.until <= today and days.since.weekday() == _SATURDAY
+        again = over and not _LAST_ONE.search(text, point.at, point.to)
         return point.read(today + _LATER_THIS_WEEK) if again else days
     latest = point.recurrence.find_latest(today)
-    if latest and latest.until and latest.until > today:
+    if latest and latest.until > today:
         return latest
     return point.recurrence.find_inside(DateRange(today, today + _YEAR_AHEAD))
 
@@ -213,105 +148,92 @@ def parse_coming_period(text: str, now: datetime) -> Period | None:
         if context and not _match_before(low, point.at, context):
             continue  # the verb "may"
         days = read_coming(point, low, today)
-        if days and days.since and days.until and days.until > today:
-            opened = _match_before(low, point.at, _REQUIRED_CONTEXT["in"]) or _match_before(
-                low, point.at, _REQUIRED_CONTEXT["on"]
-            )
-            start = opened.start() if opened else point.at
-            return Period(_to_midnight(days.since, now), _to_midnight(days.until, now), low[start : point.to].strip())
+        if days and days.since > date.min and today < days.until:
+            opened = _match_before(low, point.at, _REQUIRED_CONTEXT["in"], _REQUIRED_CONTEXT["on"])
+            words = low[opened.start() if opened else point.at : point.to].strip()
+            return Period(_to_midnight(days.since, now), _to_midnight(days.until, now), words)
     return None
 
 
-def _recurs_yearly(point: DateMatch) -> bool:
-    """Whether a date is a month, a season or a quarter without a year."""
-    return point.recurrence is not None and point.recurrence.step == "year" and not (point.fields and point.fields[2])
+def _to_midnight(one: date, now: datetime) -> datetime | None:
+    return datetime.combine(one, time(), now.tzinfo) if date.min < one < date.max else None
 
 
-def _to_midnight(one: date | None, now: datetime) -> datetime | None:
-    return datetime.combine(one, time(), now.tzinfo) if one else None
+class _Candidate(NamedTuple):
+    """Days that a text may name, and where in the text."""
+
+    days: DateRange
+    at: int
+    to: int
+    slack: int = 0
+    yearless: bool = False
 
 
-_PeriodCandidate = tuple[DateRange, tuple[int, int], int]  # days, place in the text, slack
+def _match_before(text: str, at: int, *patterns: re.Pattern[str]) -> re.Match[str] | None:
+    return next(filter(None, (words.search(text, max(0, at - _CONTEXT_LENGTH), at) for words in patterns)), None)
 
 
-def _match_before(text: str, at: int, words: re.Pattern[str]) -> re.Match[str] | None:
-    return words.search(text, max(0, at - _CONTEXT_LENGTH), at)
-
-
-def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _PeriodCandidate | None:
+def _read_range(text: str, one: DateMatch, other: DateMatch, today: date) -> _Candidate | None:
     between = text[one.to : other.at]
     opened, both = _match_before(text, one.at, _FROM), _match_before(text, one.at, _BETWEEN)
     # "5.10 - 5.11" may be numbers, "2010-2015" not
-    loose = (
-        other.needs == "range"
-        or (one.needs == "range" and not (other.fields and other.fields[0]))
-        or {one.needs, other.needs} == {"on"}
-    )
+    loose = other.needs == "range" or {one.needs, other.needs} == {"on"}
+    loose = loose or (one.needs == "range" and not (other.fields and other.fields[0]))
     dashed = _DASH.fullmatch(between) and not loose
     if not ((opened and _TO.fullmatch(between)) or (both and _AND.fullmatch(between)) or dashed):
         return None
     first, last = _resolve_range_ends(one, other, today)
-    if first is None or last is None or first.since is None or last.until is None or last.until <= first.since:
+    if first is None or last is None or last.until <= first.since:
         return None
     start = opened or both
-    return DateRange(first.since, last.until), (start.start() if start else one.at, other.to), 0
+    return _Candidate(DateRange(first.since, last.until), start.start() if start else one.at, other.to)
 
 
 def _resolve_range_ends(one: DateMatch, other: DateMatch, today: date) -> tuple[DateRange | None, DateRange | None]:
     """Resolve both ends of a range; a missing year is chosen so that the second comes after the first."""
     if one.fields is None or other.fields is None:
         first, last = one.read(today), other.read(today)
-        if (
-            one.recurrence
-            and other.recurrence
-            and first
-            and last
-            and first.since
-            and last.since
-            and last.since < first.since
-        ):
+        if one.recurrence and other.recurrence and first and last and last.since < first.since:
             first = one.recurrence.find_latest(last.since)  # "from Friday to Sunday", asked on a Monday
         return first, last
     (y, m, d), (y2, m2, d2) = one.fields, other.fields
     if y is None and y2 is not None:
         last = resolve_date_parts(y2, m2, d2, today)
-        return (resolve_date_parts(None, m, d, last.since) if last and last.since else None), last
+        return last and resolve_date_parts(None, m, d, last.since), last
     first = one.read(today)
-    if y2 is None and first and first.since:
-        years = range(first.since.year, first.since.year + 2)
-        lasts = (resolve_date_parts(year, m2, d2, today) for year in years) if m2 else (None,)
-        return first, next((last for last in lasts if last and last.since and last.since >= first.since), None)
+    if y2 is None and first:
+        years = range(first.since.year, first.since.year + 2) if m2 else ()
+        lasts = (resolve_date_parts(year, m2, d2, today) for year in years)
+        return first, next((last for last in lasts if last and last.since >= first.since), None)
     return first, other.read(today)
 
 
-def _read_single_date(text: str, point: DateMatch, today: date) -> _PeriodCandidate | None:
+def _read_single_date(text: str, point: DateMatch, today: date) -> _Candidate | None:
     days = point.read(today)
     if days is None or point.needs == "range":
         return None
+    # a month, a season or a quarter without a year
+    yearless = bool(point.recurrence and point.recurrence.step == "year" and not (point.fields and point.fields[2]))
     if later := _ONWARDS.match(text, point.to):
-        return DateRange(days.since, None), (point.at, later.end()), 0
-    if point.pair and (opened := _match_before(text, point.at, _FROM) or _match_before(text, point.at, _BETWEEN)):
-        return days, (opened.start(), point.to), 0
-    openings = ((_NO_LATER, DateRange(None, days.until)), (_NO_EARLIER, DateRange(days.since, None)),
-                (_SINCE, DateRange(days.since, None)), (_AFTER, DateRange(days.until, None)),
-                (_BEFORE, DateRange(None, days.until if text.startswith(("конц", "end", "the end"), point.at) else days.since)))  # fmt: skip
-    for words, open_days in openings:
+        return _Candidate(DateRange(days.since, date.max), point.at, later.end(), 0, yearless)
+    if point.pair and (opened := _match_before(text, point.at, _FROM, _BETWEEN)):
+        return _Candidate(days, opened.start(), point.to, 0, yearless)
+    to_the_end = text.startswith(("конц", "end", "the end"), point.at)
+    open_days = {
+        "until": DateRange(date.min, days.until), "since": DateRange(days.since, date.max),
+        "after": DateRange(days.until, date.max), "before": DateRange(date.min, days.until if to_the_end else days.since),
+    }  # fmt: skip
+    for name, words in _OPENING_WORDS.items():
         if opened := _match_before(text, point.at, words):
-            return open_days, (opened.start(), point.to), 0
-    ends = _NON_WORDS.fullmatch(text, point.to)
-    # "9/11" by itself is a name as often as a day
-    alone = (
-        ends
-        and _NON_WORDS.fullmatch(text, 0, point.at)
-        and not (point.needs == "on" and "/" in text[point.at : point.to])
-    )
+            return _Candidate(open_days[name], opened.start(), point.to, 0, yearless)
     if point.needs == "bound":
         return None  # "до Нового года" is a date, "с Новым годом" is none
-    if point.needs and not alone:
-        ended = point.needs == "year" and ends  # "за 2024", but not "за 2024 рубля"
-        opened = _match_before(text, point.at, _REQUIRED_CONTEXT["in" if ended else point.needs])
-        if not opened:
-            return None
-        return days, (opened.start(), point.to), point.slack
-    opened = _match_before(text, point.at, _REQUIRED_CONTEXT["in"])
-    return days, (opened.start() if opened else point.at, point.to), point.slack
+    ends = _NON_WORDS.fullmatch(text, point.to)
+    # "9/11" by itself is a name as often as a day
+    named = point.needs == "on" and "/" in text[point.at : point.to]
+    alone = ends and _NON_WORDS.fullmatch(text, 0, point.at) and not named
+    needed = "in" if alone or not point.needs or (point.needs == "year" and ends) else point.needs
+    opened = _match_before(text, point.at, _REQUIRED_CONTEXT[needed])  # "за 2024", but not "за 2024 рубля"
+    if point.needs and not alone and not opened:
+        return None
+    return _Candidate(days, opened.start() if opened else point.at, point.to, point.slack, yearless)

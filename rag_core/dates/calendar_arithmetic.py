@@ -6,6 +6,7 @@ from calendar import monthrange
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import NamedTuple
 
 ONE_DAY = timedelta(days=1)
 FEW_DAYS = 5  # "the first days of May", "в первых числах мая", "на днях"
@@ -17,12 +18,11 @@ _MAX_MONTHS, _MAX_DAYS = 12_000, 300_000
 _MAX_OCCURRENCES = 60  # units searched for a recurring date: the 31st, 29 February, a weekday within a year
 
 
-@dataclass(frozen=True, slots=True)
-class DateRange:
-    """Range of days from `since` to `until`, exclusive; None is an open end."""
+class DateRange(NamedTuple):
+    """Range of days from `since` to `until`, exclusive; `date.min` and `date.max` are open ends."""
 
-    since: date | None
-    until: date | None
+    since: date
+    until: date
 
 
 def build_day_range(one: date) -> DateRange:
@@ -50,17 +50,16 @@ def shift_months(one: date, months: int) -> date:
 
 def add_units(n: int, name: str, start: date) -> date:
     """Add n units to a date; subtract them if n is negative."""
-    months = _MONTHS_PER_UNIT.get(name)
-    if months:
+    if months := _MONTHS_PER_UNIT.get(name):
         return shift_months(start, max(-_MAX_MONTHS, min(_MAX_MONTHS, months * n)))
     return start + max(-_MAX_DAYS, min(_MAX_DAYS, n * _DAYS_PER_UNIT[name])) * ONE_DAY
 
 
 def build_unit_range(name: str, today: date, by: int = 0) -> DateRange:
     """Range of the calendar unit that contains `today`, shifted by `by` units (negative is back)."""
-    if name in _DAYS_PER_UNIT:
-        first = today - (today.weekday() if name == "week" else 0) * ONE_DAY + by * _DAYS_PER_UNIT[name] * ONE_DAY
-        return DateRange(first, first + _DAYS_PER_UNIT[name] * ONE_DAY)
+    if size := _DAYS_PER_UNIT.get(name):
+        first = today + (by * size - (today.weekday() if name == "week" else 0)) * ONE_DAY
+        return DateRange(first, first + size * ONE_DAY)
     size = _MONTHS_PER_UNIT[name]
     first = date(today.year - today.year % 10, 1, 1) if name == "decade" else today.replace(day=1)
     if name in {"quarter", "half", "year"}:
@@ -86,7 +85,7 @@ def resolve_date_parts(y: int | None, m: int | None, d: int | None, today: date)
         return None
     for candidate in [y] if y is not None else range(today.year, today.year - _LEAP_CYCLE - 1, -1):
         days = build_month_range(candidate, m) if d is None else pick_day(date(candidate, m, 1), d)
-        if days and days.since and (y is not None or days.since <= today):
+        if days and (y is not None or days.since <= today):
             return days
     return None
 
@@ -108,41 +107,38 @@ class Recurrence:
 
     def get(self, today: date, by: int) -> DateRange | None:
         """Occurrence in this unit, or `by` units from it."""
-        first = build_unit_range(self.step, today, by).since
-        return self.at(first) if first else None
+        return self.at(build_unit_range(self.step, today, by).since)
 
     def find_latest(self, today: date) -> DateRange | None:
         """Latest occurrence that has begun."""
         found = (self.get(today, -back) for back in range(_MAX_OCCURRENCES))
-        return next((one for one in found if one and one.since and one.since <= today), None)
+        return next((one for one in found if one and one.since <= today), None)
 
     def find_ended(self, today: date, back: int = 1) -> DateRange | None:
         """Latest occurrence that is over; with `back` the one so many before it, less one."""
         found = (self.get(today, -n) for n in range(_MAX_OCCURRENCES))
-        ended = [one for one in found if one and one.until and one.until <= today][:back]
+        ended = [one for one in found if one and one.until <= today][:back]
         return ended[back - 1] if len(ended) == back else None
 
     def find_inside(self, box: DateRange | None) -> DateRange | None:
         """First occurrence that begins inside a range."""
-        if box is None or box.since is None or box.until is None:
+        if box is None:
             return None
         found = (self.get(box.since, n) for n in range(_MAX_OCCURRENCES))
-        return next((one for one in found if one and one.since and box.since <= one.since < box.until), None)
+        return next((one for one in found if one and box.since <= one.since < box.until), None)
 
 
-def resolve_nth_unit(box: DateRange, name: str, weekday: int | None, nth: int, n: int = 1) -> DateRange | None:
+def resolve_nth_unit(box: DateRange, name: str, weekday: int | None, nth: int, n: int = 1) -> DateRange:
     """Resolve n units of a range, from the nth on; or n days from its nth `weekday` on. From the end if `nth` is negative.
 
     A week belongs to the range with most of its days (ISO 8601).
     """
-    if box.since is None or box.until is None:
-        return None
     if weekday is not None:
         last = box.until - ONE_DAY
         back, ahead = (last.weekday() - weekday) % 7, (weekday - box.since.weekday()) % 7
         day = last - (back - 7 * (nth + 1)) * ONE_DAY if nth < 0 else box.since + (ahead + 7 * (nth - 1)) * ONE_DAY
         return DateRange(day, day + n * ONE_DAY)
-    start, end = box.since, box.until
+    start, end = box
     if name == "week":
         middle = box.until - 4 * ONE_DAY if nth < 0 else box.since + 3 * ONE_DAY
         start = middle - middle.weekday() * ONE_DAY
@@ -154,19 +150,15 @@ def resolve_nth_unit(box: DateRange, name: str, weekday: int | None, nth: int, n
     return DateRange(start, add_units(n, name, start))
 
 
-def resolve_half(whole: DateRange, number: int) -> DateRange | None:
+def resolve_half(whole: DateRange, number: int) -> DateRange:
     """Resolve the first or the second half of a range."""
-    if whole.since is None or whole.until is None:
-        return None
     days = (whole.until - whole.since).days
     middle = shift_months(whole.since, round(days / 61)) if days > 80 else whole.since + days // 2 * ONE_DAY
     return DateRange(whole.since, middle) if number == 1 else DateRange(middle, whole.until)
 
 
-def resolve_part(part: str, whole: DateRange | None) -> DateRange | None:
+def resolve_part(part: str, whole: DateRange) -> DateRange:
     """Resolve the start, middle or end of a range: a third of it; the end of a week is its last three days."""
-    if whole is None or whole.since is None or whole.until is None:
-        return whole
     length = (whole.until - whole.since).days
     if length <= 2:
         return whole
@@ -176,8 +168,7 @@ def resolve_part(part: str, whole: DateRange | None) -> DateRange | None:
         last = whole.until - 3 * ONE_DAY if length == 7 else second
     else:
         months = round(length / 30.4 / 3)
-        first, second = shift_months(whole.since, months), shift_months(whole.since, 2 * months)
-        last = second
-    return {"start": DateRange(whole.since, first), "middle": DateRange(first, second)}.get(
-        part, DateRange(last, whole.until)
-    )
+        first = shift_months(whole.since, months)
+        second = last = shift_months(whole.since, 2 * months)
+    parts = {"start": DateRange(whole.since, first), "middle": DateRange(first, second)}
+    return parts.get(part, DateRange(last, whole.until))

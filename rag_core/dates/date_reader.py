@@ -1,9 +1,13 @@
-"""Dates of a text: calendar dates, parts of other dates, and dates counted from today, as a recursive descent parser."""
+"""Dates of a text: calendar dates, parts of other dates, and dates counted from today, by a recursive descent parser.
+
+"The first week of last month" is nth(week) of direction(month). At most two expressions are nested, and an expression
+has few tokens, so parsing is linear in the length of the text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
 
@@ -25,18 +29,60 @@ from rag_core.dates.calendar_arithmetic import (
 )
 from rag_core.dates.date_tokenizer import DateMatch, TokenReader
 
+_MAX_DEPTH = 2
 _RANGE_WORDS = ("-", "по", "до", "to", "through", "thru", "until", "till", "and", "и")
 _SEPARATORS = (",", "-", "/", "of", "the", ".")
+_VERSIONS = ("верси", "версия", "версии", "версию", "version", "релиз", "v")
 # Words that show that a number is no year: "за 2000 рублей".
 _MEASURES = ("руб", "₽", "долл", "евро", "чел", "штук", "мест", "экземпл", "тонн", "км", "кг", "год", "people", "dollar",
              "euro", "men", "women", "seat", "bonus", "kg", "points")  # fmt: skip
-
-
 _TIME_OF_DAY = re.compile(r"[.:]\d\d|\s?(?:[ap]\.?m\b|o['’]clock|час|утра|вечера|дня|ночи)")
+_SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
+_UNIT_LETTERS = {"d": "day", "w": "week", "m": "month", "y": "year"}
+_ACCUSATIVE_UNITS = {"день", "сутки", "неделю", "месяц", "квартал", "полугодие", "полгода", "год"}  # "за неделю"
+_GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала", "полугодия", "года"}  # "итоги недели"
+_DAYS_PLURAL = {"days", "дни", "дней", "днях"}
+_YEARS_BY_DIRECTION = {"this": 0, "last": -1, "before last": -2}
+# Before a unit: "полтора года назад" is not a year ago.
+_OTHER_NUMBERS = {"million", "billion", "thousand", "hundred", "half", "млн", "млрд", "полтора", "полторы", "половиной"}
 
 
-class CalendarReader(TokenReader):
-    """Reader of dates that the calendar has, with a year or recurring."""
+def find_dates(text: str) -> Iterator[DateMatch]:
+    """Find the dates of a lower-case text from left to right; of overlapping ones the first and longest."""
+    parser, i = DateReader(text), 0
+    while i < len(parser.tokens):
+        found = parser.parse_date(i)
+        if found and parser.kind(i - 1) != "place":
+            yield found
+        i = found.end if found else i + 1
+
+
+class DateReader(TokenReader):
+    """Reader of one text. A method reads what begins at token `i`, or gives None; depth counts nested expressions."""
+
+    def parse_date(self, i: int, depth: int = 0, *, inner: bool = False) -> DateMatch | None:
+        """Longest date expression at `i`; with `inner` also a unit alone, as after "the start of"."""
+        if depth > _MAX_DEPTH or self.kind(i) not in _WAYS:
+            return None
+        found: list[DateMatch] = [one for way in _WAYS[self.kind(i)] if (one := way(self, i, depth))]
+        if inner and self.kind(i) == "unit":
+            found.insert(0, self._unit_alone(i))
+        best = max(found, key=lambda one: one.end, default=None)
+        return self._join_inner_and_outer(best) if best and depth < _MAX_DEPTH else best
+
+    def _join_inner_and_outer(self, one: DateMatch) -> DateMatch:
+        """Recurring date within another: "March of last year", "в прошлом году в марте"."""
+        i = self.skip(one.end, "of", "in", "на", "в", "the", ",", "on")
+        if i - one.end > 2 or not (one.recurrence or one.holds):
+            return one
+        other = self.parse_date(i, _MAX_DEPTH)
+        if other is None or other.pair:
+            return one
+        inner, outer = (one, other) if one.recurrence else (other, one)
+        if inner.recurrence is None or not outer.holds:
+            return one
+        recurrence = inner.recurrence
+        return DateMatch(one.at, other.to, other.end, lambda today: recurrence.find_inside(outer.read(today)))
 
     def _calendar_date(self, i: int, depth: int) -> DateMatch | None:
         """Date with its day or month, in any usual order, after a weekday or not: Tue 5 May 2023, May 5-7, 03.05.24."""
@@ -44,66 +90,58 @@ class CalendarReader(TokenReader):
         if weekday is not None:
             i = self.skip(i + 1, ",", ".")
         if self.kind(i) == "date":
-            return self._numeric_date(start, i, weekday)
+            token = self.tokens[i]
+            code = self.kind(i - 1) == "-" and self.glued(i) and self.glued(i - 1)
+            if code and self.kind(i - 2) in {"number", "ordinal"}:
+                return None  # "133-03-03-2020"
+            if self.text[: token.start].rstrip(" :").endswith(_VERSIONS):
+                return None  # "версия 1.1.30"
+            return self._build_date(start, i + 1, token.value, needs="on" if token.short and weekday is None else "")  # type: ignore[arg-type]
         article, i = i, self.skip(i, "the")
         if self.kind(i) == "month" and i == article:
-            return self._month_first(start, i, weekday)
+            return self._month_first(start, i)
         if (first := self.year(i)) and self.kind(self.skip(first[1], "-", "/", ",")) == "month":
             m = self.skip(first[1], "-", "/", ",")
             day = self.day(self.skip(m + 1, "-", "/", ","))
             d, end = day if day and not self.tokens[m].text.endswith("е") else (None, m + 1)
             return self._build_date(start, end, (first[0], self.value(m), d))
-        day = self.day(i)
-        if day is None:
-            return self._weekday(start) if weekday is not None else None
-        d, end = day
-        last = None
-        if self.kind(end) in _RANGE_WORDS and (day := self.day(self.skip(end + 1, "the"))):
-            last, end = day
+        of_week = self._weekday(start) if weekday is not None else None
+        if (day := self.day(i)) is None:
+            return of_week
+        d, last, end = self._day_range(day)
         at = self.skip(end, *_SEPARATORS)
         if self.kind(at) == "month":
-            end, m = at + 1 + self._skip_full_stop(at), self.value(at)
-            y, end = self._trailing_year(end)
-            return self._build_date(start, end, (y, m, d), last)
-        if weekday is not None and last is None and self.kind(i) in {"ordinal", "number"}:
-            timed = self.kind(end) == "unit" or _TIME_OF_DAY.match(self.text, self.tokens[i].end)  # "Friday, 7.30pm"
-            return self._weekday(start) if timed else self._weekday_with_day(start, end, weekday, d)
-        return self._weekday(start) if weekday is not None else None
+            y, end = self._trailing_year(at + 1 + self._skip_full_stop(at))
+            return self._build_date(start, end, (y, self.value(at), d), last)
+        if weekday is None or last is not None or self.kind(i) not in {"ordinal", "number"}:
+            return of_week
+        if self.kind(end) == "unit" or _TIME_OF_DAY.match(self.text, self.tokens[i].end):
+            return of_week  # "Friday, 7.30pm"
 
-    def _numeric_date(self, start: int, i: int, weekday: int | None) -> DateMatch | None:
-        token, end = self.tokens[i], i + 1
-        before = (
-            self.kind(i - 1) == "-"
-            and self.glued(i)
-            and self.kind(i - 2) in {"number", "ordinal"}
-            and self.glued(i - 1)
-        )
-        if before or self.text[: token.start].rstrip(" :").endswith(
-            ("верси", "версия", "версии", "версию", "version", "релиз", "v")
-        ):
-            return None  # "133-03-03-2020" is a code, "версия 1.1.30" none either
-        return self._build_date(start, end, token.value, needs="on" if token.short and weekday is None else "")  # type: ignore[arg-type]
+        def pick(first: date) -> DateRange | None:
+            found = pick_day(first, d)
+            return found if found and found.since.weekday() == weekday else None
 
-    def _month_first(self, start: int, i: int, weekday: int | None) -> DateMatch | None:
-        m, token, end = self.value(i), self.tokens[i], i + 1
-        end += self._skip_full_stop(i)
+        return self.recurring(start, end, Recurrence("month", pick))  # "Tue 13th": the latest 13th that was a Tuesday
+
+    def _day_range(self, day: tuple[int, int]) -> tuple[int, int | None, int]:
+        """Day, the last day of a range ("5-7", "3 по 9") and the token after it."""
+        d, end = day
+        if self.kind(end) in _RANGE_WORDS and (last := self.day(self.skip(end + 1, "the"))):
+            return d, *last
+        return d, None, end
+
+    def _month_first(self, start: int, i: int) -> DateMatch | None:
+        m, token, end = self.value(i), self.tokens[i], i + 1 + self._skip_full_stop(i)
         locative = token.text[-1] == "е" and token.text[0] > "а"  # "в мае" is never followed by a day
-        at = self.skip(end, ",", "-", "/", "the", "of")
         y, year_end = self._trailing_year(end)
-        if y is None and locative:
-            y, year_end = self._short_ordinal_year(end)
         if y is not None:
             return self._build_date(start, year_end, (y, m, None))
-        day = None if locative else self.day(at)
+        day = None if locative else self.day(self.skip(end, ",", "-", "/", "the", "of"))
         if day and self.kind(day[1]) not in {"unit", ":"}:
-            d, end = day
-            last = None
-            if (
-                self.kind(end) in _RANGE_WORDS
-                and (day := self.day(self.skip(end + 1, "the")))
-                and self.kind(day[1]) != "month"
-            ):
-                last, end = day
+            d, last, end = self._day_range(day)
+            if last is not None and self.kind(end) == "month":
+                last, end = None, day[1]
             y, end = self._trailing_year(end)
             return self._build_date(start, end, (y, m, d), last)
         return self._build_date(start, end, (None, m, None), needs="range" if token.short else "in")
@@ -120,7 +158,7 @@ class CalendarReader(TokenReader):
 
             def read(today: date) -> DateRange | None:
                 first = resolve_date_parts(y, m, d, today)
-                end = resolve_date_parts(first.since.year, m, last, today) if first and first.since else None
+                end = resolve_date_parts(first.since.year, m, last, today) if first else None
                 return DateRange(first.since, end.until) if first and end and d is not None and d <= last else None
 
             return self.match(start, end, read, pair=True)
@@ -131,48 +169,31 @@ class CalendarReader(TokenReader):
     def _weekday(self, i: int) -> DateMatch | None:
         if self.tokens[i].short:
             return None
-        end, number = i + 1, self.value(i)
-        if self.kind(end) == "clock":
-            end += 1  # "wednesday night"
+        end, number = i + 1 + (self.kind(i + 1) == "clock"), self.value(i)  # "wednesday night"
         recurrence = Recurrence("week", lambda monday: build_day_range(monday + number * ONE_DAY))
-        return self.recurring(
-            i, end, recurrence, needs="" if end > i + 1 and self.kind(end) in {"end", "?", ",", ".", "!"} else "on"
-        )
-
-    def _weekday_with_day(self, i: int, end: int, weekday: int, day: int) -> DateMatch:
-        """Weekday with a day number: "Tue 13th" is the latest 13th that was a Tuesday."""
-
-        def pick(first: date) -> DateRange | None:
-            found = pick_day(first, day)
-            return found if found and found.since and found.since.weekday() == weekday else None
-
-        return self.recurring(i, end, Recurrence("month", pick))
+        sure = end > i + 1 and self.kind(end) in {"end", "?", ",", ".", "!"}
+        return self.recurring(i, end, recurrence, needs="" if sure else "on")
 
     def _day_of_month(self, i: int, depth: int) -> DateMatch | None:
         """Day number without a month: 15 числа, с 11 до 15 числа, the 5th; "в последних числах" of a month."""
         at = self.skip(i, "the")
         if not (day := self.day(at)):
             return None
-        (d, end), last = day, None
-        if self.kind(end) in _RANGE_WORDS and (day := self.day(self.skip(end + 1, "the"))):
-            last, end = day
+        d, last, end = self._day_range(day)
         if self.kind(end) == "numbers of a month" and self.word(end) in {"числа", "число"}:
             end, needs = end + 1, ""
-        elif self.kind(at) == "ordinal" and self.word(at).endswith(("-го", "-е", "-ое")) and self.kind(end) != "unit":
+        elif self.kind(at) != "ordinal":
+            return None
+        elif self.word(at).endswith(("-го", "-е", "-ое")) and self.kind(end) != "unit":
             needs = "bound"  # "до 10-го"
-        elif self.kind(at) == "ordinal" and last is not None and self.kind(end) == "of":
+        elif last is not None and self.kind(end) == "of":
             needs = "range"  # "from the 2nd to the 5th of last month"
-        elif (
-            self.kind(at) == "ordinal"
-            and self.word(i) == "the"
-            and last is None
-            and self.kind(end) in {"end", "of", "?", ".", ",", "!"}
-        ):
+        elif self.word(i) == "the" and last is None and self.kind(end) in {"end", "of", "?", ".", ",", "!"}:
             needs = "on"
         else:
             return None
         length = (last or d) - d + 1
-        recurrence = Recurrence("month", lambda first: DateRange(one.since, one.since + length * ONE_DAY) if (one := pick_day(first, d)) and one.since else None)  # fmt: skip
+        recurrence = Recurrence("month", lambda first: DateRange(one.since, one.since + length * ONE_DAY) if (one := pick_day(first, d)) else None)  # fmt: skip
         return self.recurring(i, end, recurrence, needs=needs, pair=last is not None) if length > 0 else None
 
     def _quarter(self, i: int, depth: int) -> DateMatch | None:
@@ -193,9 +214,8 @@ class CalendarReader(TokenReader):
             return None
         recurrence = Recurrence("year", lambda one: build_month_range(one.year, size * (n - 1) + 1, size))
         if year:
-            return self.match(
-                i, end, lambda today: recurrence.find_inside(resolve_date_parts(year[0], None, None, today))
-            )
+            y = year[0]
+            return self.match(i, end, lambda today: recurrence.find_inside(resolve_date_parts(y, None, None, today)))
         return self._recurring_of_year(i, end, recurrence, needs="in" if self.word(at).startswith("h") else "")
 
     def _season(self, i: int, depth: int) -> DateMatch | None:
@@ -207,9 +227,8 @@ class CalendarReader(TokenReader):
         y, end = self._trailing_year(i + 1)
         second = self.year(end + 1) if y is not None and self.kind(end) in {"-", "/"} else None
         if second and second[0] == (y or 0) + 1:
-            return replace(
-                self._recurring_of_year(i, i + 1, recurrence), end=second[1], to=self.tokens[second[1] - 1].end
-            )
+            one = self._recurring_of_year(i, i + 1, recurrence)
+            return replace(one, end=second[1], to=self.tokens[second[1] - 1].end)
         # the instrumental case "летом" means "in summer"; "лето" and "summer" need a preposition
         adverb = self.word(i) in {"зимой", "весной", "летом", "осенью"}
         return self._recurring_of_year(i, i + 1, recurrence, needs="" if adverb else "in")
@@ -217,8 +236,6 @@ class CalendarReader(TokenReader):
     def _recurring_of_year(self, i: int, end: int, recurrence: Recurrence, needs: str = "") -> DateMatch:
         """Recurring date, with or without the year after it."""
         y, stop = self._trailing_year(end)
-        if y is None:
-            y, stop = self._short_ordinal_year(end)
         if y is None:
             return self.recurring(i, end, recurrence, needs=needs)
         return self.match(i, stop, lambda today: recurrence.find_inside(resolve_date_parts(y, None, None, today)))
@@ -243,35 +260,16 @@ class CalendarReader(TokenReader):
         at = self.skip(i, "the")
         named = self.word(at) == "year"  # "the year 2021", "year of 2021"
         i0, i = (i, self.skip(at + 1, "of")) if named else (i, i)
-        found = self.year(i)
-        if not found:
+        if not (found := self.year(i)):
             return None
         y, end, sure = found
-        if self.kind(i) in {"number", "ordinal"} and not self._stands_alone(i, end):
-            return None
-        if not (sure or named) and any(self.word(end).startswith(word) for word in _MEASURES):
+        joined = ((i - 2, self.glued(i) and self.glued(i - 1)), (end + 1, self.glued(end) and self.glued(end + 1)))
+        if any(glued and self.kind(at) == "number" and not self.year(at) for at, glued in joined):
+            return None  # a phone number
+        if not (sure or named) and self.word(end).startswith(_MEASURES):
             return None
         return self.match(i0, end, lambda today: resolve_date_parts(y, None, None, today), fields=(y, None, None),
                           needs="" if sure or named else "year", holds=True)  # fmt: skip
-
-    def _stands_alone(self, i: int, end: int) -> bool:
-        """Whether a number of four digits is no piece of a longer number, code or sum."""
-        start, stop = self.tokens[i].start, self.tokens[end - 1].end
-        before, after = self.text[:start][-2:], self.text[stop:][:2]
-        if before and (before[-1].isalnum() or before[-1] in ".,$€₽№#/_"):
-            return False
-        digits_before = (
-            before[-1:] == "-" and before[:1].isalnum() and self.kind(i - 2) != "part" and not self.year(i - 2)
-        )
-        return not (
-            digits_before
-            or after[:1] == "%"
-            or (after[:1] in {"-", ",", "."} and after[1:].isdecimal() and not self.year(end + 1))
-        )
-
-
-class DatePartReader(CalendarReader):
-    """Reader of parts of other dates, and of weeks by a day or a number."""
 
     def _nth(self, i: int, depth: int) -> DateMatch | None:
         """Nth unit, weekday or half of a range: the first week of July, вторая половина мая, последние дни марта."""
@@ -286,28 +284,22 @@ class DatePartReader(CalendarReader):
             nth, end = ordinal[0], ordinal[2]
         count = self.number(end)
         n, at = (count[0], count[2]) if count and not count[1] else (0, end)
-        resolve = self._choose_nth(at, nth, n)
-        return self._inside(i0, at + 1, resolve, depth) if resolve else None
-
-    def _choose_nth(self, at: int, nth: int, n: int) -> Callable[[DateRange], DateRange | None] | None:
-        """Choose what is counted: halves, days, weekends, weekdays or units; `n` of them, 0 if their number is not said."""
         kind, value, word = self.kind(at), self.value(at), self.word(at)
-        if kind == "half":
-            return (lambda box: resolve_half(box, nth)) if nth in {1, 2} else None
-        if word == "числах":
-            n = 10 if nth in {10, 20} else FEW_DAYS if nth == 1 else 7
-            return lambda box: resolve_nth_unit(box, "day", None, nth, n)
-        if kind in {"weekday", "weekend"}:
-            weekday, length = (value, 1) if kind == "weekday" else (5, 2)
-            return lambda box: resolve_nth_unit(box, "day", weekday, nth, length)
-        if kind != "unit" or value in {"hour", "fortnight"}:
-            return None
-        n = n or (FEW_DAYS if word in {"days", "дни", "дней", "днях"} else 1)
-        return lambda box: resolve_nth_unit(box, value, None, nth, n)
 
-    def _inside(
-        self, i: int, end: int, resolve: Callable[[DateRange], DateRange | None], depth: int
-    ) -> DateMatch | None:
+        def resolve(box: DateRange) -> DateRange:
+            if kind == "half":
+                return resolve_half(box, nth)
+            if word == "числах":
+                return resolve_nth_unit(box, "day", None, nth, 10 if nth in {10, 20} else FEW_DAYS if nth == 1 else 7)
+            if kind in {"weekday", "weekend"}:
+                return resolve_nth_unit(box, "day", *((value, nth, 1) if kind == "weekday" else (5, nth, 2)))
+            return resolve_nth_unit(box, value, None, nth, n or (FEW_DAYS if word in _DAYS_PLURAL else 1))
+
+        of_unit = kind == "unit" and value not in {"hour", "fortnight"}
+        known = of_unit or word == "числах" or kind in {"weekday", "weekend"} or (kind == "half" and nth in {1, 2})
+        return self._inside(i0, at + 1, resolve, depth) if known else None
+
+    def _inside(self, i: int, end: int, resolve: Callable[[DateRange], DateRange], depth: int) -> DateMatch | None:
         at = self.skip(end, "of", "in", "the", "-")
         outer = self.parse_date(at, depth + 1, inner=True)
         if outer is None or (outer.needs == "range" and outer.fields is None):
@@ -325,19 +317,6 @@ class DatePartReader(CalendarReader):
             return None
         return self._inside(i, at + 1, lambda box: resolve_part(part, box), depth)
 
-    def _iso_week(self, i: int, depth: int) -> DateMatch | None:
-        """Week or day of ISO 8601: 2025-W14, 2025-W14-3, 2025w14."""
-        at = self.skip(i + 1, "-")
-        week, end = self.value(at + 1), at + 2
-        if not (self.word(at) == "w" and self.glued(at) and self.glued(at + 1) and self.kind(at + 1) == "number"):
-            return None
-        day = self.kind(end) == "-" and self.glued(end + 1) and self.kind(end + 1) == "number" and self.value(end + 1)
-        try:
-            first = date.fromisocalendar(self.value(i), week, day or 1)
-        except ValueError:
-            return None
-        return self.match(i, end + 2 * bool(day), lambda _: DateRange(first, first + (1 if day else 7) * ONE_DAY))
-
     def _week_of(self, i: int, depth: int) -> DateMatch | None:
         """Week that begins on a date, or a numbered week: week of May 3, w/c 4 Feb, week 12 of 2024."""
         start, i = i, self.skip(i, "the")
@@ -345,11 +324,7 @@ class DatePartReader(CalendarReader):
         starting = words[0] == "week" and words[1] in {"of", "commencing", "beginning", "starting"}
         if starting or words == ("w", "/", "c"):
             first = self.parse_date(self.skip(i + (2 if starting else 3), "the"), depth + 1)
-            if first is None:
-                return None
-            return self.match(
-                start, first.end, first.build_reader_from_start(lambda day: DateRange(day, day + 7 * ONE_DAY))
-            )
+            return first and self._units_after(start, first, 1, "week")
         if self.word(i) != "week" or self.kind(i + 1) != "number" or not 1 <= self.value(i + 1) <= 53:
             return None
         n, (y, end) = self.value(i + 1), self._trailing_year(i + 2)
@@ -363,25 +338,11 @@ class DatePartReader(CalendarReader):
 
         return self.match(start, end, read)
 
-
-_SLACK_DAYS = {"week": 3, "month": 10, "quarter": 45, "half": 60, "year": 45, "decade": 400}
-_HALF_UNITS = {"week": (4, "day"), "month": (15, "day"), "year": (6, "month")}  # half of a unit
-_UNIT_LETTERS = {"d": "day", "w": "week", "m": "month", "y": "year"}
-_ACCUSATIVE_UNITS = {"день", "сутки", "неделю", "месяц", "квартал", "полугодие", "полгода", "год"}  # "за неделю"
-_GENITIVE_UNITS = {"дня", "недели", "месяца", "квартала", "полугодия", "года"}  # "итоги недели"
-_YEARS_BY_DIRECTION = {"this": 0, "last": -1, "before last": -2}
-_LARGE_NUMBERS = {"million", "billion", "thousand", "hundred", "млн", "млрд"}
-
-
-class RelativeReader(CalendarReader):
-    """Reader of dates composed of directions, counts and units."""
-
     def _relative_day(self, i: int, depth: int) -> DateMatch | None:
         """Day counted from today: yesterday, the day before yesterday, вчера вечером, this morning, last night."""
-        if self.kind(i) == "moment":  # "from 2023 until now"
-            return self.match(i, i + 1, lambda today: build_unit_range("day", today), needs="range")
-        if self.word(i) == "tonight":
-            return self.match(i, i + 1, lambda today: build_unit_range("day", today))
+        if self.kind(i) == "moment" or self.word(i) == "tonight":  # "from 2023 until now"
+            needs = "range" if self.kind(i) == "moment" else ""
+            return self.match(i, i + 1, lambda today: build_unit_range("day", today), needs=needs)
         if self.kind(i) == "direction" and self.kind(i + 1) == "clock" and self.value(i) in {"this", "last", "past"}:
             by = 0 if self.value(i) == "this" else -1
             days = 2 if by and self.value(i + 1) == "night" else 1
@@ -399,15 +360,13 @@ class RelativeReader(CalendarReader):
         return self.match(start, end, lambda today: build_unit_range("day", today, by), needs="range" if by > 0 else "")
 
     def _fixed_phrase(self, i: int, depth: int) -> DateMatch | None:
-        """Phrases without free parts: to date, year to date, the week before last, the other day, на днях."""
+        """Phrases without free parts: to date, year to date, the week before last, на днях."""
         at = self.skip(i, "the")
         words = tuple(self.word(n) for n in range(at, at + 3))
         if words[0] in {"to", "till"} and words[1] == "date":
-            return self.match(i, at + 2, lambda today: DateRange(None, today + ONE_DAY))
+            return self.match(i, at + 2, lambda today: DateRange(date.min, today + ONE_DAY))
         if words == ("year", "to", "date"):
-            return self.match(
-                i, at + 3, lambda today: DateRange(build_unit_range("year", today).since, today + ONE_DAY)
-            )
+            return self.match(i, at + 3, lambda today: DateRange(date(today.year, 1, 1), today + ONE_DAY))
         if words[:2] in {("other", "day"), ("на", "днях")}:
             return self.match(i, at + 2, lambda today: DateRange(today - FEW_DAYS * ONE_DAY, today + ONE_DAY))
         if self.kind(at) == "unit" and words[1:] == ("before", "last"):
@@ -454,30 +413,23 @@ class RelativeReader(CalendarReader):
         name, end = self.value(at), at + 1
         if name in {"hour", "fortnight"}:
             return self._rolling(i, end, 1, name, which)
-        if (which == "last" and self.kind(end) == "of") or (
-            which == "that" and (self.word(at)[0] < "а" or name == "day")
-        ):
-            return None  # "the last day of school", "that day nobody came"
+        of_something = which == "last" and self.kind(end) == "of"  # "the last day of school", "that day nobody came"
+        if of_something or (which == "that" and (self.word(at)[0] < "а" or name == "day")):
+            return None
         by = {"this": 0, "next": 1, "before last": -2}.get(which, -1)
 
-        def read(today: date) -> DateRange | None:
-            unit = build_unit_range(name, today, by)
-            if unit.since and working and name == "week":
-                return DateRange(unit.since, unit.since + 5 * ONE_DAY)
-            if later:
-                return DateRange(today, unit.until) if later == "later" else DateRange(unit.since, today)
-            return unit
+        def read(today: date) -> DateRange:
+            since, until = build_unit_range(name, today, by)
+            if working and name == "week":
+                until = since + 5 * ONE_DAY
+            return DateRange(today if later == "later" else since, today if later == "earlier" else until)
 
         # "последний день Помпеи", "в последние годы жизни": the last ones of something, not the latest ones
         return self.match(i, end, read, needs="last" if which == "latest" else "", holds=True)
 
     def _directed_recurrence(self, i: int, at: int, which: str, depth: int) -> DateMatch | None:
-        inner = (
-            self._calendar_date(at, depth)
-            or self._season(at, depth)
-            or self._weekend(at, depth)
-            or self._holiday(at, depth)
-        )
+        ways = (self._calendar_date, self._season, self._weekend, self._holiday)
+        inner = next(filter(None, (way(at, depth) for way in ways)), None)
         if inner is None or inner.recurrence is None or (inner.fields and inner.fields[2]):
             return None
         if self.word(at) == "may" and which in {"this", "that"}:
@@ -491,7 +443,7 @@ class RelativeReader(CalendarReader):
                 return once.get(today, -1 if today.weekday() < 2 else 0)
             if which == "this":
                 before = once.get(today, -1)
-                return before if before and before.until and before.until > today else once.get(today, 0)
+                return before if before and before.until > today else once.get(today, 0)
             if which == "next" or (which == "last" and self.kind(at) == "weekday"):
                 return once.get(today, 1 if which == "next" else -1)  # "last Friday" is that of the week before
             return once.find_ended(today, 2 if which == "before last" else 1)
@@ -528,8 +480,9 @@ class RelativeReader(CalendarReader):
         """Count of units: три дня назад, a week ago, 2 weeks from now, через месяц, 2 thursdays ago, 3w ago."""
         start, future = i, self.word(i) in {"через", "in"}
         i += future
-        if found := self._halves_ago(i):
-            return found
+        if self.kind(i) == "half a year" and self.kind(self.skip(i + 1, "тому")) == "ago":
+            return self.match(i, self.skip(i + 1, "тому") + 1, lambda today: build_day_range(add_units(-6, "month", today)),
+                              slack=_SLACK_DAYS["year"])  # fmt: skip
         count = self.number(i)
         n, at = (count[0], count[2]) if count and not count[1] else (1, i)
         name = self.value(at)
@@ -539,50 +492,32 @@ class RelativeReader(CalendarReader):
             return self.match(start, at + 2, lambda today: recurrence.find_ended(today, n))
         if self.kind(i) == "number" and self.glued(at) and self.word(at) in _UNIT_LETTERS:
             name = _UNIT_LETTERS[self.word(at)]
-        elif self.kind(at) != "unit" or self.word(start - 1) in _LARGE_NUMBERS:
+        elif self.kind(at) != "unit" or self.word(start - 1) in _OTHER_NUMBERS:
             return None
         n, name = _convert_unit(n, name)
-        end, sign = self._count_direction(self.skip(at + 1, "тому"))
+        end = self.skip(at + 1, "тому")
+        words, sign = (self.word(end), self.word(end + 1)), 0
+        if self.kind(end) == "ago" or words[0] == "earlier":
+            end, sign = end + 1, -1
+        elif words in {("before", "today"), ("before", "now"), ("from", "now")}:
+            end, sign = end + 2, 1 if words[0] == "from" else -1
         if not sign and not (future and (count or self.word(start) == "через")):
-            return self._units_from(start, end, n, name, depth) if count else None
+            if not count or self.word(end) not in {"starting", "beginning", "начиная"}:
+                return None
+            one = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
+            return one and self._units_after(i, one, n, name)  # "two weeks starting May 20th"
         shift = (sign or 1) * n
         return self.match(start, end, lambda today: build_day_range(add_units(shift, name, today)),
                           slack=_SLACK_DAYS.get(name, 0))  # fmt: skip
 
-    def _count_direction(self, i: int) -> tuple[int, int]:
-        """Token after "ago" or "from now", and the sign of the count; 0 for none."""
-        words = (self.word(i), self.word(i + 1))
-        if self.kind(i) == "ago" or words[0] == "earlier":
-            return i + 1, -1
-        if words in {("before", "today"), ("before", "now")}:
-            return i + 2, -1
-        return (i + 2, 1) if words == ("from", "now") else (i, 0)
+    def _units_after(self, i: int, first: DateMatch, n: int, name: str) -> DateMatch:
+        """Units from the first day of another date on."""
 
-    def _halves_ago(self, i: int) -> DateMatch | None:
-        """Units and a half: полгода назад, полтора месяца назад, two and a half years ago, a year and a half ago."""
-        count = self.number(i)
-        n, at = (count[0], count[2]) if count and not count[1] else (0, i)
-        if self.kind(i) == "half a year":
-            n, name, at = 0, "year", i + 1
-        elif self.kind(i) == "one and a half":
-            n, name, at = 1, self.value(i + 1), i + 2
-        elif (after := self._skip_half(at)) > at:
-            name, at = self.value(after), after + 1
-        elif (after := self._skip_half(at + 1)) > at + 1:
-            name, at = self.value(at), after
-        else:
-            return None
-        end = self.skip(at, "тому")
-        if self.kind(end) != "ago" or name not in _HALF_UNITS:
-            return None
-        size, unit = _HALF_UNITS[name]
-        return self.match(i, end + 1, lambda today: build_day_range(add_units(-(2 * n + 1) * size, unit, today)),
-                          slack=_SLACK_DAYS[name])  # fmt: skip
+        def read(today: date) -> DateRange | None:
+            box = first.read(today)
+            return DateRange(box.since, add_units(n, name, box.since)) if box else None
 
-    def _skip_half(self, i: int) -> int:
-        if self.word(i) == "and" and self.word(i + 1) == "a" and self.kind(i + 2) == "half":
-            return i + 3
-        return i + 2 if self.word(i) == "с" and self.kind(i + 1) == "half" else i
+        return self.match(i, first.end, read)
 
     def _latest_unit(self, i: int, depth: int) -> DateMatch | None:
         """Unit up to now: за неделю, "digest for the week", "итоги года"."""
@@ -602,17 +537,25 @@ class RelativeReader(CalendarReader):
         name = self.value(i) if self.value(i) not in {"hour", "fortnight"} else "day"
         return self.match(i, i + 1, lambda today: build_unit_range(name, today), holds=True)
 
-    def _units_from(self, i: int, end: int, n: int, name: str, depth: int) -> DateMatch | None:
-        """Units from a date on: two weeks starting May 20th."""
-        if self.word(end) not in {"starting", "beginning", "начиная"}:
-            return None
-        first = self.parse_date(self.skip(end + 1, "from", "on", "с", "the"), depth + 1)
-        if first is None:
-            return None
-        return self.match(
-            i, first.end, first.build_reader_from_start(lambda day: DateRange(day, add_units(n, name, day)))
-        )
-
 
 def _convert_unit(n: int, name: str) -> tuple[int, str]:
     return (-(-n // 24), "day") if name == "hour" else (2 * n, "week") if name == "fortnight" else (n, name)
+
+
+_R = DateReader
+_NUMBER_WAYS = (_R._calendar_date, _R._day_of_month, _R._counted, _R._nth, _R._quarter, _R._decade, _R._year)
+# Expressions that begin with a token of each kind: the parser tries only these.
+_WAYS: dict[str, tuple[Callable[[DateReader, int, int], DateMatch | None], ...]] = {
+    **dict.fromkeys(("number", "ordinal", "cardinal"), _NUMBER_WAYS),
+    **dict.fromkeys(("month", "weekday", "date"), (_R._calendar_date,)),
+    **dict.fromkeys(("day", "clock", "moment"), (_R._relative_day,)),
+    **dict.fromkeys(("to", "till", "на", "под", "other", "of last year", "new year"), (_R._fixed_phrase,)),
+    **dict.fromkeys(("in", "через", "half a year"), (_R._counted,)),
+    "short year": (_R._calendar_date, _R._quarter, _R._year), "season": (_R._season,), "weekend": (_R._weekend,),
+    "quarter": (_R._quarter,), "roman": (_R._quarter, _R._decade), "decade": (_R._nth, _R._decade),
+    "part": (_R._directed, _R._part), "holiday": (_R._holiday,), "за": (_R._latest_unit,), "week start": (_R._week_of,),
+    "direction": (_R._relative_day, _R._directed, _R._nth),
+    "unit": (_R._relative_day, _R._fixed_phrase, _R._counted, _R._latest_unit, _R._year, _R._week_of),
+    "the": (_R._relative_day, _R._fixed_phrase, _R._directed, _R._latest_unit, _R._part, _R._weekend, _R._week_of,
+            *_NUMBER_WAYS),
+}  # fmt: skip

@@ -146,10 +146,10 @@ class DateToken:
 
 
 _OTHER_WORDS: dict[tuple[str, object], str] = {
+    ("", None): "понедельникам вторникам четвергам пятницам субботам воскресеньям",  # no misspelt "вторником"
     ("weekend", None): "weekend weekends выходные выходных выходным выходными выхи выхах выхам викенд уикенд уикенда",
     ("half", None): "half половина половине половину половины половиной",
     ("half a year", None): "полгода",
-    ("one and a half", None): "полтора полторы",
     ("of last year", None): " ".join(_inflect("прошлогодн", _SOFT_ADJECTIVE)),
     ("century", None): "century centuries век века веке веку столетие столетия столетии",
     ("clock", "day"): "утро утром утра morning afternoon днем вечер вечером вечера evening tonight ночи",
@@ -300,15 +300,6 @@ class DateMatch:
     recurrence: Recurrence | None = None
     holds: bool = False  # a unit or a year, in which recurring dates lie
 
-    def build_reader_from_start(self, build: Callable[[date], DateRange]) -> Callable[[date], DateRange | None]:
-        """Build a reader of the range that `build` makes of this date's first day: "two weeks starting May 20th"."""
-
-        def read(today: date) -> DateRange | None:
-            box = self.read(today)
-            return build(box.since) if box and box.since else None
-
-        return read
-
 
 class TokenReader:
     """Reader of one text. Each method reads what begins at token `i`, or gives None; depth counts nested expressions."""
@@ -430,14 +421,3 @@ class TokenReader:
         if two and self.kind(i + 1) not in {":", ".", "unit", "month"} and not self.glued(i):
             return self.value(i), i + 1  # "3 Aug 96"
         return None, i
-
-    def _short_ordinal_year(self, i: int) -> tuple[int | None, int]:
-        """Year as in "в ноябре 24-го", "летом 24-го", and the token after it."""
-        short = self.kind(i) == "ordinal" and self.word(i)[:2].isdecimal() and 10 < self.value(i) < 100
-        if short and self.kind(i + 1) not in {"month", "numbers of a month"}:
-            return self.value(i), i + 1
-        return None, i
-
-    def parse_date(self, i: int, depth: int = 0, *, inner: bool = False) -> DateMatch | None:
-        """Longest date expression at token `i`; with `inner` also a unit alone, as after "the start of"."""
-        raise NotImplementedError

@@ -83,7 +83,6 @@ def _day(moment: datetime | None) -> str | None:
         ("на майские", "2027-05-01", "2027-05-12"),
         ("под новый год", "2027-12-25", "2028-01-01"),
         ("в последние сутки", "2028-02-28", "2028-03-01"),
-        ("2025-w14", "2025-03-31", "2025-04-07"),
     ],
 )
 def test_words_about_time_seen_from_a_leap_day(text: str, since: str, until: str) -> None:

@@ -70,6 +70,26 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(
     assert found["agent"]["all"]["shown_right"] >= found["direct"]["all"]["shown_right"]
 
 
+def test_posts_without_values_are_asked_about_in_their_words_and_few_are_called_few(
+    imported: Path, citegram: Cli, tmp_path: Path
+) -> None:
+    endings = "dok fel mar nit sop gul bez kaf lim pum".split()
+    texts = [f"Yesterday bran{end} carried klem{end} over tors{end} beside vill{end}." for end in endings]
+    with closing(sqlite3.connect(imported / "citegram.db")) as archive:
+        rowids = archive.execute("SELECT rowid FROM posts ORDER BY rowid LIMIT ?", (len(texts),)).fetchall()
+        archive.execute("UPDATE posts SET text = ''")
+        pairs = [(text, *rowid) for text, rowid in zip(texts, rowids, strict=True)]
+        archive.executemany("UPDATE posts SET text = ? WHERE rowid = ?", pairs)
+        archive.commit()
+    code, out, _ = citegram("eval", "make", "mine")
+    rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
+    assert (code, {row["kind"] for row in rows}) == (0, {"about"})
+    assert len(rows) == len(endings)
+    assert all(row["text"].startswith("what is known about ") for row in rows)
+    assert f"{len(rows)} of them ask in words of the post" in out
+    assert "Fewer than 50: of" in out
+
+
 def test_without_posts_no_questions_are_made(citegram: Cli, imported: Path) -> None:
     with closing(sqlite3.connect(imported / "citegram.db")) as archive:
         archive.execute("UPDATE posts SET text = ''")

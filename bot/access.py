@@ -29,16 +29,16 @@ from aiogram.types import Chat, ChatMemberRestricted, ChatMemberUpdated, Message
 from bot.i18n import Translator
 from bot.settings import is_person
 from rag_core.llm.turns import FairScheduler
-from rag_core.storage import Archive, channels, group_rules_and_bindings, memberships
-from rag_core.storage.chat_and_admin_settings import (
+from rag_core.storage import Archive, channels, readers
+from rag_core.storage.channel_history import UPDATE_RETENTION
+from rag_core.storage.questions import QuestionRow
+from rag_core.storage.readers import (
     AdminGrant,
     grant_admin,
     list_admin_grants,
     load_channel_sets,
     revoke_admin,
 )
-from rag_core.storage.history_gaps import UPDATE_RETENTION
-from rag_core.storage.questions import QuestionRow
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
@@ -155,7 +155,7 @@ class MembershipCache:
         if user_id in self._stored:  # a person who asks
             await self._store(user_id, {chat_id: inside})
         elif self._archive is not None and not inside:
-            await memberships.save_memberships(self._archive, user_id, datetime.now(UTC), (), [chat_id])
+            await readers.save_memberships(self._archive, user_id, datetime.now(UTC), (), [chat_id])
 
     def forget(self, chat_id: int, user_id: int) -> None:
         """Drop what is known of this user: cached entries and answers under way are out of date."""
@@ -185,7 +185,7 @@ class MembershipCache:
     async def _load_stored(self, user_id: int) -> None:
         if self._archive is None or user_id in self._stored:
             return
-        seen = await memberships.load_memberships(self._archive, user_id)
+        seen = await readers.load_memberships(self._archive, user_id)
         if len(self._stored) >= _MAX_CACHED:
             self._stored.clear()
         self._stored[user_id] = seen
@@ -205,7 +205,7 @@ class MembershipCache:
         entered = [chat for chat, inside in said.items() if inside and chat < 0 and chat not in current]
         left = [chat for chat, inside in said.items() if not inside and chat in known]
         if entered or left:
-            await memberships.save_memberships(self._archive, user_id, now, entered, left)
+            await readers.save_memberships(self._archive, user_id, now, entered, left)
             known.update(dict.fromkeys(entered, seen_at))
             for chat in left:
                 known.pop(chat, None)
@@ -416,7 +416,7 @@ async def resolve_channel_access(
     known = await channels.load_channels(rights.archive)
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not reader.private:
-        bound = await group_rules_and_bindings.list_bound_channels(rights.archive, reader.chat_id)
+        bound = await readers.list_bound_channels(rights.archive, reader.chat_id)
         return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
     if reader.user_id in rights:
         return ChannelAccess(active)

@@ -43,7 +43,7 @@ from ingest.outages import (
     get_monotonic_time,
 )
 from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, user_data
+from rag_core.storage import Archive, channels, readers
 from rag_core.types import Channel
 
 _GATHER_SECONDS = 30.0  # one cause often makes many things fail
@@ -137,7 +137,7 @@ log = logging.getLogger(__name__)
 
 async def get_user_translator(archive: Archive, user_id: int, default: str) -> Translator:
     """Translator for a user who did not write just now: Telegram reports no languages, their last question has one."""
-    return get_translator(await user_data.get_user_language(archive, user_id) or default)
+    return get_translator(await readers.get_user_language(archive, user_id) or default)
 
 
 async def send_notice(bot: Bot, user_id: int, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:

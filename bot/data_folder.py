@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from rag_core.errors import ArchiveUnavailable, translate_errors
-from rag_core.storage.backup_listing import get_backups_folder
-from rag_core.storage.backups import ARCHIVE_FILE
+from rag_core.storage.backups import ARCHIVE_FILE, get_backups_folder
 
 _OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
 

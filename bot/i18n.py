@@ -19,7 +19,7 @@ from fluent.runtime import FluentBundle, FluentResource
 from bot.settings import find_time_zone
 from rag_core.errors import RagError
 from rag_core.storage import Archive
-from rag_core.storage.chat_and_admin_settings import load_chat_zone
+from rag_core.storage.readers import load_chat_zone
 from rag_core.text.tokens import detect_language
 
 if TYPE_CHECKING:

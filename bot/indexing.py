@@ -21,7 +21,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import SAVE_INTERVAL_SECONDS, EmbedderChange, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.fusion import DENSE, LEXICAL
-from rag_core.storage import Archive, channel_removal, channels, index_state, posts
+from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.types import Answer, Post
 
@@ -141,7 +141,7 @@ class IndexingWorker:
         if self._dense and await self._dense.waiting():
             return
         await self.indexer.save()
-        await channel_removal.purge_removed_posts(self._archive, taken)
+        await channels.purge_removed_posts(self._archive, taken)
 
     async def _embed_posts(self) -> None:
         assert self._dense is not None

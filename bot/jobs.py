@@ -45,11 +45,11 @@ from rag_core import processes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, user_data
+from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, readers
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
-from rag_core.storage.conversation_turns import expire_turns
-from rag_core.storage.history_gaps import get_last_heartbeat
+from rag_core.storage.channel_history import get_last_heartbeat
 from rag_core.storage.monitoring_stats import JobRecord
+from rag_core.storage.readers import expire_turns
 from rag_core.storage.subscriptions import forget_old_watches
 from rag_core.types import PostKey
 
@@ -348,7 +348,7 @@ class MaintenanceJobs:
         if now is None:
             return ""
         numbers = await raw_updates.forget_done_updates(self.rag.archive, now)
-        texts = await user_data.forget_question_texts(self.rag.archive, now - kept)
+        texts = await readers.forget_question_texts(self.rag.archive, now - kept)
         unread = await raw_updates.forget_poison_updates(self.rag.archive, now - kept)
         votes = await questions.forget_voters(self.rag.archive, now - kept)
         links = await questions.forget_old_links(self.rag.archive, now - kept)

@@ -26,7 +26,7 @@ from bot.views.format import BOT_COMMANDS
 from rag_core.conversation.small_talk import detect_talk
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
-from rag_core.storage.group_rules_and_bindings import load_group_rules
+from rag_core.storage.readers import load_group_rules
 
 MAX_QUESTION_LENGTH = 1000  # long enough for a paragraph of context, short enough for a small model
 PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})

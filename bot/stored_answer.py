@@ -20,7 +20,7 @@ from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.run import Run
 from rag_core.storage import Archive
-from rag_core.storage.post_lookup import list_post_versions
+from rag_core.storage.posts import list_post_versions
 from rag_core.storage.questions import save_trace
 from rag_core.types import Answer, Certainty, Post, PostKey, Sentence
 from rag_core.verification.verdict_types import Label, Verification

@@ -24,11 +24,10 @@ from ingest.message_kinds import MalformedMessage
 from ingest.mtproto import FoundMessages, HistoryClient, convert_message, convert_topic_title
 from ingest.outages import NotifyAdmins, PostsMissing
 from rag_core.errors import HistoryUnavailable, RagError
-from rag_core.storage import Archive, channel_history, channels, history_gaps
+from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill
-from rag_core.storage.post_lookup import list_newest_ids
-from rag_core.storage.posts import mark_posts_deleted
-from rag_core.storage.topics import save_topic_titles
+from rag_core.storage.channels import save_topic_titles
+from rag_core.storage.posts import list_newest_ids, mark_posts_deleted
 from rag_core.types import Channel, Post, PostKey
 
 BATCH_IDS = 100
@@ -133,7 +132,7 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
     if saved is None or left:
         return saved is not None
     if job.saved + len(posts):  # a channel that shows nothing proves nothing
-        await history_gaps.close_covered_gaps(
+        await channel_history.close_covered_gaps(
             archive, job.chat_id, job.since or job.began_at, job.began_at, whole=job.since is None
         )
     return False

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from ingest.json_export import CUT_FILE, ExportedChat, ImportNote, ImportOptions, resolve_chat_id
 from ingest.message_kinds import MESSAGE_KINDS
 from rag_core.errors import ImportRefused
-from rag_core.storage.post_lookup import StoredPost
+from rag_core.storage.posts import StoredPost
 from rag_core.types import Channel, Post, PostKey, format_post_link
 
 _FORMAT_BY_TAG = {

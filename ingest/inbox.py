@@ -19,9 +19,9 @@ from itertools import groupby
 from ingest.message_kinds import MalformedMessage, parse_object
 from ingest.messages import parse_live_post, parse_topic_title
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channel_removal, channels, posts, raw_updates, topics, unapproved_channels
+from rag_core.storage import Archive, channels, posts, raw_updates
 from rag_core.storage.post_rows import encode_entities
-from rag_core.storage.raw_update_json import RawUpdate, UpdateOutOfBounds, check_bounds, decode_update
+from rag_core.storage.raw_updates import RawUpdate, UpdateOutOfBounds, check_bounds, decode_update
 from rag_core.types import Channel, Post, PostKey
 
 APPROVAL_PERIOD = timedelta(days=30)
@@ -35,17 +35,17 @@ log = logging.getLogger(__name__)
 
 
 async def admit_arrivals(
-    connection: unapproved_channels.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
+    connection: channels.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
 ) -> tuple[dict[int, Channel], list[tuple[Post, int]]]:
     """Select what is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
 
     Posts of an approved channel are all kept, those of other channels up to their quota.
     """
-    known, waiting = await unapproved_channels.find_known_and_unapproved(connection, seen)
-    room = max(0, MAX_WAITING_CHANNELS - await unapproved_channels.count_unapproved_channels(connection))
+    known, waiting = await channels.find_known_and_unapproved(connection, seen)
+    room = max(0, MAX_WAITING_CHANNELS - await channels.count_unapproved_channels(connection))
     new = [chat_id for chat_id in seen if chat_id not in known][:room]
     used = dict.fromkeys(new, (0, 0))
-    used |= {chat_id: await unapproved_channels.measure_channel_content(connection, chat_id) for chat_id in waiting}
+    used |= {chat_id: await channels.measure_channel_content(connection, chat_id) for chat_id in waiting}
     kept, dropped = list[tuple[Post, int]](), dict[PostKey, int]()
     for post, update_id in arrivals:
         chat_id = post.key.chat_id
@@ -61,7 +61,7 @@ async def admit_arrivals(
             used[chat_id] = number, size
             kept.append((post, update_id))
     if dropped:
-        await unapproved_channels.drop_posts_over_quota(connection, dropped)
+        await channels.drop_posts_over_quota(connection, dropped)
     admitted = {chat_id: channel for chat_id, channel in seen.items() if chat_id in known or chat_id in used}
     return admitted, [(post, update_id) for post, update_id in kept if post.key not in dropped]
 
@@ -69,8 +69,8 @@ async def admit_arrivals(
 async def forget_unapproved_channels(archive: Archive, now: datetime) -> int:
     """Remove the channels that have waited 30 days for approval; run it daily. Returns the number of posts removed."""
     removed = 0
-    for chat_id in await unapproved_channels.list_unapproved_channels(archive, now - APPROVAL_PERIOD):
-        removed += await channel_removal.remove_channel(archive, chat_id)
+    for chat_id in await channels.list_unapproved_channels(archive, now - APPROVAL_PERIOD):
+        removed += await channels.remove_channel(archive, chat_id)
         log.info("channel %d was not approved for %d days: removed", chat_id, APPROVAL_PERIOD.days)
     return removed
 
@@ -152,7 +152,7 @@ async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[_Arri
         for chat_id, channel in admitted.items():
             # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
             await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
-            await topics.save_topic_titles(connection, chat_id, titles.get(chat_id, {}))
+            await channels.save_topic_titles(connection, chat_id, titles.get(chat_id, {}))
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")
         await raw_updates.mark_updates_done(connection, bot_id, [one.update_id for one in arrivals])

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from rag_core.storage import Archive, channels, history_gaps
-from rag_core.storage.history_gaps import Gap
+from rag_core.storage import Archive, channel_history, channels
+from rag_core.storage.channel_history import Gap
 from rag_core.types import Channel
 
 # A wall clock that differs by more than this from the monotonic clock is, or was, wrong.
@@ -57,11 +57,11 @@ class Heartbeat:
             return 0
         if last is None:
             # Write the first beat after the start: the downtime is known from the wall clock only
-            before = await history_gaps.get_last_heartbeat(self._archive)
+            before = await channel_history.get_last_heartbeat(self._archive)
             silence = now.at - before if before else timedelta()
             if silence < -_MAX_CLOCK_DIFFERENCE:
                 log.warning("the clock was set back by %s: how long the bot was down is not known", -silence)
-            if before and silence > history_gaps.UPDATE_RETENTION:
+            if before and silence > channel_history.UPDATE_RETENTION:
                 doubted, self._doubted = self._doubted, now
                 # A clock that is briefly wrong at the start must not create a gap: a second reading is required.
                 if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
@@ -77,11 +77,11 @@ class Heartbeat:
 
     async def _write(self, now: _ClockReading, since: datetime, silence: timedelta) -> int:
         noted = (
-            await history_gaps.note_outage_gaps(self._archive, since, now.at)
-            if silence > history_gaps.UPDATE_RETENTION
+            await channel_history.note_outage_gaps(self._archive, since, now.at)
+            if silence > channel_history.UPDATE_RETENTION
             else 0
         )
-        await history_gaps.record_heartbeat(self._archive, now.at)
+        await channel_history.record_heartbeat(self._archive, now.at)
         self._last, self._doubted = now, None
         if noted:
             log.warning("the bot was out of touch since %s: posts may be missing in %d channels", since, noted)
@@ -98,13 +98,13 @@ async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:
 
     Raises ArchiveUnavailable.
     """
-    for chat_id in await history_gaps.list_channels_without_gaps(archive):
-        await history_gaps.note_gap_before_joining(archive, chat_id)
-    closed = await history_gaps.close_complete_gaps(archive)
+    for chat_id in await channel_history.list_channels_without_gaps(archive):
+        await channel_history.note_gap_before_joining(archive, chat_id)
+    closed = await channel_history.close_complete_gaps(archive)
     known = await channels.load_channels(archive)
-    new = [gap for gap in await history_gaps.list_unreported_gaps(archive) if gap.chat_id in known]
+    new = [gap for gap in await channel_history.list_unreported_gaps(archive) if gap.chat_id in known]
     if new and await tell(GapsFound(tuple((known[gap.chat_id], gap) for gap in new))):
-        await history_gaps.mark_gaps_reported(archive, new)
+        await channel_history.mark_gaps_reported(archive, new)
     return f"{closed} closed" if closed else ""
 
 

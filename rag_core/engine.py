@@ -38,7 +38,7 @@ from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Budgets, Run
 from rag_core.settings import QdrantSettings, RagSettings
 from rag_core.storage import Archive, posts
-from rag_core.storage.chat_and_admin_settings import load_choices
+from rag_core.storage.readers import load_choices
 from rag_core.types import Channel, Plan, Question, Shortfall
 
 _MAX_BOILERPLATES, _BOILERPLATES_TTL_S = 500, 300.0  # a few lines each

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_core.storage import Archive, raw_updates
-from rag_core.storage.raw_update_json import encode_update
+from rag_core.storage.raw_updates import encode_update
 
 
 async def save_updates(

@@ -13,8 +13,7 @@ from bot.control.socket_client import hold_folder
 from bot.settings import Settings
 from bot.views.terminal_text import format_stages
 from bot.views.text import dump_json
-from rag_core.storage.backup_listing import get_backup_time
-from rag_core.storage.backups import make_backup, prune_backups, restore_backup, run_cancellable
+from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.questions import fetch_trace
 
 

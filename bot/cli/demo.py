@@ -32,7 +32,7 @@ from rag_core.models.catalog import ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.run import Budgets
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
-from rag_core.storage import Archive, group_rules_and_bindings, post_lookup, posts
+from rag_core.storage import Archive, posts, readers
 from rag_core.storage.backups import ARCHIVE_FILE
 from rag_core.types import Channel, Post, Visibility
 
@@ -80,7 +80,7 @@ async def import_sample_channels(archive: Archive) -> list[Channel]:
     sample_channels = []
     for row in _load_channel_rows():
         channel = Channel(row["chat_id"], row["title"], row["username"], visibility=Visibility(row["visibility"]))
-        if not await post_lookup.count_posts(archive, channel.chat_id):
+        if not await posts.count_posts(archive, channel.chat_id):
             options = ImportOptions(channel.username, visibility=channel.visibility)
             await import_export(archive, SAMPLE_CHANNELS_FOLDER / row["folder"], options)
         sample_channels.append(channel)
@@ -104,7 +104,7 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
         history = sorted(posts_by_channel[channel.chat_id], key=lambda post: post.key.message_id)
         world.add_history(channel.chat_id, history)
         if public:
-            await group_rules_and_bindings.bind_channel(archive, GROUP_ID, channel.chat_id)
+            await readers.bind_channel(archive, GROUP_ID, channel.chat_id)
     chats = {row["folder"]: int(row["chat_id"]) for row in _load_channel_rows()}
     for line in (SAMPLE_CHANNELS_FOLDER / "suggested.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)

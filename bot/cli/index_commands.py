@@ -17,7 +17,7 @@ from bot.views.text import dump_json, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import EmbedderChange
 from rag_core.engine import Engine, open_engine
-from rag_core.storage import Archive, post_lookup
+from rag_core.storage import Archive, posts
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
@@ -149,6 +149,6 @@ async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
 
 
 async def _print_result(archive: Archive, channel: Channel | None) -> None:
-    count = await post_lookup.count_posts(archive, channel.chat_id if channel else None)
+    count = await posts.count_posts(archive, channel.chat_id if channel else None)
     title = strip_control_characters(channel.title) if channel else "All channels"
     print(f"{title}: the index was built anew ({count} posts).")

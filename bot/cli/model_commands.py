@@ -34,7 +34,7 @@ from rag_core.models.model_files import is_model_present, measure_folder_size
 from rag_core.run import Budgets
 from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
-from rag_core.storage.chat_and_admin_settings import load_choices
+from rag_core.storage.readers import load_choices
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

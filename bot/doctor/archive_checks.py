@@ -21,9 +21,8 @@ from bot.settings import Settings
 from bot.views.text import strip_control_characters
 from rag_core.engine import open_engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, channels, index_state, monitoring_stats, post_lookup, raw_updates
-from rag_core.storage.backup_listing import get_backup_time, list_backups
-from rag_core.storage.backups import read_archive_version, run_cancellable
+from rag_core.storage import Archive, channels, index_state, monitoring_stats, posts, raw_updates
+from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
 from rag_core.storage.db import needs_migration
 from rag_core.types import Visibility
 
@@ -97,7 +96,7 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
     if not channels_by_id:
         yield Finding(None, "no channels yet: citegram import result.json, or make the bot admin of a channel")
     for channel in channels_by_id.values():
-        count = await post_lookup.count_posts(case.archive, channel.chat_id)
+        count = await posts.count_posts(case.archive, channel.chat_id)
         closed = " (admins only: publish it with /channels)" if channel.visibility is Visibility.ADMINS else ""
         yield Finding(
             None,
@@ -131,7 +130,7 @@ async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
 
 async def check_backups(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the age of the newest backup, and that it can be restored."""
-    if case.archive is None or not (count := await post_lookup.count_posts(case.archive)):
+    if case.archive is None or not (count := await posts.count_posts(case.archive)):
         return
     backups, now = list_backups(case.archive.folder), datetime.now(UTC)
     if not backups:
@@ -164,7 +163,7 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
     """Check both indexes against the archive, and report the models that use them."""
     if case.archive is None:
         return
-    archive_size, facts = f"archive: {await post_lookup.count_posts(case.archive)} posts", case.facts
+    archive_size, facts = f"archive: {await posts.count_posts(case.archive)} posts", case.facts
     if facts is None:
         yield Finding(None, archive_size)
         return

@@ -26,7 +26,7 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
 from rag_core.storage import monitoring_stats
-from rag_core.storage.chat_and_admin_settings import load_choices
+from rag_core.storage.readers import load_choices
 
 _MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
 _MOUNTS_FILE = Path("/proc/mounts")

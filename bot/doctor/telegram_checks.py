@@ -26,7 +26,7 @@ from bot.settings import BotSettings
 from bot.telegram.session import PROXY_ERROR, TelegramSession, create_session
 from bot.views.text import strip_control_characters
 from rag_core.errors import RagError, SettingsWrong
-from rag_core.storage import channel_history, channels, group_rules_and_bindings
+from rag_core.storage import channel_history, channels, readers
 from rag_core.types import Channel
 
 CALL_TIMEOUT_SECONDS = 8.0  # for each call
@@ -96,7 +96,7 @@ async def check_rights(case: CheckContext) -> AsyncIterator[Finding]:
         return
     known = (await channels.load_channels(case.archive)).values()
     live = [channel for channel in known if channel.inside and channel.state == "active"]
-    groups = await group_rules_and_bindings.list_bound_groups(case.archive)
+    groups = await readers.list_bound_groups(case.archive)
     async with open_bot(case.settings.bot) as bot:
         try:
             await bot.me()

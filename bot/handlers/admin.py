@@ -56,18 +56,16 @@ from rag_core.storage import (
     Archive,
     channel_history,
     channels,
-    history_gaps,
     index_state,
     monitoring_stats,
-    post_lookup,
     posts,
     questions,
     raw_updates,
 )
-from rag_core.storage.backup_listing import get_backup_time, list_backups
+from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.channels import find_channel
-from rag_core.storage.chat_and_admin_settings import load_choices
 from rag_core.storage.index_state import ProgressMessage, Rebuild
+from rag_core.storage.readers import load_choices
 from rag_core.types import Channel
 
 router = Router()
@@ -88,7 +86,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
 
 async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
     known, rag = await channels.load_channels(context.archive), context.rag
-    count = await post_lookup.count_posts(context.archive)
+    count = await posts.count_posts(context.archive)
     yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
     behind = max(0, await posts.get_last_seq(context.archive) - rag.lexical.watermark)
     if behind:
@@ -114,7 +112,7 @@ async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIter
     for job in (await channel_history.list_backfills(context.archive)).values():
         if job.state in ("running", "paused", "failed"):
             yield words("stats-history", state=job.state, percent=int(100 * job.share))
-    if number := sum(map(len, (await history_gaps.list_open_gaps(context.archive)).values())):
+    if number := sum(map(len, (await channel_history.list_open_gaps(context.archive)).values())):
         yield words("stats-gaps", count=number)
 
 
@@ -443,7 +441,7 @@ async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: A
         return words("reindex-cancelled")
     if rebuild.state == "failed":
         return words("reindex-failed", reason=words.error(failure) if failure else rebuild.reason)
-    count = await post_lookup.count_posts(archive, rebuild.chat_id)
+    count = await posts.count_posts(archive, rebuild.chat_id)
     renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
     return "\n".join([words("reindex-done", what=what, count=count), *renewed])
 

@@ -55,9 +55,9 @@ from bot.views.keyboards import (
 from ingest.history import estimate_minutes, estimate_size
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
-from rag_core.storage import channel_history, channel_removal, channels, group_rules_and_bindings, post_lookup
-from rag_core.storage.chat_and_admin_settings import load_channel_sets, save_channel_sets
-from rag_core.storage.topics import save_topic_titles
+from rag_core.storage import channel_history, channels, posts, readers
+from rag_core.storage.channels import save_topic_titles
+from rag_core.storage.readers import load_channel_sets, save_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Visibility
 
@@ -108,7 +108,7 @@ async def _apply_action(action: ChannelAction, channel: Channel, context: AppCon
         context.indexing.wake()
         return words("channel-set-guarded", title=title, shown="yes" if on else "no")
     if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
-        await group_rules_and_bindings.set_channel_bindable(archive, chat_id, on)
+        await readers.set_channel_bindable(archive, chat_id, on)
         return words("channel-set-bindable", title=title, may="yes" if on else "no")
     if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
@@ -134,7 +134,7 @@ async def _render_channel_list(
 ) -> tuple[Text, InlineKeyboardMarkup | None]:
     # List all channels except those being removed; what these post afterwards has to be approved.
     known = (await channels.load_channels(context.archive)).values()
-    there = [c for c in known if c.state != "removed" or await post_lookup.count_posts(context.archive, c.chat_id)]
+    there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
     listed = sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
         return Text(words("channels-none")), None
@@ -178,7 +178,7 @@ async def _press_remove(
 ) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
     channel = await find_pressed_channel(callback_data, context, words)
-    count, token = await post_lookup.count_posts(context.archive, channel.chat_id), callback_data.token
+    count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
     yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
     buttons = build_keyboard(
@@ -198,7 +198,7 @@ async def _press_confirm_remove(
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
     await redraw_message(pressed, Text(toast), None, toast)
-    count = await channel_removal.remove_channel(context.archive, channel.chat_id)
+    count = await channels.remove_channel(context.archive, channel.chat_id)
     context.indexing.wake()
     log.info("admin %d removed channel %d with %d posts", pressed.from_user.id, channel.chat_id, count)
     blocks = [words.rich("channel-removed", title=link_channel_title(channel, words), count=count)]
@@ -225,7 +225,7 @@ async def _press_leave(
         log.info("channel %d was left before: %s", chat_id, exc)
     channel = (await channels.load_channels(context.archive)).get(chat_id)
     if channel and awaits_approval(channel):
-        await channel_removal.remove_channel(context.archive, chat_id)
+        await channels.remove_channel(context.archive, chat_id)
         context.indexing.wake()
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")

@@ -31,7 +31,7 @@ from bot.views.format import list_utf16_offsets, neutralize_links
 from bot.views.keyboards import QuoteCallback, find_quote_by_token
 from bot.views.text import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, questions, visible_posts
-from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
+from rag_core.storage.posts import fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Post, PostKey
 
 router = Router()

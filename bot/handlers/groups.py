@@ -45,15 +45,16 @@ from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.llm.rates import REVIEW, fits_budgets
 from rag_core.recipe_choice import load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.recipes import RECIPES
-from rag_core.storage import Archive, channels, group_rules_and_bindings
-from rag_core.storage.chat_and_admin_settings import (
+from rag_core.storage import Archive, channels, readers
+from rag_core.storage.readers import (
     AnswerMode,
     load_answer_mode,
     load_chat_zone,
+    load_group_rules,
     save_answer_mode,
     save_chat_zone,
+    save_group_rules,
 )
-from rag_core.storage.group_rules_and_bindings import load_group_rules, save_group_rules
 from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Channel, Visibility
 
 router = Router()
@@ -136,9 +137,9 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
         if channel is None:
             return False
         if press.action is _SettingsAction.UNBIND:
-            await group_rules_and_bindings.unbind_channel(archive, group, channel.chat_id)
+            await readers.unbind_channel(archive, group, channel.chat_id)
         else:
-            await group_rules_and_bindings.bind_channel(archive, group, channel.chat_id, own=True)
+            await readers.bind_channel(archive, group, channel.chat_id, own=True)
         return True
     rules = await load_group_rules(archive, group)
     match press.action:
@@ -156,7 +157,7 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
     """List the bound channels and those that the group's admins may bind: public ones, or opened by a bot admin."""
-    bound = await group_rules_and_bindings.list_bound_channels(archive, group)
+    bound = await readers.list_bound_channels(archive, group)
     return sorted(
         (
             channel
@@ -173,7 +174,7 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
     zone = await context.load_zone(group)
     rules, bound = (
         await load_group_rules(archive, group),
-        await group_rules_and_bindings.list_bound_channels(archive, group),
+        await readers.list_bound_channels(archive, group),
     )
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = cut_lines([Text("• ", link_channel_title(channel, words)) for channel in mine], _MAX_TITLES, words)
@@ -203,7 +204,7 @@ async def _render_channel_choices(
 ) -> tuple[Text, InlineKeyboardMarkup]:
     """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
     offered = await _list_offered_channels(group, archive, words)
-    bound = await group_rules_and_bindings.list_bound_channels(archive, group)
+    bound = await readers.list_bound_channels(archive, group)
     shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
     rows = []
     for channel in shown:
@@ -287,7 +288,7 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
     asked = (command.args or "").strip()
     known = await channels.load_channels(context.archive)
     if not asked:
-        ids = await group_rules_and_bindings.list_bound_channels(context.archive, group)
+        ids = await readers.list_bound_channels(context.archive, group)
         listed = [channel for key, channel in known.items() if key in ids]
         how = words.rich("bind-how", example=Code("/bind @channel"))
         if not listed:
@@ -298,11 +299,11 @@ async def _bind_or_unbind(group: int, command: CommandObject, context: AppContex
         return words.rich("bind-unknown", name=format_one_line(asked))
     title = style_text(Bold, format_channel_title(channel, words))
     if command.command.lower() == "unbind":
-        await group_rules_and_bindings.unbind_channel(context.archive, group, channel.chat_id)
+        await readers.unbind_channel(context.archive, group, channel.chat_id)
         return words.rich("bind-undone", title=title)
     if channel.state == "pending":
         return words.rich("bind-pending", title=title)
-    await group_rules_and_bindings.bind_channel(context.archive, group, channel.chat_id)
+    await readers.bind_channel(context.archive, group, channel.chat_id)
     return words.rich("bind-done", title=title)
 
 
@@ -319,7 +320,7 @@ async def _on_supergroup_migration(message: Message, context: AppContext) -> Non
 
 async def move_group_settings(context: AppContext, old: int, new: int) -> None:
     """Move bindings, settings, watches and digests of a group that became a supergroup, as its id changed."""
-    await group_rules_and_bindings.move_group(context.archive, old, new)
+    await readers.move_group(context.archive, old, new)
     await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
     await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
     await migrate_memory_setting(old, new, context.rag)

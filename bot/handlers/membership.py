@@ -37,7 +37,7 @@ from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from bot.views.format import neutralize_links
 from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
 from ingest.inbox import MAX_WAITING_CHANNELS
-from rag_core.storage import Archive, channels, history_gaps, unapproved_channels
+from rag_core.storage import Archive, channel_history, channels
 from rag_core.types import Channel
 
 router = Router()
@@ -52,7 +52,7 @@ _MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, be
 async def _mark_channel_joined(archive: Archive, chat_id: int) -> None:
     """Mark that the bot is now in a known channel; earlier posts may be missing."""
     await channels.record_bot_joined(archive, chat_id)
-    await history_gaps.note_gap_before_joining(archive, chat_id)
+    await channel_history.note_gap_before_joining(archive, chat_id)
 
 
 async def refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> None:
@@ -112,7 +112,7 @@ async def _on_own_membership(
         known = loaded.get(chat_id)
         # A channel that a stranger adds is refused while the maximum number waits for approval.
         stranger = after and known is None and event.from_user.id not in context.admins
-        waiting = sum(channel.state in unapproved_channels.UNAPPROVED_STATES for channel in loaded.values())
+        waiting = sum(channel.state in channels.UNAPPROVED_STATES for channel in loaded.values())
         refused = stranger and waiting >= MAX_WAITING_CHANNELS
         if after and not refused:
             chat = event.chat

@@ -31,7 +31,7 @@ from bot.views.format import neutralize_links, split_pages
 from bot.views.keyboards import build_keyboard
 from bot.views.text import RenderContext, format_author, format_day_and_edit, join_lines, shorten_at_word
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_lookup import fetch_stored_posts, list_album_keys
+from rag_core.storage.posts import fetch_stored_posts, list_album_keys
 from rag_core.text.post_text import PostLink, find_post_links, resolve_post_link
 from rag_core.types import Channel, PostKey, format_channel_post_link, format_post_link
 

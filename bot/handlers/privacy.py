@@ -31,14 +31,14 @@ from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
 from bot.views.keyboards import build_keyboard, redraw_message
 from rag_core.storage import channels, visible_posts
-from rag_core.storage.chat_and_admin_settings import load_channel_sets
-from rag_core.storage.user_data import (
+from rag_core.storage.readers import (
     UserDataCounts,
     count_user_data,
     erase_user_data,
     list_user_questions,
     list_user_records,
     list_waiting_chats,
+    load_channel_sets,
 )
 from rag_core.types import Channel, Post, PostKey, format_channel_post_link
 

@@ -45,8 +45,8 @@ from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, 
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import channels, questions
-from rag_core.storage.conversation_turns import ConversationKey
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
+from rag_core.storage.readers import ConversationKey
 from rag_core.types import Channel, Viewer
 
 router = Router()

@@ -19,7 +19,7 @@ from bot.telegram.recheck import ShownContent, recheck_before_sending
 from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
 from bot.views.format import neutralize_links
-from rag_core.storage import channels, post_lookup
+from rag_core.storage import channels, posts
 
 router = Router()
 
@@ -65,7 +65,7 @@ async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> l
     """Describe the steps of the set-up with the done ones ticked; nothing once all are done."""
     known = (await channels.load_channels(context.archive)).values()
     active = [channel for channel in known if channel.state != "pending"]
-    done = (bool(known), bool(active), bool(active) and await post_lookup.count_posts(context.archive) >= _MIN_HISTORY)
+    done = (bool(known), bool(active), bool(active) and await posts.count_posts(context.archive) >= _MIN_HISTORY)
     if all(done):
         return []
     add = f"https://t.me/{(await bot.me()).username}?startchannel=true"

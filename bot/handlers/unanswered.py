@@ -33,9 +33,9 @@ from bot.views.format import neutralize_links
 from bot.views.keyboards import build_keyboard, redraw_message, split_rows
 from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
-from rag_core.storage import Archive, channels, questions, synonyms_and_pinned_answers, visible_posts
+from rag_core.storage import Archive, channels, questions, visible_posts
+from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.storage.questions import AnsweredQuestion
-from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.post_text import find_post_links, resolve_post_link
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
@@ -115,9 +115,7 @@ async def _render_group(
     text = join_lines(group.text)[:_MAX_TEXT_LENGTH]
     line = Text(number, words.rich("unanswered-group", question=neutralize_links(text), count=group.readers))
     readable = await access.get_readable_channels(context.admins, reader)
-    pinned = await synonyms_and_pinned_answers.find_pinned_post(
-        context.archive, hash_question(group.text, context.archive), readable
-    )
+    pinned = await channels.find_pinned_post(context.archive, hash_question(group.text, context.archive), readable)
     key = pinned or group.nearest
     post = (await visible_posts.fetch_posts(context.archive, [key])).get(key) if key else None
     if post is None or post.key.chat_id not in readable:
@@ -142,9 +140,7 @@ async def _press_pin(
         raise Refusal(words("pin-gone"))
     reader = Reader(pressed.from_user.id, message.chat.id, private=True)
     if callback_data.action == "ask":
-        pinned = await synonyms_and_pinned_answers.find_pinned_post(
-            archive, asked, await channels.load_channels(archive)
-        )
+        pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
         rows = (
             [(words("button-pin-answer", action=one), PinCallback(action=one, asked=asked))]
@@ -160,7 +156,7 @@ async def _press_pin(
     if callback_data.action == "nearest" and group.nearest:
         done = await _pin(asked, group.nearest, reader, context, words)
     elif callback_data.action == "off":
-        await synonyms_and_pinned_answers.unpin_answer(archive, asked, await channels.load_channels(archive))
+        await channels.unpin_answer(archive, asked, await channels.load_channels(archive))
         done = View(Text(words("pin-off")))
     with recheck_before_sending(done.content, reader, context.admins):
         await redraw_message(pressed, done.text, None)
@@ -171,7 +167,7 @@ async def _pin(asked: str, key: PostKey, reader: Reader, context: AppContext, wo
     post = (await visible_posts.fetch_posts(context.archive, [key])).get(key)
     if post is None or key.chat_id not in readable:
         return View(Text(words("pin-unknown")))
-    await synonyms_and_pinned_answers.pin_answer(context.archive, asked, key, reader.user_id)
+    await channels.pin_answer(context.archive, asked, key, reader.user_id)
     title = neutralize_links(format_channel_title(readable[key.chat_id], words))
     return View(words.rich("pin-done", title=title), collect_content_of_posts([post]))
 

@@ -19,14 +19,13 @@ from rag_core.errors import RagError
 from rag_core.storage import (
     channel_history,
     channels,
-    history_gaps,
     index_state,
     monitoring_stats,
     near_duplicates,
     posts,
     raw_updates,
 )
-from rag_core.storage.backup_listing import get_backup_time, list_backups
+from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS
 
 # Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.
@@ -153,7 +152,7 @@ class StateCollector:
         yield _make_metric("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
         waiting = await monitoring_stats.count_unhandled_updates(archive)
         yield _make_metric("updates_waiting", "Updates that are kept and not worked in.", waiting)
-        gap_counts = [len(channel_gaps) for channel_gaps in (await history_gaps.list_open_gaps(archive)).values()]
+        gap_counts = [len(channel_gaps) for channel_gaps in (await channel_history.list_open_gaps(archive)).values()]
         description = "Times in which posts may have been missed, in all channels."
         yield _make_metric("gaps_open", description, sum(gap_counts))
         yield _make_metric("gap_channels", "Channels with such a time.", len(gap_counts))

@@ -63,7 +63,7 @@ from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable
 from bot.telegram.updates import UNREAD_FIELDS
 from bot.views.format import neutralize_entities
 from rag_core.errors import SettingsWrong
-from rag_core.storage.raw_update_json import split_updates
+from rag_core.storage.raw_updates import split_updates
 
 # A later attempt would fail as well: the reader blocked the bot, the group is gone.
 PERMANENT_ERRORS = (

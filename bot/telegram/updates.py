@@ -43,7 +43,7 @@ from pydantic import ValidationError
 from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, raw_updates
-from rag_core.storage.raw_update_json import (
+from rag_core.storage.raw_updates import (
     CONTAINERS,
     RawUpdate,
     UpdateOutOfBounds,

@@ -34,8 +34,8 @@ from bot.views.text import (
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.channels import load_channels
-from rag_core.storage.group_rules_and_bindings import load_group_rules
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
+from rag_core.storage.readers import load_group_rules
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.post_text import POLL_LABELS, label_poll
 from rag_core.types import (

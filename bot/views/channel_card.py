@@ -21,9 +21,9 @@ from bot.i18n import Translator
 from bot.views.answer import format_channel_title, link_channel_title, make_link
 from bot.views.keyboards import LabelledPress, build_keyboard, make_callback_token
 from bot.views.text import cut_lines
-from rag_core.storage import Archive, channels, history_gaps
+from rag_core.storage import Archive, channel_history, channels
+from rag_core.storage.channel_history import Gap
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
-from rag_core.storage.history_gaps import Gap
 from rag_core.types import Channel, Visibility
 
 _MAX_LISTED_TITLES = 10  # more are too much to read
@@ -122,7 +122,7 @@ class ChannelView:
 
 async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
     """Load the views of channels, with what both legs have indexed."""
-    found = await history_gaps.list_open_gaps(context.archive)
+    found = await channel_history.list_open_gaps(context.archive)
     watermark, store = context.rag.lexical.watermark, context.rag.dense.store if context.rag.dense else None
     views = []
     for channel in channels:

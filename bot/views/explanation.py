@@ -22,8 +22,8 @@ from bot.views.format import LINK_REGEX, neutralize_links, style_text
 from bot.views.text import RenderContext, cut_lines, join_lines, shorten, strip_control_characters
 from rag_core.engine import Engine
 from rag_core.planning.plan import plan_with_spelling_and_aliases
-from rag_core.storage import Archive, channels, post_lookup, visible_posts
-from rag_core.storage.post_lookup import PostVersion, fetch_stored_posts, list_album_keys
+from rag_core.storage import Archive, channels, posts, visible_posts
+from rag_core.storage.posts import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
@@ -117,7 +117,7 @@ async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) 
     edits = []
     keys = await list_album_keys(context.archive, one.key) if post.album else (one.key,)
     for key, now in (await fetch_stored_posts(context.archive, keys)).items():
-        chain = [PostVersion(now.stamp, now.post.text), *await post_lookup.list_post_versions(context.archive, key)]
+        chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(context.archive, key)]
         edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, context)
     return edits or [Text(context.shown.words("why-unknown-before"))]
 

@@ -39,9 +39,8 @@ from bot.telegram.session import PERMANENT_ERRORS, SendOnce, get_backoff, may_ha
 from bot.views.format import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
-from rag_core.storage.conversation_turns import forget_turns
-from rag_core.storage.group_rules_and_bindings import move_group
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
+from rag_core.storage.readers import forget_turns, move_group
 
 log = logging.getLogger(__name__)
 

@@ -40,13 +40,11 @@ from rag_core.storage import (
     Archive,
     channels,
     near_duplicates,
-    post_lookup,
     posts,
-    synonyms_and_pinned_answers,
     visible_posts,
 )
-from rag_core.storage.chat_and_admin_settings import load_answer_mode
 from rag_core.storage.monitoring_stats import fetch_queue_stats
+from rag_core.storage.readers import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.question_generation import generate_questions
 from rag_core.text.sentences import split_long_span, split_sentences
@@ -73,7 +71,7 @@ def hash_question(text: str, archive: Archive) -> str:
 
 async def answer_from_pin(question: Question, rag: Engine) -> Answer | None:
     """Answer from the pinned post; None where no post is pinned that this asker may read, or for a follow-up."""
-    pinned = await synonyms_and_pinned_answers.find_pinned_post(
+    pinned = await channels.find_pinned_post(
         rag.archive, hash_question(question.text, rag.archive), question.viewer.channels
     )
     post = (await visible_posts.fetch_posts(rag.archive, [pinned])).get(pinned) if pinned else None
@@ -208,7 +206,7 @@ class QuestionSuggester:
         for chat in await channels.load_channels(self._rag.archive):
             kept = await self._drop_changed(self._kept.get(chat, ()))
             self._kept[chat] = kept
-            newest = await post_lookup.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
+            newest = await posts.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
             found = await visible_posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
             present |= found.keys()
             for post in sorted(found.values(), key=lambda one: one.date, reverse=True):

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rag_core.engine import Engine
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.text.answer_type import extract_values
 from rag_core.text.post_text import find_poll
 from rag_core.text.query_terms import QueryTerms, TermWeight

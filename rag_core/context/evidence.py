@@ -17,7 +17,7 @@ from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.settings import LlmSettings
 from rag_core.storage import near_duplicates, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Question, Source, Viewer

@@ -19,7 +19,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.intents import asks_about_recent_events, counts_all_posts, strip_asking_phrase
 from rag_core.run import Run, Stage
-from rag_core.storage.conversation_turns import ConversationTurn
+from rag_core.storage.readers import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word

@@ -11,14 +11,15 @@ from datetime import timedelta
 from rag_core.conversation.followups import find_question_names, is_followup, rewrite_followup
 from rag_core.engine import Engine
 from rag_core.run import Run, Stage
-from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
-from rag_core.storage.conversation_turns import (
+from rag_core.storage.readers import (
     ConversationKey,
     ConversationTurn,
     expire_turns,
     forget_turns,
     list_recent_turns,
+    load_choices,
     remember_turn,
+    save_choice,
 )
 from rag_core.types import Answer, Question
 

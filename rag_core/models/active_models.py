@@ -32,8 +32,8 @@ from rag_core.models.model_files import check_model_files, is_model_present
 from rag_core.models.onnx_models import Embedder, Reranker, open_embedder, open_reranker
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, index_state, posts
-from rag_core.storage.chat_and_admin_settings import load_choices, save_choice
 from rag_core.storage.index_state import load_vector_state
+from rag_core.storage.readers import load_choices, save_choice
 from rag_core.untrusted_files import IrregularFile, read_regular_file
 from rag_core.writing.prompts import list_prompt_prefixes
 

@@ -36,7 +36,7 @@ from rag_core.planning.queries import (
     truncate_query,
 )
 from rag_core.run import Run, Stage
-from rag_core.storage.post_lookup import PostFacet, detect_channel_languages, list_facet_values
+from rag_core.storage.posts import PostFacet, detect_channel_languages, list_facet_values
 from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question

@@ -44,7 +44,7 @@ from rag_core.planning.queries import (
 )
 from rag_core.run import Run, Stage
 from rag_core.storage import channels
-from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
+from rag_core.storage.channels import list_synonyms
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import list_names_in_other_script
 from rag_core.text.question_kinds import detect_channel_question, find_defined_name

@@ -39,7 +39,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import search_dense, search_hybrid, search_lexical, search_passages
 from rag_core.run import Run, Span, Stage
 from rag_core.storage.channels import load_channels
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import (

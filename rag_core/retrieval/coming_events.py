@@ -19,7 +19,7 @@ from rag_core.dates.date_tokenizer import DateMatch
 from rag_core.engine import Engine
 from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import near_duplicates
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span, split_sentences
 from rag_core.text.tokens import fold_case, read_word, tokenize

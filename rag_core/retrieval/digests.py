@@ -25,7 +25,7 @@ from rag_core.engine import Engine
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.near_duplicates import PostCopies, fetch_copies
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, build_text_key, find_opening, says_something, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import Draft, Hit, Passage, PassageRef, Plan, Post, PostKey, Question, Sentence

@@ -39,10 +39,10 @@ from rag_core.retrieval.fusion import (
 )
 from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.run import Run, Stage
-from rag_core.storage import channels, post_lookup, posts
+from rag_core.storage import channels, posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.index_state import count_queued_posts
-from rag_core.storage.post_lookup import PostFacet, fetch_passages, list_neighbour_keys
+from rag_core.storage.posts import PostFacet, fetch_passages, list_neighbour_keys
 from rag_core.text.names import find_names, matches_file_name, matches_name
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import build_text_key
@@ -89,7 +89,7 @@ async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilte
     key_sets = []
     if plan.media:
         kinds = [kind for word in plan.media for kind in _MEDIA_KINDS.get(word, (word,))]
-        key_sets.append(await post_lookup.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
+        key_sets.append(await posts.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
     if plan.authors:
         key_sets.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
     if plan.origins:
@@ -104,9 +104,9 @@ async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilte
 
 async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
     """Find posts by the name of their author or origin."""
-    written = await post_lookup.list_facet_values(rag.archive, facet, only.channels)
+    written = await posts.list_facet_values(rag.archive, facet, only.channels)
     chosen = await asyncio.to_thread(_choose_matching, written, names, matches_name)
-    return await post_lookup.find_posts_by_facet(rag.archive, facet, chosen, only.channels)
+    return await posts.find_posts_by_facet(rag.archive, facet, chosen, only.channels)
 
 
 async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
@@ -116,7 +116,7 @@ async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Vie
     # the @username of a channel that the asker may not read must not be revealed
     readable = (known[chat] for chat in viewer.channels if chat in known)
     chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
-    by_chat = await post_lookup.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
+    by_chat = await posts.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
     return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, names, only, rag)
 
 
@@ -124,9 +124,9 @@ async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag
     """Find posts with a file of one of these names."""
     written: list[str] = []
     for kind in {name.rpartition(".")[2] for name in names}:
-        written += await post_lookup.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
+        written += await posts.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
     chosen = await asyncio.to_thread(_choose_matching, written, names, matches_file_name)
-    return await post_lookup.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels)
+    return await posts.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels)
 
 
 def _choose_matching(written: Sequence[str], names: Sequence[str], matches: Callable[[str, str], bool]) -> list[str]:

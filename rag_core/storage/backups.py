@@ -1,4 +1,4 @@
-"""Backups of the archive: made while it is in use, pruned by number, restored when it is damaged.
+"""Backups of the archive: made while it is in use, pruned, restored; and SQLite's errors as sentences.
 
 A backup is one file, readable by its owner only. It gets its final name only when it is complete and on the disk. A
 backup is marked: when it is opened as the archive (restored by `citegram restore` or by hand) it gets another
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -23,10 +24,109 @@ from typing import TypeVar
 
 import aiosqlite
 
-from rag_core.errors import BackupFailed
-from rag_core.storage.backup_listing import NAME_FORMAT, get_backups_folder, list_backups
+from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.storage.schema import FIRST_VERSION, MIGRATIONS
-from rag_core.storage.sqlite_errors import make_damaged_error, translate_sqlite_errors
+
+NAME_FORMAT = "citegram-%Y%m%d-%H%M%S"
+# A backup made before a migration has the old schema version in its name: it is kept until the next such backup.
+_NAME_PATTERN = re.compile(r"(citegram-\d{8}-\d{6})(-version\d+)?\.db")
+
+
+def get_backups_folder(folder: Path) -> Path:
+    """Folder with the backups of the archive in `folder`."""
+    return folder / "backups"
+
+
+def list_backups(folder: Path) -> list[Path]:
+    """List the backups of the archive in `folder`, the newest first.
+
+    A backup dated in the future was made with a wrong clock: it counts as older than all others.
+    """
+    try:
+        found = [file for file in get_backups_folder(folder).iterdir() if _parse_backup_time(file)]
+    except OSError:
+        return []
+    latest = datetime.now(UTC) + timedelta(days=1)
+    return sorted(found, key=lambda file: (get_backup_time(file) <= latest, file.name), reverse=True)
+
+
+def get_backup_time(backup: Path) -> datetime:
+    """Time of a backup (UTC) from its name; the modification time of the file may be that of a copy."""
+    return _parse_backup_time(backup) or datetime.fromtimestamp(backup.stat().st_mtime, UTC)
+
+
+def _parse_backup_time(file: Path) -> datetime | None:
+    matched = _NAME_PATTERN.fullmatch(file.name)
+    try:
+        return datetime.strptime(matched[1], NAME_FORMAT).replace(tzinfo=UTC) if matched else None
+    except ValueError:
+        return None
+
+
+# Sentences by their code, and codes by SQLite's primary result code: https://www.sqlite.org/rescode.html
+_REASONS = {
+    "archive-not-opened": "The archive {file} cannot be opened. Check that its folder exists and may be read and "
+    "written.",
+    "archive-locked": "The archive {file} is locked by another program. Close that program and try again.",
+    "archive-read-only": "The archive {file} cannot be written. Check the permissions of the file and its folder.",
+    "archive-disk-full": "The disk that holds the archive {file} is full. Free some space and try again.",
+    "archive-disk-failed": "The disk that holds the archive {file} cannot be read or written. Check the disk.",
+    "archive-damaged": "The archive {file} is damaged. Stop Citegram and run `citegram restore`: it puts back the "
+    "backup of {moment} UTC.",
+    "archive-lost": "The archive {file} is damaged, and there is no backup of it. Move the file aside, start again, "
+    "and import the exports of your channels.",
+}
+_CODE_BY_SQLITE_CODE = {
+    sqlite3.SQLITE_PERM: "archive-read-only",
+    sqlite3.SQLITE_BUSY: "archive-locked",
+    sqlite3.SQLITE_LOCKED: "archive-locked",
+    sqlite3.SQLITE_READONLY: "archive-read-only",
+    sqlite3.SQLITE_IOERR: "archive-disk-failed",
+    sqlite3.SQLITE_CORRUPT: "archive-damaged",
+    sqlite3.SQLITE_FULL: "archive-disk-full",
+    sqlite3.SQLITE_CANTOPEN: "archive-not-opened",
+    sqlite3.SQLITE_NOTADB: "archive-damaged",
+}
+# Quotas and some file systems report "input/output error" when the disk is full.
+_MIN_FREE_BYTES = 1 << 20
+
+
+@contextmanager
+def translate_sqlite_errors(file: Path) -> Iterator[None]:
+    """Translate SQLite errors about `file` into ArchiveUnavailable; wrong SQL is a bug and is raised as it is."""
+    try:
+        yield
+    except sqlite3.DatabaseError as exc:
+        # The low byte is the primary code; errors of the Python wrapper have no code.
+        code = _CODE_BY_SQLITE_CODE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
+        if code is None:
+            raise
+        if code == "archive-damaged":
+            raise make_damaged_error(file) from exc
+        if code == "archive-disk-failed" and _measure_free_bytes(file.parent) < _MIN_FREE_BYTES:
+            code = "archive-disk-full"
+        raise make_archive_error(code, file=file) from exc
+
+
+def make_archive_error(code: str, **values: object) -> ArchiveUnavailable:
+    """Make the error with this code; `values` stand in its sentence."""
+    return ArchiveUnavailable(_REASONS[code], code=code, **values)
+
+
+def make_damaged_error(file: Path) -> ArchiveUnavailable:
+    """Make the error for a damaged archive; its message names the last backup."""
+    backups = list_backups(file.parent)
+    if not backups:
+        return make_archive_error("archive-lost", file=file)
+    return make_archive_error("archive-damaged", file=file, moment=f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}")
+
+
+def _measure_free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:  # the disk is not there at all: not "full"
+        return _MIN_FREE_BYTES
+
 
 T = TypeVar("T")
 

@@ -1,22 +1,32 @@
-"""Channels: titles, visibility, approval, membership of the bot, status figures; lookup by what people call one."""
+"""Channels: what is known of them, the quota of unapproved ones, topics, synonyms, pinned answers, and their removal.
+
+Anybody may add the bot to a channel and post there without end. Posts over the quota of a channel that no admin
+approved are dropped, and the first such date is kept in the channel's row, so that its approval can note a gap.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import from_unix_seconds, get_unix_time
-from rag_core.storage.posts import mark_posts_changed
-from rag_core.storage.unapproved_channels import UNAPPROVED_STATES, note_dropped_posts_gap
-from rag_core.types import Channel, Visibility
+from rag_core.storage.post_rows import from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.posts import (
+    TRANSACTION_ROWS,
+    assign_sequence_numbers,
+    list_message_ids,
+    mark_posts_changed,
+    mark_posts_deleted,
+)
+from rag_core.types import Channel, PostKey, Visibility
 
 # The unary plus makes SQLite use the index on `seq`, which selects few rows, instead of reading the channel's posts.
 _CHANGED_POSTS_SQL = "SELECT message_id FROM posts WHERE seq > ?1 AND +chat_id = ?2"
@@ -186,3 +196,202 @@ async def get_first_channel_date(archive: Archive) -> datetime | None:
     """Time when the first channel was added; None if there is none."""
     first = await archive.value("SELECT min(added_at) FROM channels")
     return None if first is None else from_unix_seconds(first)
+
+
+Connection = aiosqlite.Connection
+# States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in post_rows.py).
+UNAPPROVED_STATES = ("pending", "removed")
+
+_IS_UNAPPROVED_SQL = "state IN ('pending', 'removed')"
+_CONTENT_BYTES_SQL = "coalesce(sum(length(CAST(text AS BLOB)) + length(CAST(entities AS BLOB))), 0)"
+
+
+async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
+    """List channels that wait for approval, or were removed, since before this moment."""
+    sql = f"SELECT chat_id FROM channels WHERE {_IS_UNAPPROVED_SQL} AND added_at < ?"
+    return await archive.column(sql, (to_unix_seconds(since),))
+
+
+async def find_known_and_unapproved(
+    connection: aiosqlite.Connection, chat_ids: Iterable[int]
+) -> tuple[set[int], set[int]]:
+    """Find which of these chats are known, and which of the known ones are not approved."""
+    sql = f"SELECT chat_id, {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id IN (SELECT value FROM json_each(?))"
+    rows = list(await connection.execute_fetchall(sql, (json.dumps([*chat_ids]),)))
+    return {row[0] for row in rows}, {row[0] for row in rows if row[1]}
+
+
+async def count_unapproved_channels(connection: aiosqlite.Connection) -> int:
+    """Count the channels that are pending or removed."""
+    ((number,),) = await connection.execute_fetchall(f"SELECT count(*) FROM channels WHERE {_IS_UNAPPROVED_SQL}")
+    return int(number)
+
+
+async def measure_channel_content(connection: aiosqlite.Connection, chat_id: int) -> tuple[int, int]:
+    """Count the post versions of a channel and their bytes; of a removed channel only those since its removal."""
+    living = "FROM posts AS p WHERE p.chat_id = ?1 AND p.deleted_at IS NULL"
+    rows = await connection.execute_fetchall(
+        f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM posts WHERE chat_id = ?1 AND deleted_at IS NULL UNION ALL "
+        f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM post_versions WHERE chat_id = ?1 "
+        f"AND message_id IN (SELECT p.message_id {living})",
+        (chat_id,),
+    )
+    return sum(row[0] for row in rows), sum(row[1] for row in rows)
+
+
+async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mapping[PostKey, int]) -> None:
+    """Record posts dropped over the quota, each with its date in Unix seconds.
+
+    The stored version of a post whose newer version is dropped is deleted: it would be shown as the present text.
+    """
+    await connection.executemany(
+        "DELETE FROM posts WHERE chat_id = ? AND message_id = ? AND deleted_at IS NULL", [tuple(key) for key in dropped]
+    )
+    await connection.executemany(
+        "UPDATE channels SET dropped_since = min(coalesce(dropped_since, ?1), ?1) WHERE chat_id = ?2",
+        [(date, key.chat_id) for key, date in dropped.items()],
+    )
+
+
+async def note_dropped_posts_gap(connection: aiosqlite.Connection, chat_id: int) -> None:
+    """Note a gap for an approved channel from its first dropped post until now."""
+    await connection.execute(
+        "INSERT INTO gaps (chat_id, since, until, noted_at) SELECT chat_id, dropped_since, ?1, ?1 FROM channels "
+        "WHERE chat_id = ?2 AND dropped_since < ?1",
+        (get_unix_time(), chat_id),
+    )
+    await connection.execute("UPDATE channels SET dropped_since = NULL WHERE chat_id = ?", (chat_id,))
+
+
+TopicTitles = Mapping[int, tuple[str, int]]  # topic -> its title, and when it got it (Unix seconds)
+
+
+async def save_topic_titles(connection: aiosqlite.Connection, chat_id: int, titles: TopicTitles) -> None:
+    """Save the titles of topics, in the caller's transaction; a later title stays.
+
+    The indexes read the posts of a topic again whose title changed.
+    """
+    changed = []
+    for topic, (title, named_at) in titles.items():
+        saved = await connection.execute(
+            "INSERT INTO topics (chat_id, topic, title, named_at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET title = excluded.title, named_at = excluded.named_at "
+            "WHERE excluded.named_at >= topics.named_at AND excluded.title <> topics.title",
+            (chat_id, topic, title, named_at),
+        )
+        changed += [topic] * saved.rowcount
+    if changed:
+        rows = await connection.execute_fetchall(
+            "SELECT message_id FROM posts WHERE chat_id = ? AND topic IN (SELECT value FROM json_each(?)) "
+            "AND deleted_at IS NULL ORDER BY seq",
+            (chat_id, json.dumps(changed)),
+        )
+        await assign_sequence_numbers(connection, [PostKey(chat_id, row[0]) for row in rows])
+
+
+async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, int]:
+    """Load the topic of each message of a forum that has one: message id -> topic, the openings included."""
+    rows = await archive.rows(
+        "SELECT topic, topic FROM topics WHERE chat_id = ?1 UNION "
+        "SELECT message_id, topic FROM posts WHERE chat_id = ?1 AND topic IS NOT NULL",
+        (chat_id,),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+_REMOVED_STATE = "removed"
+
+
+async def remove_channel(archive: Archive, chat_id: int) -> int:
+    """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had.
+
+    `purge_removed_posts` deletes its data once the indexes have dropped it.
+    """
+    async with archive.writing() as connection:
+        await connection.execute(
+            "UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED_STATE, chat_id)
+        )
+        for table in ("bindings", "gaps", "history", "topics"):
+            await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
+    keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]
+    return await mark_posts_deleted(archive, keys, how=_REMOVED_STATE)
+
+
+async def purge_removed_posts(archive: Archive, taken: int) -> None:
+    """Delete the posts of removed channels; `taken` is the sequence number that every index has reached.
+
+    A removed channel with new posts waits for approval again, with these only.
+    """
+    gone = "deleted_how = ? AND seq <= ?"
+    while True:
+        async with archive.writing() as connection:
+            cursor = await connection.execute(
+                f"DELETE FROM posts WHERE (chat_id, message_id) IN "
+                f"(SELECT chat_id, message_id FROM posts WHERE {gone} LIMIT ?)",
+                (_REMOVED_STATE, taken, TRANSACTION_ROWS),
+            )
+            if cursor.rowcount == TRANSACTION_ROWS:
+                continue
+            mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
+            sql = f"DELETE FROM channels WHERE state = ? AND NOT EXISTS (SELECT 1 {mine})"
+            await connection.execute(sql, (_REMOVED_STATE,))
+            await connection.execute(
+                "UPDATE channels SET state = 'pending', added_at = ? WHERE state = ? "
+                f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
+                f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = ?)",
+                (get_unix_time(), _REMOVED_STATE, _REMOVED_STATE),
+            )
+            return
+
+
+MAX_SYNONYMS = 500  # per channel
+
+
+class Synonym(NamedTuple):
+    """Synonym of a channel; both ways: each word finds the other."""
+
+    chat_id: int
+    word: str
+    meaning: str
+
+
+async def add_synonym(archive: Archive, synonym: Synonym, by: int) -> bool:
+    """Add a synonym; False if it is there, or if the channel has MAX_SYNONYMS. Drop the engine's caches afterwards."""
+    added = await archive.execute(
+        "INSERT OR IGNORE INTO channel_synonyms (chat_id, word, meaning, added_by, added_at) SELECT ?, ?, ?, ?, ? "
+        "WHERE (SELECT count(*) FROM channel_synonyms WHERE chat_id = ?) < ?",
+        (*synonym, by, get_unix_time(), synonym.chat_id, MAX_SYNONYMS),
+    )
+    return added > 0
+
+
+async def remove_synonym(archive: Archive, synonym: Synonym) -> bool:
+    """Remove a synonym; False if there was none. Drop the engine's caches afterwards."""
+    sql = "DELETE FROM channel_synonyms WHERE chat_id = ? AND word = ? AND meaning = ?"
+    return await archive.execute(sql, synonym) > 0
+
+
+async def list_synonyms(archive: Archive, channels: Collection[int]) -> list[Synonym]:
+    """List the synonyms of these channels, in alphabetical order."""
+    rows = await archive.rows("SELECT chat_id, word, meaning FROM channel_synonyms ORDER BY word, meaning, chat_id")
+    return [synonym for row in rows if (synonym := Synonym(*row)).chat_id in channels]
+
+
+async def pin_answer(archive: Archive, asked: str, post: PostKey, by: int) -> None:
+    """Pin a post as the answer to a question, in place of another of its channel; `asked` identifies the question."""
+    sql = "INSERT OR REPLACE INTO pinned_answers VALUES (?, ?, ?, ?, ?)"
+    await archive.execute(sql, (asked, *post, by, get_unix_time()))
+
+
+async def unpin_answer(archive: Archive, asked: str, channels: Collection[int]) -> None:
+    """Unpin the answers to a question in these channels."""
+    sql = "DELETE FROM pinned_answers WHERE asked = ? AND chat_id = ?"
+    await archive.execute_many(sql, [(asked, chat_id) for chat_id in channels])
+
+
+async def find_pinned_post(archive: Archive, asked: str, channels: Collection[int]) -> PostKey | None:
+    """Find the post that was last pinned as the answer to a question in one of these channels."""
+    rows = await archive.rows(
+        "SELECT chat_id, message_id FROM pinned_answers WHERE asked = ? ORDER BY pinned_at DESC, chat_id", (asked,)
+    )
+    return next((PostKey(*row) for row in rows if row["chat_id"] in channels), None)

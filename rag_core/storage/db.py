@@ -25,13 +25,15 @@ from rag_core.storage.backups import (
     ARCHIVE_FILE,
     activate_backup,
     is_database_intact,
+    make_archive_error,
     make_backup,
+    make_damaged_error,
     open_read_only,
     run_cancellable,
+    translate_sqlite_errors,
 )
 from rag_core.storage.post_rows import get_unix_time
 from rag_core.storage.schema import FIRST_VERSION, MIGRATIONS
-from rag_core.storage.sqlite_errors import make_archive_error, make_damaged_error, translate_sqlite_errors
 
 # Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
 _LOCK_TIMEOUT_S = 10.0

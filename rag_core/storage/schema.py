@@ -115,7 +115,7 @@ _POST_TABLES = (
     "CREATE INDEX posts_reply ON posts (chat_id, reply_to) WHERE reply_to IS NOT NULL",
     "CREATE INDEX posts_topic ON posts (chat_id, topic) WHERE topic IS NOT NULL",
     "CREATE INDEX posts_album ON posts (chat_id, album, message_id) WHERE album IS NOT NULL",
-    # facets (post_lookup.py): each index is covering, so that no row with its text is read
+    # facets (posts.py): each index is covering, so that no row with its text is read
     *(
         f"CREATE INDEX posts_{column} ON posts (chat_id, {column}, {also}message_id, album) WHERE {column} IS NOT NULL"
         for column, also in (

@@ -15,7 +15,6 @@ from datetime import datetime
 from functools import partial
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_merging import merge_album
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_FIELDS,
@@ -24,6 +23,7 @@ from rag_core.storage.post_rows import (
     decode_post,
     encode_keys,
     from_unix_seconds,
+    merge_album,
     to_unix_seconds,
 )
 from rag_core.text.post_text import split_off_spoilers

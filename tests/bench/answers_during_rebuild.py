@@ -35,7 +35,7 @@ from bot.indexing import IndexingWorker, RebuildRunner
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import RagSettings, open_engine
 from rag_core.answer import answer_question
-from rag_core.storage import channels, index_state, post_lookup, posts
+from rag_core.storage import channels, index_state, posts
 from rag_core.types import Post, PostKey, Question, Viewer
 
 _QUESTIONS = 400
@@ -170,7 +170,7 @@ async def measure_latency(folder: Path, args: argparse.Namespace) -> Measured:
         await before.during(asyncio.sleep(args.before))
         if counted:
             counted.again = 0
-        arrived = await post_lookup.count_posts(rag.archive)
+        arrived = await posts.count_posts(rag.archive)
         rebuild: dict[str, float] = {}
 
         async def rebuilding() -> None:
@@ -180,7 +180,7 @@ async def measure_latency(folder: Path, args: argparse.Namespace) -> Measured:
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
-        arrived = await post_lookup.count_posts(rag.archive) - arrived
+        arrived = await posts.count_posts(rag.archive) - arrived
         await reindexing.stop()
         again = counted.again if counted else 0
         return {**_compared(before, during), **rebuild, "arrived": arrived, "computed_again": again}

@@ -23,7 +23,7 @@ from bot.sandbox import Sandbox
 from ingest.copies import CopyIndexer
 from ingest.indexer import LexicalIndexer
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.storage import Archive, channels, group_rules_and_bindings, posts
+from rag_core.storage import Archive, channels, posts, readers
 from rag_core.types import Channel, Post
 
 
@@ -160,7 +160,7 @@ async def bind(home: Path, *chats: int) -> None:
     """Let the group ask these channels."""
     async with open_archive(home) as archive:
         for chat in chats:
-            await group_rules_and_bindings.bind_channel(archive, GROUP, chat)
+            await readers.bind_channel(archive, GROUP, chat)
 
 
 async def index_posts(rag: Engine, kept: Sequence[Post] = (), new: Iterable[Channel] = ()) -> None:

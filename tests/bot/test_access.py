@@ -14,7 +14,7 @@ from driver import ADMIN, GROUP, open_archive
 
 from bot.access import AdminRegistry, MembershipCache, Reader, build_viewer, get_reader_id, is_admin
 from bot.sandbox import Sandbox
-from rag_core.storage import Archive, channels, group_rules_and_bindings
+from rag_core.storage import Archive, channels, readers
 from rag_core.types import Channel, Visibility
 
 READER, OTHER_GROUP = 500, -1010
@@ -36,8 +36,8 @@ async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
         ):
             await channels.save_channel(archive, Channel(chat_id, str(chat_id), visibility=visibility))
         await channels.save_channel(archive, Channel(PENDING, "new", visibility=Visibility.PUBLIC, state="pending"))
-        await group_rules_and_bindings.bind_channel(archive, GROUP, MEMBERS)
-        await group_rules_and_bindings.bind_channel(archive, GROUP, PENDING)
+        await readers.bind_channel(archive, GROUP, MEMBERS)
+        await readers.bind_channel(archive, GROUP, PENDING)
         yield archive
 
 

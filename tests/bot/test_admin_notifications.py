@@ -21,7 +21,7 @@ from bot.settings import BotSettings, Settings
 from bot.telegram.session import TelegramSession
 from ingest.outages import GapsFound, IndexesRepaired, JobFailing
 from rag_core.storage import questions
-from rag_core.storage.history_gaps import Gap
+from rag_core.storage.channel_history import Gap
 from rag_core.types import Channel
 
 DAY = datetime(2025, 3, 1, 23, tzinfo=UTC)

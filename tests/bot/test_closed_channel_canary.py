@@ -24,7 +24,7 @@ from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import channel_removal, channels, group_rules_and_bindings, posts
+from rag_core.storage import channels, posts, readers
 from rag_core.types import Channel, Post, PostKey, Visibility
 
 CREW_GROUP, OTHER_GROUP = -1010, -1011
@@ -73,13 +73,13 @@ async def planted(home: Path, sandbox: Sandbox) -> AsyncIterator[Path]:
                 await channels.record_bot_joined(rag.archive, CHAT[kind])
             await posts.save_posts(rag.archive, [hidden(kind, n) for n in range(1, 4)], source="test")
             if state == "removed":
-                await channel_removal.remove_channel(rag.archive, CHAT[kind])
+                await channels.remove_channel(rag.archive, CHAT[kind])
                 await posts.save_posts(rag.archive, [hidden(kind, n) for n in range(4, 7)], source="test")
             else:
                 await channels.set_channel_state(rag.archive, CHAT[kind], state)
             sandbox.world.add_channel(CHAT[kind], TITLE[kind], members=[ADMIN, RITA], bot=inside)
-        await group_rules_and_bindings.bind_channel(rag.archive, CREW_GROUP, CHAT["members"])
-        await group_rules_and_bindings.bind_channel(rag.archive, GROUP, HARBOUR)
+        await readers.bind_channel(rag.archive, CREW_GROUP, CHAT["members"])
+        await readers.bind_channel(rag.archive, GROUP, HARBOUR)
         await index_posts(rag)
     sandbox.world.add_group(CREW_GROUP, "Crew", members=[RITA, ADMIN])
     sandbox.world.add_group(OTHER_GROUP, "Elsewhere", members=[OTTO])

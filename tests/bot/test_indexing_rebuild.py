@@ -26,7 +26,7 @@ from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import channel_removal, index_state, post_lookup, posts
+from rag_core.storage import channels, index_state, posts
 from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
@@ -119,7 +119,7 @@ async def test_posts_that_come_meanwhile_are_found_before_and_after_and_no_quest
     assert bot.rag.lexical._now is not old
     assert (bot.found("zeppelin"), bot.found("sank"), bot.found("glazes")) == ([20_000], [5], [1])
     assert missed == []
-    assert len(bot.rag.lexical) == await post_lookup.count_posts(bot.rag.archive)
+    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
     assert bot.rag.lexical.watermark == await posts.get_last_seq(bot.rag.archive)
     assert not get_next_index_folder(bot.rag.archive.folder).exists()
     assert await bot.state() == "done"
@@ -137,7 +137,7 @@ async def test_a_channel_is_rebuilt_in_what_is_searched(bot: Bot) -> None:
     ended = await bot.ended()
     assert (ended.state, ended.done) == ("done", 1)
     assert (bot.found("glazes"), bot.found("zeppelin")) == ([1], [20_000])
-    assert len(bot.rag.lexical) == await post_lookup.count_posts(bot.rag.archive)
+    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
 
 
 async def test_a_second_start_is_refused_and_a_cancelled_one_leaves_the_old_index_as_it_was(bot: Bot) -> None:
@@ -168,7 +168,7 @@ async def test_a_removed_channel_is_not_deleted_for_good_while_a_rebuild_may_hav
     indexing = asyncio.create_task(IndexingWorker(bot.rag.archive, bot.indexer, every=0.02).run())
     with hold_rebuild(bot.rag.archive.folder):
         await bot.reindexing.start()
-        await channel_removal.remove_channel(bot.rag.archive, KILN)
+        await channels.remove_channel(bot.rag.archive, KILN)
         await asyncio.sleep(0.5)
         assert bot.found("glazes") == []
         assert await bot.rag.archive.rows("SELECT * FROM posts WHERE chat_id = ?", (KILN,))

@@ -13,7 +13,7 @@ from ingest.indexer import LexicalIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import Archive, channel_removal, channels, posts
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Answer, Channel, Post, SearchFilter
 
 
@@ -82,7 +82,7 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
     lexical = Bm25Index()
     indexer = LexicalIndexer(archive, lexical)
     await indexer.catch_up()
-    await channel_removal.remove_channel(archive, -1001)
+    await channels.remove_channel(archive, -1001)
 
     async def gone() -> None:
         while await channels.load_channels(archive):  # noqa: ASYNC110, nothing rings

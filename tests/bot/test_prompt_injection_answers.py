@@ -30,9 +30,8 @@ from rag_core.planning.llm_planner import KnownEntities, merge_plans, parse_prop
 from rag_core.planning.plan import build_bare_plan
 from rag_core.recipes.react_tools import TOOLS
 from rag_core.run import Run
-from rag_core.storage import conversation_turns, visible_posts
-from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
-from rag_core.storage.conversation_turns import ConversationKey
+from rag_core.storage import readers, visible_posts
+from rag_core.storage.readers import AnswerMode, ConversationKey, save_answer_mode
 from rag_core.types import Channel, Entity, Post, PostKey, Sentence, Visibility
 from rag_core.verification.verify import verify_text
 
@@ -214,7 +213,7 @@ async def test_what_one_reader_says_is_remembered_for_nobody_else(opened: Opened
         replace(poison, text="And on Friday?", chat=7003),
         replace(poison, text="And on Friday?", thread=5),
     )
-    assert await conversation_turns.list_recent_turns(
+    assert await readers.list_recent_turns(
         opened.rag.archive, ConversationKey(chat, mallory.user_id, 0), poison.asked_at.replace(year=2020)
     )
     for question in others:

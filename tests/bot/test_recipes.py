@@ -13,7 +13,7 @@ from driver import OTTO, query_archive
 from roles_server import serve_roles
 
 from rag_core.recipes import RECIPES
-from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
+from rag_core.storage.readers import AnswerMode, save_answer_mode
 
 FERRY = "When does the ferry to Owl Island leave?"
 ZEPPELIN = "Which zeppelin sails to Bear Mountain on Christmas Eve?"

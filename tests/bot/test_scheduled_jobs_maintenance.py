@@ -8,8 +8,8 @@ import pytest
 from bot.jobs import MaintenanceJobs
 from ingest.outages import AdminNotice, GapsFound, Heartbeat
 from rag_core.settings import DataSettings
-from rag_core.storage import channels, db, history_gaps, questions, raw_updates
-from rag_core.storage.backup_listing import list_backups
+from rag_core.storage import channel_history, channels, db, questions, raw_updates
+from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
 HARBOUR = -1001000000001
@@ -72,7 +72,7 @@ async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> Non
     await channels.record_bot_joined(desk.archive, HARBOUR)
     async with desk.archive.writing() as transaction:
         await transaction.execute("UPDATE channels SET joined_at = 1 WHERE joined_at IS NOT NULL")
-    await history_gaps.record_heartbeat(desk.archive, datetime.now(UTC) - timedelta(days=3))
+    await channel_history.record_heartbeat(desk.archive, datetime.now(UTC) - timedelta(days=3))
     assert await desk.run("heartbeat") == ""  # Telegram has not answered yet
     said = []
     for _ in range(3):
@@ -97,11 +97,11 @@ async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_
         await transaction.execute("UPDATE questions SET finished_at = ?", (past,))
         await transaction.execute("UPDATE updates SET received_at = ?", (past,))
     assert await desk.run("forget", keep_questions_days=1) == ""  # there was no heartbeat: nothing is old
-    await history_gaps.record_heartbeat(
+    await channel_history.record_heartbeat(
         desk.archive, asked
     )  # the clock on the wall is two days further: it may be wrong
     assert await desk.run("forget", keep_questions_days=1) == ""
     assert await raw_updates.is_update_claimed(desk.archive, 42, 7)
-    await history_gaps.record_heartbeat(desk.archive, now)
+    await channel_history.record_heartbeat(desk.archive, now)
     assert await desk.run("forget", keep_questions_days=1) == "1 updates, 1 questions"
     assert not await raw_updates.is_update_claimed(desk.archive, 42, 7)

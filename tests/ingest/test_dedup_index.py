@@ -14,7 +14,7 @@ from bench import synthetic_posts
 
 import ingest.copies
 from ingest.copies import CopyIndexer
-from rag_core.storage import Archive, channel_removal, channels, near_duplicates, posts
+from rag_core.storage import Archive, channels, near_duplicates, posts
 from rag_core.types import Channel, Entity, Origin, Post, PostKey
 
 pytestmark = pytest.mark.slow
@@ -186,8 +186,8 @@ async def test_a_channel_that_is_removed_for_good_takes_its_rows_along(
     archive: Archive, copier: CopyIndexer, make_post: MakePost
 ) -> None:
     await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
-    await channel_removal.remove_channel(archive, A)
-    await channel_removal.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    await channels.remove_channel(archive, A)
+    await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert [row[0] for row in await archive.rows("SELECT chat_id FROM copies")] == [B]
     await copier.catch_up()
     await keep(archive, copier, make_post(2, BRIDGE, chat=C))
@@ -348,9 +348,9 @@ async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
 
     await keep(archive, copier, *made(ours))
     alone = await seen()
-    await channel_removal.remove_channel(archive, A)
-    await channel_removal.remove_channel(archive, B)
-    await channel_removal.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    await channels.remove_channel(archive, A)
+    await channels.remove_channel(archive, B)
+    await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
     for chat_id in (A, B):
         await channels.save_channel(archive, Channel(chat_id, f"Channel {chat_id}"))
     mine, theirs = made(ours), made(closed)

@@ -25,7 +25,7 @@ from rag_core.models.active_models import find_embedder_offer, switch_model
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
 from rag_core.run import Run
-from rag_core.storage import Archive, channel_removal, channels, index_state, posts
+from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.backups import make_backup, restore_backup
 from rag_core.types import Channel, PostKey, SearchFilter, Visibility
 
@@ -331,7 +331,7 @@ async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened: Op
             async with asyncio.timeout(30):
                 while not await index_state.load_next_vectors(bench.rag.archive):  # noqa: ASYNC110 - it is a row
                     await asyncio.sleep(0.01)
-                await channel_removal.remove_channel(bench.rag.archive, OTHER)
+                await channels.remove_channel(bench.rag.archive, OTHER)
                 while bench.dense.embedder.name != NEW or bench.rag.next_embedder:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 while OTHER in await channels.load_channels(bench.rag.archive):  # noqa: ASYNC110

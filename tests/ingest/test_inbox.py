@@ -10,8 +10,8 @@ from stored_updates import save_updates
 
 from ingest.inbox import process_pending_posts
 from rag_core.errors import ArchiveUnavailable
-from rag_core.storage import Archive, channels, post_lookup, posts, raw_updates
-from rag_core.storage.post_lookup import fetch_stored_posts
+from rag_core.storage import Archive, channels, posts, raw_updates
+from rag_core.storage.posts import fetch_stored_posts
 from rag_core.types import Channel, PostKey
 
 BOT = 42
@@ -61,7 +61,7 @@ async def test_more_than_one_batch_and_two_bots_at_once(archive: Archive) -> Non
     for bot in (BOT, 43):
         await save_updates(archive, bot, [update(n, f"Пост {n}", message_id=n) for n in range(1, 701)])
     assert await process_pending_posts(archive) == 1400
-    assert await post_lookup.count_posts(archive) == 700
+    assert await posts.count_posts(archive) == 700
     assert (await raw_updates.count_updates_by_state(archive))["done"] == 1400
 
 

@@ -17,11 +17,9 @@ from ingest.indexer import LexicalIndexer, read_posts_again
 from rag_core.index.lexical_index import Bm25Index
 from rag_core.storage import (
     Archive,
-    channel_removal,
+    channel_history,
     channels,
-    history_gaps,
     index_state,
-    post_lookup,
     posts,
     visible_posts,
 )
@@ -40,8 +38,8 @@ async def test_what_nobody_approves_for_a_month_is_forgotten(archive: Archive, m
     now = datetime.now(UTC)
     assert await forget_unapproved_channels(archive, now - timedelta(days=5)) == 0
     assert await forget_unapproved_channels(archive, now) == 1
-    assert [await post_lookup.count_posts(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
-    await channel_removal.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    assert [await posts.count_posts(archive, chat) for chat in (NEW, OLD, READ)] == [1, 0, 1]
+    await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert (await channels.load_channels(archive)).keys() == {NEW, READ}
     assert await forget_unapproved_channels(archive, now) == 0
 
@@ -84,7 +82,7 @@ async def test_a_channel_nobody_approved_has_a_quota_of_posts(archive: Archive) 
         await posted(archive, [f"Rolls, lot {n}." for n in range(100)], first=first)
     assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL
     await channels.set_channel_state(archive, NEW, "active")
-    (gap, *_) = [gap for gap in (await history_gaps.list_open_gaps(archive))[NEW] if gap.since]
+    (gap, *_) = [gap for gap in (await channel_history.list_open_gaps(archive))[NEW] if gap.since]
     assert gap.since == datetime.fromtimestamp(DAY + MAX_POSTS_PER_CHANNEL + 1, UTC)
     await posted(archive, ["Now it is approved."], first=5000)
     assert (await kept(archive))[0] == MAX_POSTS_PER_CHANNEL + 1
@@ -126,7 +124,7 @@ async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
     await posted(archive, ["A zorblax of rolls."])
     await indexer.catch_up()
     assert (len(lexical), {*lexical.chats}) == (1, {READ})
-    assert (await list_indexable_ids(archive, NEW), await post_lookup.count_posts(archive)) == (set(), 1)
+    assert (await list_indexable_ids(archive, NEW), await posts.count_posts(archive)) == (set(), 1)
     await channels.set_channel_state(archive, NEW, "active")
     await indexer.catch_up()
     assert {*lexical.chats} == {READ, NEW}

@@ -19,7 +19,7 @@ from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index, IndexEntry
-from rag_core.storage import channels, post_lookup, posts, visible_posts
+from rag_core.storage import channels, posts, visible_posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey, SearchFilter
 
@@ -50,7 +50,7 @@ async def test_what_is_new_edited_deleted_and_back_again_is_taken_in(library: An
     assert found(library, "mackerel") == found(library, "lighthouse") == []
     await library.keep(make_post(3, "The lighthouse is back.", chat=library.harbour, days=2))
     assert found(library, "lighthouse") == [3]
-    assert len(library.rag.lexical) == await post_lookup.count_posts(library.rag.archive)
+    assert len(library.rag.lexical) == await posts.count_posts(library.rag.archive)
 
 
 async def test_the_watermark_is_the_archive_s_last_number(library: Any) -> None:

@@ -23,7 +23,7 @@ from rag_core import Engine, RagSettings, open_engine
 from rag_core.errors import IndexUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import Bm25Index
-from rag_core.storage import channels, index_state, post_lookup, posts
+from rag_core.storage import channels, index_state, posts
 from rag_core.storage.index_state import Rebuild
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, PassageRef, Post, PostKey, SearchFilter
@@ -152,7 +152,7 @@ async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores
     assert PostKey(PIER, 2) not in {place.key for place in built.matching(tokenize("boat"), ALL)}
     assert find_the_same(built, expected)
     assert told.done[0] == 0
-    assert told.done[-1] == await post_lookup.count_posts(rag.archive) + 1  # with the one that was read and then erased
+    assert told.done[-1] == await posts.count_posts(rag.archive) + 1  # with the one that was read and then erased
 
 
 @pytest.mark.parametrize("chat_id", [PIER, KILN])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ingest.outages import AdminNotice, Clock, ClockDrift, GapsFound, Heartbeat, report_gaps
-from rag_core.storage import Archive, channels, history_gaps
+from rag_core.storage import Archive, channel_history, channels
 from rag_core.types import Channel
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ class Life:
             await self.pulse.beat()
 
     async def gaps(self) -> list[tuple[datetime | None, datetime]]:
-        return [(gap.since, gap.until) for gap in (await history_gaps.list_open_gaps(self.archive)).get(1, [])]
+        return [(gap.since, gap.until) for gap in (await channel_history.list_open_gaps(self.archive)).get(1, [])]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def life(archive: Archive, times: Times) -> Life:
     """One that has been in touch for some minutes; nothing was noted."""
     life = Life(archive, times)
     await life.run(5)
-    assert (await life.gaps(), await history_gaps.get_last_heartbeat(archive)) == ([], times.at)
+    assert (await life.gaps(), await channel_history.get_last_heartbeat(archive)) == ([], times.at)
     return life
 
 
@@ -92,7 +92,7 @@ async def test_a_bot_that_runs_without_reaching_telegram_is_out_of_touch(
 ) -> None:
     lost = times.at
     await life.run(25 * 60, heard=False)
-    assert await history_gaps.get_last_heartbeat(archive) == lost
+    assert await channel_history.get_last_heartbeat(archive) == lost
     assert await life.gaps() == []  # it may be a while yet
     await life.run(2)
     assert await life.gaps() == [(lost, lost + 25 * HOUR + MINUTE)]
@@ -107,7 +107,7 @@ async def test_a_clock_that_is_wrong_for_a_moment_makes_no_gap(
     times.set(-by)
     await life.run(10)
     assert await life.gaps() == []
-    assert await history_gaps.get_last_heartbeat(archive) == times.at
+    assert await channel_history.get_last_heartbeat(archive) == times.at
     again = Life(archive, times)
     await again.run(3)
     assert await again.gaps() == []
@@ -142,7 +142,7 @@ async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(
 ) -> None:
     times.set(by)
     await life.run(10)
-    assert await history_gaps.get_last_heartbeat(archive) == times.at
+    assert await channel_history.get_last_heartbeat(archive) == times.at
     assert await life.gaps() == []
 
 
@@ -154,11 +154,11 @@ async def test_a_clock_that_was_set_back_between_two_lives_is_said(
     await again.run(3)
     assert "the clock was set back" in caplog.text
     assert await again.gaps() == []
-    assert await history_gaps.get_last_heartbeat(archive) == times.at
+    assert await channel_history.get_last_heartbeat(archive) == times.at
 
 
 async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
-    await history_gaps.note_outage_gaps(archive, START, START + 3 * DAY)
+    await channel_history.note_outage_gaps(archive, START, START + 3 * DAY)
     told: list[AdminNotice] = []
 
     async def nobody(notice: AdminNotice) -> bool:

@@ -27,7 +27,7 @@ from telethon.tl.types import RpcError
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.mtproto import FloodWait, HistoryClient
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
 from rag_core.types import Channel, PostKey
 
 RECORDING = Path(__file__).parents[1] / "data" / "mtproto" / "channel.json"
@@ -147,7 +147,7 @@ async def live_through(
     assert await posts.list_message_ids(archive, chat_id) == left
     edited = PostKey(chat_id, 22)
     assert (await visible_posts.fetch_posts(archive, [edited]))[edited].text == "Хлеб снова подешевел"
-    assert len(await post_lookup.list_post_versions(archive, edited)) == 1
+    assert len(await posts.list_post_versions(archive, edited)) == 1
 
     await do(flood=30)
     with pytest.raises(FloodWait, match="30 s"):

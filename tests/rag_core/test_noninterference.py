@@ -49,9 +49,9 @@ from rag_core.index.vector_store import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets, Run
-from rag_core.storage import channels, index_state, posts, subscriptions, synonyms_and_pinned_answers
-from rag_core.storage.chat_and_admin_settings import save_channel_sets
-from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym
+from rag_core.storage import channels, index_state, posts, subscriptions
+from rag_core.storage.channels import Synonym, add_synonym
+from rag_core.storage.readers import save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Evidence, PassageRef, Plan, Post, PostKey, SearchFilter, Visibility
 from rag_core.verification.verify import verify_text
@@ -200,11 +200,11 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
         await posts.save_posts(rag.archive, some, source="live")
         await indexer.catch_up()
     for post in (public_posts()[0], hidden[0]):  # the closed one is the last, and would be the answer
-        await synonyms_and_pinned_answers.pin_answer(rag.archive, hash_question(PINNED, rag.archive), post.key, 1)
+        await channels.pin_answer(rag.archive, hash_question(PINNED, rag.archive), post.key, 1)
     for post in hidden[:50]:
         await add_synonym(rag.archive, Synonym(post.key.chat_id, "ferry", post.text.split()[0]), 1)
         asked = hash_question(post.text, rag.archive)
-        await synonyms_and_pinned_answers.pin_answer(rag.archive, asked, post.key, 1)
+        await channels.pin_answer(rag.archive, asked, post.key, 1)
     again = [replace(post, text=f"{post.text} twice", edited=NOW - timedelta(days=1)) for post in hidden[::7]]
     await posts.save_posts(rag.archive, again, source="live")
     await indexer.catch_up()

@@ -11,7 +11,7 @@ import pytest
 from driver import Cli
 
 from bot.data_folder import lock_data_folder
-from rag_core.storage.backup_listing import list_backups
+from rag_core.storage.backups import list_backups
 
 EARLIER = Path(__file__).parents[2] / "data" / "archive13" / "data.tar.xz"
 

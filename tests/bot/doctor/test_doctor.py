@@ -31,9 +31,8 @@ from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.models.catalog import WRITERS
 from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
-from rag_core.storage import Archive, channels, db, group_rules_and_bindings
-from rag_core.storage.backup_listing import get_backups_folder, list_backups
-from rag_core.storage.backups import make_backup, run_cancellable
+from rag_core.storage import Archive, channels, db, readers
+from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
 from rag_core.types import PostKey
 
 
@@ -254,7 +253,7 @@ async def joined(home: Path) -> None:
     archive = await Archive.open(home)
     await channels.record_bot_joined(archive, HARBOUR)
     await channels.record_bot_joined(archive, KILN)
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR)
+    await readers.bind_channel(archive, GROUP, HARBOUR)
     await archive.close()
 
 

@@ -12,7 +12,7 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, execute, open_archive, say
 from bot.access import AdminRegistry, MembershipCache
 from bot.handlers import membership
 from bot.sandbox import Sandbox
-from rag_core.storage import chat_and_admin_settings
+from rag_core.storage import readers
 
 TROPHY = "where did the treasurer hide the silver trophy?"
 
@@ -33,7 +33,7 @@ async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
 
 async def granted(home: Path) -> list[tuple[int, int]]:
     async with open_archive(home) as archive:
-        return [(one.user_id, one.by) for one in await chat_and_admin_settings.list_admin_grants(archive)]
+        return [(one.user_id, one.by) for one in await readers.list_admin_grants(archive)]
 
 
 async def test_an_admin_makes_another_who_is_told_and_may_do_everything_until_it_is_taken_back(

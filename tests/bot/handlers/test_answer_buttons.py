@@ -27,7 +27,7 @@ from sandbox_chat_changes import create_topic
 from bot.sandbox import Sandbox
 from bot.stored_answer import hash_text_version, parse_stored_answer
 from bot.views.keyboards import AnswerAction, AnswerCallback
-from rag_core.storage import channels, group_rules_and_bindings, posts
+from rag_core.storage import channels, posts, readers
 from rag_core.types import Post, PostKey, Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -234,7 +234,7 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox: Sandbox, live:
         (shown,) = await sandbox.replies(GROUP)
         assert "7:30 every morning" in shown["text"]
         assert shown["message_thread_id"] == thread
-        await query_archive(home, lambda archive: group_rules_and_bindings.unbind_channel(archive, GROUP, HARBOUR))
+        await query_archive(home, lambda archive: readers.unbind_channel(archive, GROUP, HARBOUR))
         told = await ask(ADMIN, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])
         assert told["text"].startswith("Someone else asked this.")
         own = await ask(OTTO, "/sources@citegram_bot", GROUP, reply_to=answer["message_id"])

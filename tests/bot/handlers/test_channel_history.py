@@ -15,7 +15,7 @@ from bot import jobs
 from bot.handlers import channels as handlers
 from bot.sandbox import Sandbox
 from ingest.history import PacedSource
-from rag_core.storage import Archive, channel_history, channels, history_gaps, post_lookup
+from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import Channel, Visibility
 
 ON = {"history": {"api_id": 1, "api_hash": "hash"}}
@@ -105,7 +105,7 @@ async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_
         shown = await open_history(sandbox)
         await says(sandbox, shown, "Bakery has at most")
         await press(sandbox, shown, "Put 1 deleted post back", ADMIN)
-    assert await query_archive(bakery, lambda archive: post_lookup.count_posts(archive, CHAT_ID)) == 50
+    assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 50
 
 
 async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(
@@ -132,18 +132,18 @@ async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(
         assert await says(sandbox, asked, "Bakery: stopped at 0%.")
         held.set()
         await asyncio.sleep(0.2)
-    assert await query_archive(bakery, lambda archive: post_lookup.count_posts(archive, CHAT_ID)) == 0
+    assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 0
 
 
 async def test_the_gap_of_a_new_channel_closes_by_itself(
     sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
 ) -> None:
     server.post(*range(1, 121))
-    await query_archive(bakery, lambda archive: history_gaps.note_gap_before_joining(archive, CHAT_ID))
+    await query_archive(bakery, lambda archive: channel_history.note_gap_before_joining(archive, CHAT_ID))
     async with live(sections=ON), asyncio.timeout(40), open_archive(bakery) as archive:
-        while (await history_gaps.list_open_gaps(archive)).get(CHAT_ID):  # noqa: ASYNC110
+        while (await channel_history.list_open_gaps(archive)).get(CHAT_ID):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    assert await query_archive(bakery, lambda archive: post_lookup.count_posts(archive, CHAT_ID)) == 120
+    assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 120
 
 
 async def test_a_group_is_told_before_its_history_is_read(

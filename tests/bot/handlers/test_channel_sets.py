@@ -9,7 +9,7 @@ from driver import CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, p
 
 from bot.sandbox import Sandbox
 from rag_core.storage.channels import set_channel_visibility
-from rag_core.storage.chat_and_admin_settings import load_channel_sets, save_channel_sets
+from rag_core.storage.readers import load_channel_sets, save_channel_sets
 from rag_core.types import Visibility
 
 FERRY = "when does the ferry to Owl Island leave?"

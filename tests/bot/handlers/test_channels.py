@@ -18,7 +18,7 @@ from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
-from rag_core.storage import Archive, channels, group_rules_and_bindings, history_gaps, index_state, post_lookup, posts
+from rag_core.storage import Archive, channel_history, channels, index_state, posts, readers
 from rag_core.storage import channels as standing
 from rag_core.types import Channel, Post, PostKey, Visibility
 
@@ -129,7 +129,7 @@ async def test_readers_and_groups_have_no_list_and_no_buttons(sandbox: Sandbox, 
         assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
     channel = await channel_of(home, SAFE)
     assert channel and (channel.visibility, channel.state) == (Visibility.ADMINS, "active")
-    assert await query_archive(home, lambda archive: post_lookup.count_posts(archive, SAFE)) == 2
+    assert await query_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
 
 
 MADE_UP = (
@@ -155,7 +155,7 @@ async def test_made_up_foreign_and_old_buttons_change_nothing_and_are_answered(
             yes = ChannelCallback(action=ChannelAction.REMOVE, token=mark(home), number=int(when))
             assert (await card.send(yes.pack()))["text"] == "This is too old. Open the channel again: /channels"
     assert await query_archive(home, channels.load_channels) == before
-    assert await query_archive(home, lambda archive: post_lookup.count_posts(archive, SAFE)) == 2
+    assert await query_archive(home, lambda archive: posts.count_posts(archive, SAFE)) == 2
     assert sandbox.world.room(SAFE).member(sandbox.world.bot.id).inside
 
 
@@ -263,7 +263,7 @@ def gone_for_good(home: Path) -> bool:
 
 
 async def test_a_channel_is_removed_with_all_its_data_by_two_presses(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await query_archive(home, lambda archive: group_rules_and_bindings.bind_channel(archive, -1009, SAFE))
+    await query_archive(home, lambda archive: readers.bind_channel(archive, -1009, SAFE))
     async with live():
         card = await Card.asked(sandbox)
         await card.press("The safe", "Remove…")
@@ -322,7 +322,7 @@ async def test_the_bot_leaves_a_removed_channel_when_told_to(sandbox: Sandbox, l
 async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox: Sandbox, live: Any, home: Path) -> None:
     async def noted(archive: Archive) -> None:
         await channels.record_bot_joined(archive, HARBOUR)
-        await history_gaps.note_gap_before_joining(archive, HARBOUR)
+        await channel_history.note_gap_before_joining(archive, HARBOUR)
         async with archive.writing() as connection:
             sql = "INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (?, ?, ?, 0)"
             day = 86400

@@ -33,8 +33,8 @@ from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import make_channel_token
 from rag_core.calibration import Calibration
-from rag_core.storage import Archive, channels, chat_and_admin_settings, group_rules_and_bindings
-from rag_core.storage.group_rules_and_bindings import GroupRules
+from rag_core.storage import Archive, channels, readers
+from rag_core.storage.readers import GroupRules
 from rag_core.types import Certainty, Visibility
 
 FERRY = "when does the ferry to Owl Island leave?"
@@ -82,8 +82,8 @@ async def test_nobody_else_sees_or_presses_them_and_a_made_up_button_binds_no_cl
         for token in ("AAAAAAAA", *(make_channel_token(archive, chat) for chat in (CREW, SAFE))):
             answer = await press(sandbox, settings, f"gs:b:{token}:0", OTTO)
             assert answer.startswith("This channel is not available here any")
-        assert await group_rules_and_bindings.list_bound_channels(archive, GROUP) == frozenset()
-        assert await group_rules_and_bindings.load_group_rules(archive, GROUP) == GroupRules()
+        assert await readers.list_bound_channels(archive, GROUP) == frozenset()
+        assert await readers.load_group_rules(archive, GROUP) == GroupRules()
 
 
 async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(
@@ -101,12 +101,12 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(
         await wait_until_handled(sandbox)
         refused = await press(sandbox, settings, "Пусть спрашивают только администраторы", RITA)
         assert "администраторы этой группы" in refused
-        assert await group_rules_and_bindings.load_group_rules(archive, GROUP) == GroupRules()
+        assert await readers.load_group_rules(archive, GROUP) == GroupRules()
 
 
 async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, archive: Archive) -> None:
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR)
-    await group_rules_and_bindings.save_group_rules(archive, GROUP, GroupRules(admins_ask=True))
+    await readers.bind_channel(archive, GROUP, HARBOUR)
+    await readers.save_group_rules(archive, GROUP, GroupRules(admins_ask=True))
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
     behind_the_group = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
     async with live():
@@ -145,14 +145,14 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
 
 
 async def test_what_a_group_bound_ends_when_the_channel_is_closed(archive: Archive) -> None:
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR, own=True)
-    assert await group_rules_and_bindings.list_bound_channels(archive, GROUP) == {HARBOUR}
+    await readers.bind_channel(archive, GROUP, HARBOUR, own=True)
+    assert await readers.list_bound_channels(archive, GROUP) == {HARBOUR}
     await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
-    assert await group_rules_and_bindings.list_bound_channels(archive, GROUP) == frozenset()
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR)  # an admin of the bot may
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR, own=True)  # and it stays theirs
-    assert await group_rules_and_bindings.list_bound_channels(archive, GROUP) == {HARBOUR}
-    await group_rules_and_bindings.set_channel_bindable(archive, HARBOUR, True)
+    assert await readers.list_bound_channels(archive, GROUP) == frozenset()
+    await readers.bind_channel(archive, GROUP, HARBOUR)  # an admin of the bot may
+    await readers.bind_channel(archive, GROUP, HARBOUR, own=True)  # and it stays theirs
+    assert await readers.list_bound_channels(archive, GROUP) == {HARBOUR}
+    await readers.set_channel_bindable(archive, HARBOUR, True)
     await channels.set_channel_visibility(archive, HARBOUR, Visibility.MEMBERS)
     assert not (await channels.load_channels(archive))[HARBOUR].bindable
 
@@ -176,12 +176,12 @@ async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: 
 async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
     sandbox: Sandbox, live: Any, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR)
-    await group_rules_and_bindings.save_group_rules(archive, GROUP, GroupRules(cited_only=True))
+    await readers.bind_channel(archive, GROUP, HARBOUR)
+    await readers.save_group_rules(archive, GROUP, GroupRules(cited_only=True))
     async with live():
         monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
         strict = (await said(sandbox, OTTO, ASK))["text"]
-        await group_rules_and_bindings.save_group_rules(archive, GROUP, GroupRules())
+        await readers.save_group_rules(archive, GROUP, GroupRules())
         free = (await said(sandbox, OTTO, ASK))["text"]
     assert strict.startswith("I did not find a sure answer.")
     assert "Harbour News" in strict  # what came nearest
@@ -214,18 +214,16 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
 
 
 async def test_what_was_chosen_moves_along_with_the_group(archive: Archive) -> None:
-    await group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR)
-    await group_rules_and_bindings.save_group_rules(archive, GROUP, GroupRules(admins_ask=True, lang="ru"))
-    await group_rules_and_bindings.bind_channel(archive, GROUP, KILN, own=True)
-    await group_rules_and_bindings.move_group(archive, GROUP, -1010)
-    assert await group_rules_and_bindings.list_bound_channels(archive, -1010) == {HARBOUR, KILN}
-    assert await group_rules_and_bindings.load_group_rules(archive, -1010) == GroupRules(admins_ask=True, lang="ru")
-    assert await group_rules_and_bindings.list_bound_channels(archive, GROUP) == frozenset()
-    assert await group_rules_and_bindings.load_group_rules(archive, GROUP) == GroupRules()
+    await readers.bind_channel(archive, GROUP, HARBOUR)
+    await readers.save_group_rules(archive, GROUP, GroupRules(admins_ask=True, lang="ru"))
+    await readers.bind_channel(archive, GROUP, KILN, own=True)
+    await readers.move_group(archive, GROUP, -1010)
+    assert await readers.list_bound_channels(archive, -1010) == {HARBOUR, KILN}
+    assert await readers.load_group_rules(archive, -1010) == GroupRules(admins_ask=True, lang="ru")
+    assert await readers.list_bound_channels(archive, GROUP) == frozenset()
+    assert await readers.load_group_rules(archive, GROUP) == GroupRules()
     await channels.set_channel_visibility(archive, KILN, Visibility.MEMBERS)
-    assert await group_rules_and_bindings.list_bound_channels(archive, -1010) == {
-        HARBOUR
-    }  # still the group's own binding
+    assert await readers.list_bound_channels(archive, -1010) == {HARBOUR}  # still the group's own binding
 
 
 async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
@@ -305,11 +303,11 @@ async def test_an_answer_stays_in_its_topic_and_messages_of_one_that_the_bot_ope
 async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: Sandbox, live: Any, home: Path) -> None:
     old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
     async with open_archive(home) as archive:
-        await group_rules_and_bindings.bind_channel(archive, old, HARBOUR)
-        await chat_and_admin_settings.save_choice(archive, f"memory {old}", "off")
+        await readers.bind_channel(archive, old, HARBOUR)
+        await readers.save_choice(archive, f"memory {old}", "off")
         async with live():
             sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
-            while await group_rules_and_bindings.list_bound_channels(archive, old):
+            while await readers.list_bound_channels(archive, old):
                 await told(sandbox, OTTO, ASK)
             assert "7:30" in await told(sandbox, OTTO, ASK)
             assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I do not remember earlier questions")

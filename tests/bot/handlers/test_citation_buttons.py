@@ -17,7 +17,7 @@ from bot.sandbox import Sandbox
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, hash_text_version
 from bot.views import keyboards
 from bot.views.format import split_pages
-from rag_core.storage import channels, group_rules_and_bindings, posts, visible_posts
+from rag_core.storage import channels, posts, readers, visible_posts
 from rag_core.types import Entity, Post, PostKey, Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -183,7 +183,7 @@ async def test_in_a_group_its_members_may_press_and_the_receipt_stays_in_the_top
         assert await press(sandbox, OTTO, answer) == "It is already in the chat, a little below."
         del sandbox.world.room(GROUP).messages[old["message_id"]]  # too old to be sent along with the press
         assert (await receipt(sandbox, RITA, old))["message_thread_id"] == topic
-    await query_archive(home, lambda archive: group_rules_and_bindings.unbind_channel(archive, GROUP, HARBOUR))
+    await query_archive(home, lambda archive: readers.unbind_channel(archive, GROUP, HARBOUR))
     async with live():
         assert await press(sandbox, RITA, answer) == "Этот пост — из канала, который вам здесь не открыт."
 

@@ -18,7 +18,7 @@ from bot import imports
 from bot.sandbox import Sandbox, methods
 from bot.sandbox.page_api import press_button
 from bot.sandbox.state import UploadedFile
-from rag_core.storage import Archive, channel_removal, channels, post_lookup
+from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Visibility
 
 BAKERY = -10077
@@ -68,7 +68,7 @@ async def sent(
 
 
 async def kept(home: Path, chat_id: int = BAKERY) -> int:
-    return int(await query_archive(home, lambda archive: post_lookup.count_posts(archive, chat_id)))
+    return int(await query_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
 
 
 async def channel_of(home: Path, chat_id: int = BAKERY) -> Channel:
@@ -225,7 +225,7 @@ async def test_a_known_channel_keeps_its_readers_and_its_pause_and_a_removed_one
         return 0
 
     # otherwise the channel would be forgotten before the import
-    monkeypatch.setattr(channel_removal, "purge_removed_posts", wait)
+    monkeypatch.setattr(channels, "purge_removed_posts", wait)
     await query_archive(home, changed)
     bare = int(str(HARBOUR).removeprefix("-100"))
     async with live():

@@ -16,7 +16,7 @@ from bot import admin_notifications
 from bot.handlers import membership
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from rag_core.storage import channels, history_gaps
+from rag_core.storage import channel_history, channels
 from rag_core.types import Channel, Visibility
 
 NEW = -1001000009
@@ -52,7 +52,7 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox: 
         assert "reply_markup" not in thanks
         before = await channel_when(home, NEW, lambda c: c.inside)
         assert (before.state, before.visibility, before.username) == ("pending", Visibility.ADMINS, "bakery")
-        assert [gap.since for gap in (await query_archive(home, history_gaps.list_open_gaps))[NEW]] == [None]
+        assert [gap.since for gap in (await query_archive(home, channel_history.list_open_gaps))[NEW]] == [None]
         assert "waiting for your approval" in await say_text(sandbox, ADMIN, "/channels")
         for chat, message in ((OTTO, thanks), (ADMIN, notice)):  # who added it does not approve it
             pressed = await sandbox.press(OTTO, chat, message["message_id"], buttons(notice)["Everyone"])

@@ -22,7 +22,7 @@ from driver import ADMIN, HARBOUR, KILN, OTTO, RITA, SAFE, open_archive
 from bot.handlers.posts import PostPresence, classify_copy_result
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from rag_core.storage import Archive, channels, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.types import Channel, Media, Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -92,9 +92,9 @@ async def test_several_links_go_at_once_and_unknown_ones_are_named(
         assert asked["text"].startswith("Take these 3 posts out of all answers?")
         assert "t.me/harbour_news/999 — I do not have this post" in asked["text"]
         assert "t.me/elsewhere/1 — I do not have this post" in asked["text"]
-        before = await post_lookup.count_posts(archive)
+        before = await posts.count_posts(archive)
         told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-        assert await post_lookup.count_posts(archive) == before - 3
+        assert await posts.count_posts(archive) == before - 3
         assert told["answer"]["text"].startswith("Done: I no longer use these posts.")
         wordless = (await ask(ADMIN, "/delete t.me/c/9999/1 t.me/c/8888/1"))["text"]
         assert "1. Nameless · 13 March 2024\n\nt.me/c/8888/1 — I do not have this post" in wordless

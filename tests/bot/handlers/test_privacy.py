@@ -14,7 +14,7 @@ from stored_updates import save_updates
 
 from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
-from rag_core.storage import channels, questions, raw_updates, user_data
+from rag_core.storage import channels, questions, raw_updates, readers
 from rag_core.types import Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -190,7 +190,7 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
         await save_updates(archive, 42, [{"update_id": 1, "message": {"text": FERRY}}], {1: "odd"})
         later = datetime.now(UTC) + timedelta(seconds=5)
         for _ in range(2):
-            await user_data.forget_question_texts(archive, later)
+            await readers.forget_question_texts(archive, later)
             await questions.forget_voters(archive, later)
             await questions.forget_old_links(archive, later)
             await raw_updates.forget_poison_updates(archive, later)

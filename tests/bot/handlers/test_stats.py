@@ -14,7 +14,7 @@ from bot import data_folder
 from bot.handlers.admin import format_age
 from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox
-from rag_core.storage.backup_listing import get_backups_folder
+from rag_core.storage.backups import get_backups_folder
 
 FERRY = "When does the ferry to Owl Island leave?"
 

@@ -11,9 +11,8 @@ from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, execute, open_archive, p
 
 from bot.sandbox import Sandbox
 from rag_core.storage import visible_posts
-from rag_core.storage.channels import load_channels, set_channel_visibility
+from rag_core.storage.channels import list_synonyms, load_channels, set_channel_visibility
 from rag_core.storage.posts import mark_posts_deleted
-from rag_core.storage.synonyms_and_pinned_answers import list_synonyms
 from rag_core.types import PostKey, Visibility
 
 ZEPPELIN = "When does the zeppelin fly to the ferry museum of Montevideo?"

@@ -19,7 +19,7 @@ from bot.views.explanation import explain_answer
 from bot.views.format import split_pages
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
-from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
+from rag_core.storage import Archive, channels, posts, readers, visible_posts
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import (
     Answer,
@@ -166,7 +166,7 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(
         await sandbox.say(ADMIN, "/why", chat_id=GROUP)  # may be meant for another bot
         await ask(ADMIN, f"/ask@citegram_bot {FERRY}", GROUP)
         assert len(sandbox.world.sent[GROUP]) == sent + 1
-        await query_archive(home, lambda archive: group_rules_and_bindings.unbind_channel(archive, GROUP, HARBOUR))
+        await query_archive(home, lambda archive: readers.unbind_channel(archive, GROUP, HARBOUR))
         lost = await ask(OTTO, "/why@citegram_bot", GROUP, reply_to=to_otto["message_id"])
     assert "Harbour" in last["text"] and "Harbour" not in lost["text"]
     assert FERRY in last["text"]

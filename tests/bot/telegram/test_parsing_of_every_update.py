@@ -30,7 +30,7 @@ from bot.telegram.session import TelegramSession
 from bot.telegram.updates import UNREAD_FIELDS, InboxMiddleware
 from ingest.inbox import process_pending_posts
 from rag_core.storage import Archive, posts, raw_updates
-from rag_core.storage.raw_update_json import RawUpdate, encode_update, split_updates
+from rag_core.storage.raw_updates import RawUpdate, encode_update, split_updates
 
 MAX_SECONDS = 0.05  # of processor time
 RICH_DEPTH, RICH_CHARACTERS = 16, 32_768

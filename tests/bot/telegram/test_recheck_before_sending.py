@@ -34,7 +34,7 @@ from bot.telegram.recheck import (
 from bot.telegram.session import RetryMiddleware
 from bot.views import format
 from rag_core.models.active_models import LanguageModels
-from rag_core.storage import Archive, channels, group_rules_and_bindings, posts, visible_posts
+from rag_core.storage import Archive, channels, posts, readers, visible_posts
 from rag_core.types import Post, PostKey, Visibility
 
 PADLOCK = "Which digits open the boathouse padlock?"
@@ -51,7 +51,7 @@ async def crew(sandbox: Sandbox, home: Path) -> None:
     """Otto reads the channel as its member, and the group because it is bound there."""
     async with open_archive(home) as archive:
         await channels.record_bot_joined(archive, CREW)
-        await group_rules_and_bindings.bind_channel(archive, GROUP, CREW)
+        await readers.bind_channel(archive, GROUP, CREW)
     set_chat_member(sandbox.world, CREW, OTTO, "member")
 
 
@@ -86,7 +86,7 @@ async def paused(sandbox: Sandbox, archive: Archive) -> None:
 
 
 async def unbound(sandbox: Sandbox, archive: Archive) -> None:
-    await group_rules_and_bindings.unbind_channel(archive, GROUP, CREW)
+    await readers.unbind_channel(archive, GROUP, CREW)
 
 
 async def deleted(sandbox: Sandbox, archive: Archive) -> None:

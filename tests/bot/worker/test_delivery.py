@@ -13,7 +13,7 @@ from sandbox_faults import FaultKind
 from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
-from rag_core.storage import group_rules_and_bindings, posts
+from rag_core.storage import posts, readers
 from rag_core.types import PostKey
 
 QUESTIONS = [
@@ -34,7 +34,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def asked_of_all(sandbox: Sandbox, home: Path, live: Any) -> Counter[tuple[int, str]]:
     """Ask everything, in private and in a group; how often each question's answer stands there in the end."""
-    await query_archive(home, lambda archive: group_rules_and_bindings.bind_channel(archive, GROUP, HARBOUR))
+    await query_archive(home, lambda archive: readers.bind_channel(archive, GROUP, HARBOUR))
     chats: list[int] = []
     async with live():
         for question in QUESTIONS:

@@ -16,7 +16,7 @@ from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_merging import PostTally
+from rag_core.storage.post_rows import PostTally
 from rag_core.types import Channel, Post, PostKey
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any
 
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
-from rag_core.storage import Archive, channels, history_gaps
+from rag_core.storage import Archive, channel_history, channels
 from rag_core.types import Channel
 
 BAKERY = -1001234567890
@@ -22,11 +22,11 @@ async def joined(archive: Archive, moment: datetime) -> None:
     await channels.record_bot_joined(archive, BAKERY)
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET joined_at = ?", (int(moment.timestamp()),))
-    await history_gaps.note_gap_before_joining(archive, BAKERY)
+    await channel_history.note_gap_before_joining(archive, BAKERY)
 
 
 async def spans(archive: Archive) -> list[tuple[datetime | None, datetime]]:
-    return [(gap.since, gap.until) for gap in (await history_gaps.list_open_gaps(archive)).get(BAKERY, [])]
+    return [(gap.since, gap.until) for gap in (await channel_history.list_open_gaps(archive)).get(BAKERY, [])]
 
 
 async def test_an_export_made_after_the_gap_closes_it(archive: Archive, written: Any, chat: Any, message: Any) -> None:

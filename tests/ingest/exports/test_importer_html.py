@@ -15,9 +15,9 @@ import pytest
 from ingest.exports import assign_albums, import_export
 from ingest.json_export import ImportOptions
 from ingest.messages import parse_exported_post
-from rag_core.storage import Archive, channels, post_lookup, posts
-from rag_core.storage.post_lookup import fetch_stored_posts
-from rag_core.storage.post_merging import PostTally
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.post_rows import PostTally
+from rag_core.storage.posts import fetch_stored_posts
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
 Make = Callable[..., str]
@@ -165,9 +165,7 @@ async def test_another_text_is_kept_as_an_earlier_one_where_an_edit_is_known(
     assert report.tally == PostTally(unchanged=1)
     assert "1 posts read otherwise" in report.notes[-1] and "result.json" in report.notes[-1]
     assert (await kept(archive))[1].text == "Хлеб по 95"
-    assert [version.text for version in await post_lookup.list_post_versions(archive, PostKey(BAKERY, 1))] == [
-        "Хлеб по 99"
-    ]
+    assert [version.text for version in await posts.list_post_versions(archive, PostKey(BAKERY, 1))] == ["Хлеб по 99"]
 
 
 async def test_names_of_files_ids_of_origins_and_formatting_stay(

@@ -16,7 +16,7 @@ import pytest
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.storage import Archive, posts
-from rag_core.storage.post_merging import PostTally
+from rag_core.storage.post_rows import PostTally
 
 pytestmark = pytest.mark.slow
 

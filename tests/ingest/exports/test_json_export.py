@@ -16,8 +16,8 @@ from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from ingest.messages import parse_live_post
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, post_lookup, posts
-from rag_core.storage.post_merging import PostTally
+from rag_core.storage import Archive, channels, posts
+from rag_core.storage.post_rows import PostTally
 from rag_core.text.post_text import build_header
 from rag_core.types import Channel, Post, PostKey, Visibility, format_channel_post_link
 
@@ -29,7 +29,7 @@ PLAIN = ImportOptions()
 
 async def stored(archive: Archive, chat_id: int = BAKERY) -> dict[int, Post]:
     keys = [PostKey(chat_id, n) for n in await posts.list_message_ids(archive, chat_id)]
-    return {key.message_id: found.post for key, found in (await post_lookup.fetch_stored_posts(archive, keys)).items()}
+    return {key.message_id: found.post for key, found in (await posts.fetch_stored_posts(archive, keys)).items()}
 
 
 async def test_a_real_export_comes_in_once(archive: Archive, shared_data: Path) -> None:

@@ -16,7 +16,7 @@ from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts
+from rag_core.storage.posts import StoredPost, fetch_stored_posts
 from rag_core.types import PostKey
 
 Make = Callable[..., dict[str, Any]]

@@ -13,7 +13,7 @@ from telethon import errors, types
 from ingest.history import BackfillRunner, PacedSource, begin_gap_backfills, find_newest_id
 from ingest.mtproto import FloodWait, HistoryClient, NoAccess
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channel_removal, channels, history_gaps, posts
+from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import Channel
 
 
@@ -100,7 +100,7 @@ async def test_nothing_is_saved_of_a_channel_that_was_removed_meanwhile(
     server.post(*range(1, 301))
     await channel_history.begin_backfill(approved, CHAT_ID)
     job = (await channel_history.list_backfills(approved))[CHAT_ID]
-    await channel_removal.remove_channel(approved, CHAT_ID)
+    await channels.remove_channel(approved, CHAT_ID)
     assert await channel_history.list_backfills(approved) == {}
     assert await channel_history.save_batch(approved, job.chat_id, [], 100) is None
     assert not await channel_history.begin_backfill(approved, CHAT_ID)
@@ -181,10 +181,10 @@ async def test_the_gap_before_joining_is_filled_once_and_closed(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.post(*range(1, 201))
-    await history_gaps.note_gap_before_joining(approved, CHAT_ID)
+    await channel_history.note_gap_before_joining(approved, CHAT_ID)
     assert await begin_gap_backfills(approved) == 1
     await run_to_end(approved, source)
-    assert await history_gaps.list_open_gaps(approved) == {}
+    assert await channel_history.list_open_gaps(approved) == {}
     assert await begin_gap_backfills(approved) == 0
 
 
@@ -195,21 +195,21 @@ async def test_a_day_without_the_bot_is_filled_from_its_beginning(
     await posts.save_posts(approved, await read(source, range(900, 1000)), source="live")
     since, until = START + timedelta(minutes=999), START + timedelta(minutes=2999)
     await approved.execute("UPDATE channels SET joined_at = 1")
-    await history_gaps.note_outage_gaps(approved, since, until)
+    await channel_history.note_outage_gaps(approved, since, until)
     assert await begin_gap_backfills(approved) == 1
     await run_to_end(approved, source)
     assert await posts.list_message_ids(approved, CHAT_ID) == set(range(900, 3001))
-    assert await history_gaps.list_open_gaps(approved) == {}
+    assert await channel_history.list_open_gaps(approved) == {}
 
 
 async def test_a_channel_that_shows_nothing_closes_no_gap(
     approved: Archive, source: PacedSource, server: TelegramServer
 ) -> None:
     server.silent = True
-    await history_gaps.note_gap_before_joining(approved, CHAT_ID)
+    await channel_history.note_gap_before_joining(approved, CHAT_ID)
     await begin_gap_backfills(approved)
     await run_to_end(approved, source)
-    assert await history_gaps.list_open_gaps(approved)
+    assert await channel_history.list_open_gaps(approved)
     assert await begin_gap_backfills(approved) == 0
 
 
@@ -217,7 +217,7 @@ async def test_groups_and_waiting_channels_are_not_filled_by_themselves(approved
     for chat_id, kind, state in ((-1001, "supergroup", "active"), (-1002, "channel", "pending")):
         await channels.save_channel(approved, Channel(chat_id, "x", kind=kind, state=state))
         await channels.record_bot_joined(approved, chat_id)
-        await history_gaps.note_gap_before_joining(approved, chat_id)
+        await channel_history.note_gap_before_joining(approved, chat_id)
     assert await begin_gap_backfills(approved) == 0
 
 

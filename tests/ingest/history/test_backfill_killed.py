@@ -18,7 +18,7 @@ from sample_sizes import choose_size
 
 from ingest.history import BackfillRunner, PacedSource
 from ingest.mtproto import HistoryAccount, HistoryClient
-from rag_core.storage import Archive, channel_history, channels, post_lookup, posts
+from rag_core.storage import Archive, channel_history, channels, posts
 
 KILLS = choose_size(20, 10)
 EACH = 2  # batches of a process, after which it waits to be killed: all together are too few to fetch everything
@@ -78,7 +78,7 @@ async def test_five_thousand_posts_are_complete_after_many_kills(tmp_path: Path)
             steps, seconds = chance.randint(0, EACH), chance.uniform(0, 0.02)
             await asyncio.to_thread(kill_one, context, tmp_path, steps, seconds)
             job = (await channel_history.list_backfills(archive))[CHAT_ID]
-            assert await post_lookup.count_posts(archive, CHAT_ID) == job.saved
+            assert await posts.count_posts(archive, CHAT_ID) == job.saved
         assert 0 < job.saved < len(EXPECTED)
         await fetch(tmp_path, 100)
         assert await posts.list_message_ids(archive, CHAT_ID) == EXPECTED

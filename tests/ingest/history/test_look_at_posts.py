@@ -12,7 +12,7 @@ from telethon import errors
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.mtproto import HistoryClient
 from ingest.outages import AdminNotice, PostsMissing
-from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
 from rag_core.types import PostKey
 
 NOW = datetime.now(UTC)
@@ -44,7 +44,7 @@ async def filled(approved: Archive, source: PacedSource, server: TelegramServer)
     await channel_history.begin_backfill(approved, CHAT_ID)
     while await BackfillRunner(approved, source, lambda: None).run_once():
         pass
-    assert await post_lookup.count_posts(approved, CHAT_ID) == 400
+    assert await posts.count_posts(approved, CHAT_ID) == 400
     return approved
 
 
@@ -67,7 +67,7 @@ async def test_a_deleted_post_goes_and_an_edited_one_is_new(
     assert await posts.list_message_ids(filled, CHAT_ID) == set(range(1, 401)) - {390}
     shown = await visible_posts.fetch_posts(filled, [PostKey(CHAT_ID, 391), PostKey(CHAT_ID, 390)])
     assert {key.message_id: post.text for key, post in shown.items()} == {391: "Хлеб подорожал"}
-    assert [v.text for v in await post_lookup.list_post_versions(filled, PostKey(CHAT_ID, 391))] == ["Хлеб 391 рублей"]
+    assert [v.text for v in await posts.list_post_versions(filled, PostKey(CHAT_ID, 391))] == ["Хлеб 391 рублей"]
     assert not admins
 
 
@@ -101,7 +101,7 @@ async def test_many_deletions_wait_for_a_second_look_and_the_admins_are_told(
     for number in (await list_first_due(filled))[:60]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(1, 2))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 400
+    assert await posts.count_posts(filled, CHAT_ID) == 400
     (notice,) = admins
     assert isinstance(notice, PostsMissing)
     assert (notice.channel.chat_id, notice.count) == (CHAT_ID, 60)
@@ -118,7 +118,7 @@ async def test_a_twentieth_of_a_channel_may_go_at_the_first_look(
     for number in (await list_first_due(filled))[:deleted]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(1, 2))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == left
+    assert await posts.count_posts(filled, CHAT_ID) == left
 
 
 async def test_a_twentieth_may_go_in_a_day_not_in_each_look(
@@ -131,7 +131,7 @@ async def test_a_twentieth_may_go_in_a_day_not_in_each_look(
     for number in second[:15]:
         del server.messages[number]
     await sweep_hours(filled, source, admins, range(2, 3))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 385
+    assert await posts.count_posts(filled, CHAT_ID) == 385
 
 
 async def test_what_comes_back_before_the_second_look_stays(
@@ -141,7 +141,7 @@ async def test_what_comes_back_before_the_second_look_stays(
     await sweep_hours(filled, source, admins, range(1, 2))
     server.messages |= gone
     await sweep_hours(filled, source, admins, range(2, 8))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 400
+    assert await posts.count_posts(filled, CHAT_ID) == 400
     assert await channel_history.count_history(filled, NOW) == {}
 
 
@@ -153,9 +153,9 @@ async def test_lost_access_an_error_and_a_silent_server_take_out_nothing(
 ) -> None:
     server.problem, server.silent = problem, problem is None
     await sweep_hours(filled, source, admins, range(1, 17))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 400
+    assert await posts.count_posts(filled, CHAT_ID) == 400
     assert not await look_before_citing(filled, source.source, [PostKey(CHAT_ID, 5)])
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 400
+    assert await posts.count_posts(filled, CHAT_ID) == 400
 
 
 async def test_an_id_that_a_reply_leaves_out_takes_out_nothing(
@@ -164,7 +164,7 @@ async def test_an_id_that_a_reply_leaves_out_takes_out_nothing(
     server.terse = True
     del server.messages[100]
     await sweep_hours(filled, source, admins, range(1, 9))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 400
+    assert await posts.count_posts(filled, CHAT_ID) == 400
     server.terse = False
     await sweep_hours(filled, source, admins, range(9, 21))
     assert await posts.list_message_ids(filled, CHAT_ID) == set(server.messages)
@@ -179,7 +179,7 @@ async def test_deletions_are_undone_for_a_week_and_stay_undone(
     assert await channel_history.undo_deletions(filled, CHAT_ID, NOW + timedelta(days=8)) == 0
     assert await channel_history.undo_deletions(filled, CHAT_ID, NOW) == 1
     await sweep_hours(filled, source, admins, range(5, 15))
-    assert await post_lookup.count_posts(filled, CHAT_ID) == 400
+    assert await posts.count_posts(filled, CHAT_ID) == 400
     server.messages[100] = kept
 
 

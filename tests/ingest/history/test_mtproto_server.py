@@ -27,7 +27,7 @@ from wire_recording import live_through, read_older_layer, record_wire, write_re
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.mtproto import HistoryAccount, HistoryClient
 from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
 from rag_core.types import Channel, PostKey
 
 CHECKOUT = os.environ.get("MTPROTO_SERVER", "")
@@ -159,7 +159,7 @@ async def test_a_bot_that_is_shut_out_loses_no_post(approved: Archive, server: M
     await server.do(leave=True)
     for hour in range(1, 5):
         await sweep_channels(approved, unpaced(client), tell_nobody, datetime.now(UTC) + timedelta(hours=1.1 * hour))
-    assert await post_lookup.count_posts(approved, server.chat_id) == 30
+    assert await posts.count_posts(approved, server.chat_id) == 30
     with pytest.raises(HistoryUnavailable):
         await client.get_messages(server.chat_id, [FIRST_ID])
     await client.close()
@@ -234,7 +234,7 @@ async def test_a_server_that_says_empty_of_every_id_takes_out_nothing(
         await sweep_channels(approved, unpaced(client), tell_nobody, datetime.now(UTC) + timedelta(hours=1.1 * hour))
     await approved.execute("UPDATE post_looks SET looked_at = 0")
     assert not await look_before_citing(approved, client, [PostKey(server.chat_id, 9)], seconds=10)
-    assert await post_lookup.count_posts(approved, server.chat_id) == 30
+    assert await posts.count_posts(approved, server.chat_id) == 30
     await client.close()
 
 

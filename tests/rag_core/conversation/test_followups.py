@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag_core.conversation.followups import is_followup, rewrite_by_rules
 from rag_core.planning.plan import plan_by_rules
-from rag_core.storage.conversation_turns import ConversationTurn
+from rag_core.storage.readers import ConversationTurn
 from rag_core.types import Question, Viewer
 
 DIALOGUES = json.loads((Path(__file__).parents[1] / "dialogues.json").read_text("utf-8"))["dialogues"]

@@ -17,8 +17,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.run import Run
 from rag_core.settings import LlmSettings, MemorySettings
-from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
-from rag_core.storage.user_data import erase_user_data
+from rag_core.storage.readers import AnswerMode, erase_user_data, save_answer_mode
 
 FERRY = "How much is a ferry ticket to Owl Island?"
 CHILDREN, BY_RULES = "how much is it for children?", "how much is ferry ticket to Owl Island for children?"

@@ -23,7 +23,7 @@ from rag_core.models.active_models import (
 )
 from rag_core.models.catalog import find_models
 from rag_core.settings import LlmSettings
-from rag_core.storage import chat_and_admin_settings
+from rag_core.storage import readers
 
 pytestmark = pytest.mark.slow
 
@@ -187,7 +187,7 @@ async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path,
         with pytest.raises(ModelUnavailable, match="MODELS__RERANKER is none"):
             await switch_model(rag, "minilm-maxsim")
         assert await reply(rag.writer) == "ok"
-        assert await chat_and_admin_settings.load_choices(rag.archive) == {}
+        assert await readers.load_choices(rag.archive) == {}
     async with open_engine(settings(pulled, llm={"model": SMALL})) as rag:
         with pytest.raises(ModelUnavailable, match=r"LLM__MODEL is qwen3\.5-0\.8b, and a setting goes before"):
             await switch_model(rag, DEFAULT)
@@ -226,7 +226,7 @@ async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder: 
         await switch_model(rag, "minilm-maxsim")
         assert rag.reranker is not None
         assert rag.reranker is not old
-        assert (await chat_and_admin_settings.load_choices(rag.archive))["reranker"] == "minilm-maxsim"
+        assert (await readers.load_choices(rag.archive))["reranker"] == "minilm-maxsim"
 
 
 async def test_a_server_that_is_down_costs_no_answer(library: Library) -> None:

@@ -19,7 +19,7 @@ from rag_core.recipe_choice import (
     set_recipe_share,
 )
 from rag_core.storage import questions
-from rag_core.storage.chat_and_admin_settings import AnswerMode, load_answer_mode, save_answer_mode
+from rag_core.storage.readers import AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Draft, Evidence
 
 SHORT = "How much does a ferry ticket cost?"

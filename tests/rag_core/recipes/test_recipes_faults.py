@@ -19,7 +19,7 @@ from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.run import Budgets, Run, Stage
 from rag_core.settings import LlmSettings
-from rag_core.storage.chat_and_admin_settings import AnswerMode, save_answer_mode
+from rag_core.storage.readers import AnswerMode, save_answer_mode
 from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
 
 pytestmark = pytest.mark.slow

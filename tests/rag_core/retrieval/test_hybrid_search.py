@@ -19,7 +19,7 @@ from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.search import search_dense, search_lexical, search_passages
 from rag_core.run import Run
 from rag_core.storage import posts
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.types import Hit, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow

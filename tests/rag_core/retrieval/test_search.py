@@ -31,7 +31,7 @@ from rag_core.retrieval.search import (
 )
 from rag_core.run import Budgets, Run
 from rag_core.storage import channels, posts, visible_posts
-from rag_core.storage.post_lookup import fetch_passages
+from rag_core.storage.posts import fetch_passages
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
     Channel,

@@ -20,11 +20,13 @@ from ingest.indexer import LexicalIndexer
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.storage import Archive, channels, db, history_gaps, index_state, post_lookup, posts, questions
-from rag_core.storage.backup_listing import get_backup_time, get_backups_folder, list_backups
+from rag_core.storage import Archive, channel_history, channels, db, index_state, posts, questions
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
     WorkCancelled,
+    get_backup_time,
+    get_backups_folder,
+    list_backups,
     make_backup,
     prune_backups,
     restore_backup,
@@ -119,7 +121,7 @@ async def test_a_log_of_the_archive_that_was_there_is_not_played_into_the_one_pu
     assert (folder / "citegram.db-wal").stat().st_size
     restore_backup(folder, None, GO_ON)
     again = await Archive.open(folder)
-    assert await post_lookup.count_posts(again) == 0
+    assert await posts.count_posts(again) == 0
     await again.close()
     (aside,) = folder.glob("citegram-before-*.db")
     assert read_file(aside, "SELECT count(*) FROM posts") == [49]  # with its log
@@ -136,16 +138,16 @@ async def test_what_came_after_a_backup_is_a_gap_of_the_channels_the_bot_is_in(
     beat = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET joined_at = ? WHERE joined_at", (int(joined.timestamp()),))
-    await history_gaps.record_heartbeat(archive, beat)
+    await channel_history.record_heartbeat(archive, beat)
     await backed_up(archive)
     again = await reopened(archive)
-    found_gaps = await history_gaps.list_open_gaps(again)
+    found_gaps = await channel_history.list_open_gaps(again)
     assert list(found_gaps) == [1]
     ((gap,),) = found_gaps.values()
     assert gap.since == beat
     assert abs(gap.until - datetime.now(UTC)) < timedelta(minutes=1)
     # the time since the last heartbeat is told once
-    assert await history_gaps.get_last_heartbeat(again) == gap.until
+    assert await channel_history.get_last_heartbeat(again) == gap.until
     await again.close()
 
 
@@ -318,7 +320,7 @@ async def test_the_sentence_about_damage_offers_the_last_backup(tmp_path: Path, 
     # and doing so helps
     restore_backup(tmp_path, None, GO_ON)
     archive = await Archive.open(tmp_path)
-    assert await post_lookup.count_posts(archive) == 399
+    assert await posts.count_posts(archive) == 399
     await archive.close()
 
 

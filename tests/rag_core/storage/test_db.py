@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import ArchiveUnavailable, ArchiveVersionUnknown
-from rag_core.storage import Archive, post_lookup, posts, visible_posts
+from rag_core.storage import Archive, posts, visible_posts
 from rag_core.types import Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -57,7 +57,7 @@ async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(ar
             await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
             raise ZeroDivisionError
 
-    assert await post_lookup.count_posts(archive) == 0
+    assert await posts.count_posts(archive) == 0
     assert await posts.get_last_seq(archive) == 0
     await posts.save_posts(archive, [post(2)], source="live")
     assert await posts.list_message_ids(archive, -1001) == {2}
@@ -147,8 +147,8 @@ async def test_one_cancelled_while_it_waits_for_a_lock_leaves_no_transaction_beh
 async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
     async with archive.writing() as connection:
         await posts.save_arrivals_in_transaction(connection, [(post(1), 0)], source="live")
-        assert await post_lookup.count_posts(archive) == 0
-    assert await post_lookup.count_posts(archive) == 1
+        assert await posts.count_posts(archive) == 0
+    assert await posts.count_posts(archive) == 1
 
 
 async def test_readers_cannot_write(archive: Archive) -> None:
@@ -165,7 +165,7 @@ async def test_two_processes_take_turns(tmp_path: Path) -> None:
         posts.save_posts(command, [post(n) for n in range(1001, 3001)], source="import"),
     )
 
-    assert await post_lookup.count_posts(bot) == await posts.get_last_seq(command) == 3000
+    assert await posts.count_posts(bot) == await posts.get_last_seq(command) == 3000
     await bot.close()
     await command.close()
 
@@ -182,7 +182,7 @@ async def test_an_archive_of_an_unknown_version_is_refused_and_left_alone(tmp_pa
 async def test_two_that_open_a_new_archive_at_once_make_it_once(tmp_path: Path) -> None:
     both = await asyncio.gather(Archive.open(tmp_path), Archive.open(tmp_path))
     for archive in both:
-        assert await post_lookup.count_posts(archive) == 0
+        assert await posts.count_posts(archive) == 0
         await archive.close()
 
 
@@ -245,7 +245,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from rag_core.storage import Archive
 from rag_core.storage import raw_updates
-from rag_core.storage.raw_update_json import encode_update
+from rag_core.storage.raw_updates import encode_update
 from rag_core.errors import ArchiveUnavailable
 
 async def main():

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rag_core.storage import Archive, channel_removal, channels, history_gaps, posts
+from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.types import Channel, Post
 
 HARBOUR, KILN = -1001, -1002
@@ -34,14 +34,14 @@ async def join(archive: Archive, chat_id: int, moment: datetime) -> None:
 
 
 async def spans(archive: Archive, chat_id: int = HARBOUR) -> list[Span]:
-    return [(gap.since, gap.until) for gap in (await history_gaps.list_open_gaps(archive)).get(chat_id, [])]
+    return [(gap.since, gap.until) for gap in (await channel_history.list_open_gaps(archive)).get(chat_id, [])]
 
 
 async def test_time_out_of_touch_is_a_gap_of_every_channel_the_bot_is_in(archive: Archive) -> None:
     await join(archive, HARBOUR, day(0))
     await join(archive, KILN, day(0))
     await channels.record_bot_left(archive, KILN)
-    assert await history_gaps.note_outage_gaps(archive, day(5), day(8)) == 1
+    assert await channel_history.note_outage_gaps(archive, day(5), day(8)) == 1
     assert await spans(archive) == [(day(5), day(8))]
     assert await spans(archive, KILN) == []
 
@@ -49,15 +49,15 @@ async def test_time_out_of_touch_is_a_gap_of_every_channel_the_bot_is_in(archive
 async def test_a_gap_does_not_begin_before_the_bot_joined(archive: Archive) -> None:
     await join(archive, HARBOUR, day(7))
     await join(archive, KILN, day(9))
-    assert await history_gaps.note_outage_gaps(archive, day(5), day(8)) == 1
+    assert await channel_history.note_outage_gaps(archive, day(5), day(8)) == 1
     assert await spans(archive) == [(day(7), day(8))]
 
 
 async def test_what_came_before_joining_is_a_gap_from_the_beginning(archive: Archive) -> None:
     await join(archive, HARBOUR, day(7))
-    assert await history_gaps.note_gap_before_joining(archive, HARBOUR)
+    assert await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert await spans(archive) == [(None, day(7))]
-    assert not await history_gaps.note_gap_before_joining(archive, HARBOUR)  # the same update again
+    assert not await channel_history.note_gap_before_joining(archive, HARBOUR)  # the same update again
     assert len(await spans(archive)) == 1
 
 
@@ -66,16 +66,16 @@ async def test_of_a_channel_that_is_imported_only_the_time_since_its_newest_post
 ) -> None:
     await posts.save_posts(archive, [make_post(1, "old"), make_post(2, "new", days=5)], source="import")
     await join(archive, HARBOUR, day(5.5))
-    assert not await history_gaps.note_gap_before_joining(archive, HARBOUR)
+    assert not await channel_history.note_gap_before_joining(archive, HARBOUR)
     await join(archive, HARBOUR, day(9))
-    assert await history_gaps.note_gap_before_joining(archive, HARBOUR)
+    assert await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert await spans(archive) == [(day(5), day(9))]
 
 
 async def test_a_post_that_came_before_the_word_of_joining_is_no_import(archive: Archive, make_post: MakePost) -> None:
     await posts.save_posts(archive, [make_post(70, "just now", days=7)], source="live")
     await join(archive, HARBOUR, day(7) + timedelta(minutes=2))
-    assert await history_gaps.note_gap_before_joining(archive, HARBOUR)
+    assert await channel_history.note_gap_before_joining(archive, HARBOUR)
     assert await spans(archive) == [(None, day(7) + timedelta(minutes=2))]
 
 
@@ -83,11 +83,11 @@ async def test_a_channel_without_anything_before_the_bot_has_no_gap_for_long(
     archive: Archive, make_post: MakePost
 ) -> None:
     await join(archive, HARBOUR, day(7))
-    await history_gaps.note_gap_before_joining(archive, HARBOUR)
+    await channel_history.note_gap_before_joining(archive, HARBOUR)
     await posts.save_posts(archive, [make_post(3, "not the first", days=8)], source="live")
-    assert await history_gaps.close_complete_gaps(archive) == 0
+    assert await channel_history.close_complete_gaps(archive) == 0
     await posts.save_posts(archive, [make_post(2, "the first", days=7)], source="live")
-    assert await history_gaps.close_complete_gaps(archive) == 1
+    assert await channel_history.close_complete_gaps(archive) == 1
 
 
 async def test_a_coming_that_nobody_told_of_is_noticed_once(archive: Archive, make_post: MakePost) -> None:
@@ -95,17 +95,19 @@ async def test_a_coming_that_nobody_told_of_is_noticed_once(archive: Archive, ma
         await channels.record_bot_heard(connection, [HARBOUR])
     await posts.save_posts(archive, [make_post(1, "imported", chat=KILN)], source="import")
     await join(archive, KILN, day(7))
-    assert await history_gaps.list_channels_without_gaps(archive) == [HARBOUR]
-    await history_gaps.note_gap_before_joining(archive, HARBOUR)
-    assert await history_gaps.list_channels_without_gaps(archive) == []
-    await history_gaps.close_covered_gaps(archive, HARBOUR, day(0), datetime.now(UTC) + timedelta(days=1), whole=True)
+    assert await channel_history.list_channels_without_gaps(archive) == [HARBOUR]
+    await channel_history.note_gap_before_joining(archive, HARBOUR)
+    assert await channel_history.list_channels_without_gaps(archive) == []
+    await channel_history.close_covered_gaps(
+        archive, HARBOUR, day(0), datetime.now(UTC) + timedelta(days=1), whole=True
+    )
     assert await spans(archive) == []
-    assert await history_gaps.list_channels_without_gaps(archive) == []
+    assert await channel_history.list_channels_without_gaps(archive) == []
 
 
 async def test_a_channel_the_bot_is_not_in_has_no_gap_before_joining(archive: Archive) -> None:
-    assert not await history_gaps.note_gap_before_joining(archive, HARBOUR)
-    assert not await history_gaps.note_gap_before_joining(archive, -5)
+    assert not await channel_history.note_gap_before_joining(archive, HARBOUR)
+    assert not await channel_history.note_gap_before_joining(archive, -5)
 
 
 @pytest.mark.parametrize(
@@ -127,60 +129,60 @@ async def test_an_import_closes_or_narrows_the_gaps_it_covers(
 ) -> None:
     await join(archive, HARBOUR, day(0))
     await join(archive, KILN, day(0))
-    await history_gaps.note_outage_gaps(archive, day(5), day(8))
-    await history_gaps.mark_gaps_reported(archive, await history_gaps.list_unreported_gaps(archive))
-    changed = await history_gaps.close_covered_gaps(archive, HARBOUR, day(first), day(last), whole=whole)
+    await channel_history.note_outage_gaps(archive, day(5), day(8))
+    await channel_history.mark_gaps_reported(archive, await channel_history.list_unreported_gaps(archive))
+    changed = await channel_history.close_covered_gaps(archive, HARBOUR, day(first), day(last), whole=whole)
     assert await spans(archive) == [(day(since), day(until)) for since, until in left]
     assert changed == (left != [(5, 8)])
     assert await spans(archive, KILN) == [(day(5), day(8))]
-    assert await history_gaps.list_unreported_gaps(archive) == []  # what is left of a gap is no news
+    assert await channel_history.list_unreported_gaps(archive) == []  # what is left of a gap is no news
 
 
 async def test_an_export_from_the_beginning_fills_what_came_before_joining(archive: Archive) -> None:
     await join(archive, HARBOUR, day(7))
-    await history_gaps.note_gap_before_joining(archive, HARBOUR)
-    assert await history_gaps.close_covered_gaps(archive, HARBOUR, day(3), day(5), whole=False) == 1
+    await channel_history.note_gap_before_joining(archive, HARBOUR)
+    assert await channel_history.close_covered_gaps(archive, HARBOUR, day(3), day(5), whole=False) == 1
     assert await spans(archive) == [(None, day(3)), (day(5), day(7))]
-    assert await history_gaps.close_covered_gaps(archive, HARBOUR, day(3), day(6), whole=True) == 2
+    assert await channel_history.close_covered_gaps(archive, HARBOUR, day(3), day(6), whole=True) == 2
     assert await spans(archive) == [(day(6), day(7))]
-    assert await history_gaps.close_covered_gaps(archive, HARBOUR, None, None, whole=True) == 0
+    assert await channel_history.close_covered_gaps(archive, HARBOUR, None, None, whole=True) == 0
 
 
 async def test_a_gap_without_an_unknown_number_was_none(archive: Archive, make_post: MakePost) -> None:
     await join(archive, HARBOUR, day(0))
     await posts.save_posts(archive, [make_post(6, "before", days=1), make_post(7, "before", days=4)], source="live")
-    await history_gaps.note_outage_gaps(archive, day(5), day(8))
-    assert await history_gaps.close_complete_gaps(archive) == 0  # nothing is known of what comes after
+    await channel_history.note_outage_gaps(archive, day(5), day(8))
+    assert await channel_history.close_complete_gaps(archive) == 0  # nothing is known of what comes after
     await posts.save_posts(archive, [make_post(8, "redelivered", days=7), make_post(9, "after", days=9)], source="live")
-    assert await history_gaps.close_complete_gaps(archive) == 1
+    assert await channel_history.close_complete_gaps(archive) == 1
     assert await spans(archive) == []
 
 
 async def test_a_gap_in_which_a_number_is_unknown_stays(archive: Archive, make_post: MakePost) -> None:
     await join(archive, HARBOUR, day(0))
     await posts.save_posts(archive, [make_post(7, "before", days=4), make_post(9, "after", days=9)], source="live")
-    await history_gaps.note_outage_gaps(archive, day(5), day(8))
-    assert await history_gaps.close_complete_gaps(archive) == 0
+    await channel_history.note_outage_gaps(archive, day(5), day(8))
+    assert await channel_history.close_complete_gaps(archive) == 0
     # what is known to be deleted is known
     await posts.save_posts(archive, [make_post(8, "between", days=6)], source="import")
     await posts.mark_posts_deleted(archive, [make_post(8, "").key], how="import")
-    assert await history_gaps.close_complete_gaps(archive) == 1
+    assert await channel_history.close_complete_gaps(archive) == 1
 
 
 async def test_gaps_of_a_channel_that_waits_for_approval_are_told_when_it_is_approved(archive: Archive) -> None:
     await channels.set_channel_state(archive, HARBOUR, "pending")
     await join(archive, HARBOUR, day(7))
-    await history_gaps.note_gap_before_joining(archive, HARBOUR)
-    assert await history_gaps.list_unreported_gaps(archive) == []
+    await channel_history.note_gap_before_joining(archive, HARBOUR)
+    assert await channel_history.list_unreported_gaps(archive) == []
     await channels.set_channel_state(archive, HARBOUR, "active")
-    (gap,) = await history_gaps.list_unreported_gaps(archive)
-    await history_gaps.mark_gaps_reported(archive, [gap])
-    assert await history_gaps.list_unreported_gaps(archive) == []
+    (gap,) = await channel_history.list_unreported_gaps(archive)
+    await channel_history.mark_gaps_reported(archive, [gap])
+    assert await channel_history.list_unreported_gaps(archive) == []
     assert await spans(archive) == [(None, day(7))]
 
 
 async def test_a_channel_takes_its_gaps_with_it(archive: Archive) -> None:
     await join(archive, HARBOUR, day(7))
-    await history_gaps.note_gap_before_joining(archive, HARBOUR)
-    await channel_removal.remove_channel(archive, HARBOUR)
-    assert await history_gaps.list_open_gaps(archive) == {}
+    await channel_history.note_gap_before_joining(archive, HARBOUR)
+    await channels.remove_channel(archive, HARBOUR)
+    assert await channel_history.list_open_gaps(archive) == {}

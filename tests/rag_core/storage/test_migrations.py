@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from rag_core.errors import ArchiveNotUpdated, BackupFailed
-from rag_core.storage import Archive, channels, db, post_lookup
-from rag_core.storage.backup_listing import list_backups
-from rag_core.storage.backups import make_backup, prune_backups, read_archive_version, restore_backup
+from rag_core.storage import Archive, channels, db, posts
+from rag_core.storage.backups import list_backups, make_backup, prune_backups, read_archive_version, restore_backup
 
 GO_ON = threading.Event()
 OLD = db.FIRST_VERSION
@@ -72,7 +71,7 @@ async def test_an_archive_of_an_earlier_version_is_migrated_once(old: Old, monke
     for _ in range(2):
         archive = await Archive.open(folder)
         assert (await channels.load_channels(archive))[-1001].title == "Old News"
-        assert await post_lookup.count_posts(archive) == 100
+        assert await posts.count_posts(archive) == 100
         await archive.close()
     assert version(folder) == OLD + 1
     (backup,) = list_backups(folder)
@@ -105,7 +104,7 @@ async def test_a_migration_that_fails_leaves_the_archive_as_it_was_and_says_so(
         assert archive.execute("SELECT count(*) FROM posts").fetchone() == (300,)
         assert not archive.execute("SELECT 1 FROM sqlite_master WHERE name = 'tomorrow'").fetchall()
     again = await Archive.open(folder)  # the version that was there before goes on
-    assert await post_lookup.count_posts(again) == 300
+    assert await posts.count_posts(again) == 300
     await again.close()
 
 
@@ -116,13 +115,13 @@ async def test_an_update_that_proves_bad_is_undone_by_putting_its_backup_back(
     with monkeypatch.context() as tomorrow:
         update_citegram(tomorrow)
         updated = await Archive.open(folder)
-        assert await post_lookup.count_posts(updated) == 100
+        assert await posts.count_posts(updated) == 100
         await updated.close()
     (backup,) = list_backups(folder)
     assert restore_backup(folder, None, GO_ON).backup == backup
     assert version(folder) == OLD
     archive = await Archive.open(folder)
-    assert await post_lookup.count_posts(archive) == 300
+    assert await posts.count_posts(archive) == 300
     await archive.close()
 
 

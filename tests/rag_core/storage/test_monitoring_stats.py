@@ -6,7 +6,7 @@ from typing import Any
 
 from stored_updates import save_updates
 
-from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, user_data
+from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, readers
 from rag_core.storage.monitoring_stats import QuestionStats
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
@@ -47,8 +47,8 @@ async def test_old_questions_are_forgotten_and_still_counted(archive: Archive) -
     await fill(archive)
     everything = NOW - timedelta(days=100)
     before = await monitoring_stats.count_questions_since(archive, everything)
-    assert await user_data.forget_question_texts(archive, NOW - timedelta(days=30)) == 2
-    assert await user_data.forget_question_texts(archive, NOW - timedelta(days=30)) == 0
+    assert await readers.forget_question_texts(archive, NOW - timedelta(days=30)) == 2
+    assert await readers.forget_question_texts(archive, NOW - timedelta(days=30)) == 0
     assert await monitoring_stats.count_questions_since(archive, everything) == before
     old = await archive.rows("SELECT * FROM questions WHERE asked_at < ?", (int(NOW.timestamp()) - 20 * 86400,))
     assert [(r["text"], r["user_id"], r["chat_id"], r["message_id"], r["answer_message_id"]) for r in old] == [
@@ -61,16 +61,16 @@ async def test_old_questions_are_forgotten_and_still_counted(archive: Archive) -
 
 async def test_a_question_that_still_waits_is_not_forgotten(archive: Archive) -> None:
     await ask(archive, 1, 400, "waiting")
-    assert await user_data.forget_question_texts(archive, NOW) == 0
+    assert await readers.forget_question_texts(archive, NOW) == 0
     taken = await questions.take_next_question(archive)
     assert taken and taken.text == "question 1"
 
 
 async def test_the_language_of_a_user_is_that_of_their_last_question(archive: Archive) -> None:
     await fill(archive)
-    assert await user_data.get_user_language(archive, 6) == "ru"
-    assert await user_data.get_user_language(archive, 7) == "en"
-    assert await user_data.get_user_language(archive, 999) is None
+    assert await readers.get_user_language(archive, 6) == "ru"
+    assert await readers.get_user_language(archive, 7) == "en"
+    assert await readers.get_user_language(archive, 999) is None
 
 
 async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(archive: Archive) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.post_lookup import PostFacet, find_posts_by_facet, list_facet_values
+from rag_core.storage.posts import PostFacet, find_posts_by_facet, list_facet_values
 from rag_core.types import Channel, Media, Origin, PostKey, PostKeySet
 
 HERE, THERE = -1001, -1002

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.storage import Archive, channels, group_rules_and_bindings, post_lookup, posts, topics, visible_posts
-from rag_core.storage.post_merging import PostTally
+from rag_core.storage import Archive, channels, posts, readers, visible_posts
+from rag_core.storage.post_rows import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -141,7 +141,7 @@ async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archi
 
     assert await visible_posts.fetch_posts(archive, [KEY]) == {}
     assert await posts.list_message_ids(archive, -1001) == {8}
-    assert await post_lookup.count_posts(archive) == await post_lookup.count_posts(archive, -1001) == 1
+    assert await posts.count_posts(archive) == await posts.count_posts(archive, -1001) == 1
     change = (await posts.list_post_changes(archive, 2))[0]
     assert (change.seq, change.key, change.post) == (3, KEY, None)
     ((text, how),) = await archive.rows("SELECT text, deleted_how FROM posts WHERE message_id = 7")
@@ -183,8 +183,8 @@ async def test_parents_are_the_living_posts_that_are_replied_to(archive: Archive
 async def test_missing_posts_lie_between_the_first_and_last_of_those_present(archive: Archive) -> None:
     await posts.save_posts(archive, [post(str(n), message_id=n) for n in range(1, 11)], source="live")
     await posts.mark_posts_deleted(archive, [PostKey(-1001, 6)], how="admin")
-    assert await post_lookup.find_missing_posts(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
-    assert await post_lookup.find_missing_posts(archive, -1001, []) == []
+    assert await posts.find_missing_posts(archive, -1001, [3, 5, 7, 8]) == [PostKey(-1001, 4)]
+    assert await posts.find_missing_posts(archive, -1001, []) == []
 
 
 async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Archive) -> None:
@@ -201,11 +201,11 @@ async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Ar
 async def test_a_group_sees_the_channels_bound_to_it(archive: Archive) -> None:
     for chat_id in (-1001, -1002):
         await channels.save_channel(archive, Channel(chat_id, "Пекарня"))
-        await group_rules_and_bindings.bind_channel(archive, -5, chat_id)
-        await group_rules_and_bindings.bind_channel(archive, -5, chat_id)
-    await group_rules_and_bindings.unbind_channel(archive, -5, -1002)
-    assert await group_rules_and_bindings.list_bound_channels(archive, -5) == {-1001}
-    assert await group_rules_and_bindings.list_bound_channels(archive, -6) == frozenset()
+        await readers.bind_channel(archive, -5, chat_id)
+        await readers.bind_channel(archive, -5, chat_id)
+    await readers.unbind_channel(archive, -5, -1002)
+    assert await readers.list_bound_channels(archive, -5) == {-1001}
+    assert await readers.list_bound_channels(archive, -6) == frozenset()
 
 
 arrivals = st.lists(
@@ -289,7 +289,7 @@ async def test_a_topic_s_new_title_is_read_again_with_its_posts(archive: Archive
     async def name(title: str, when: int) -> list[int]:
         before = await posts.get_last_seq(archive)
         async with archive.writing() as connection:
-            await topics.save_topic_titles(connection, -1001, {3: (title, when)})
+            await channels.save_topic_titles(connection, -1001, {3: (title, when)})
         return [change.key.message_id for change in await posts.list_post_changes(archive, before)]
 
     assert await name("Сад", 5) == [11, 12]
@@ -299,4 +299,4 @@ async def test_a_topic_s_new_title_is_read_again_with_its_posts(archive: Archive
     assert (await channels.load_channels(archive))[-1001].topics == {3: "Огород"}
     stored = await visible_posts.fetch_posts(archive, [one.key for one in there])
     assert [stored[one.key] for one in there] == there
-    assert await topics.load_topics_of_messages(archive, -1001) == {3: 3, 11: 3, 12: 3, 13: 4}
+    assert await channels.load_topics_of_messages(archive, -1001) == {3: 3, 11: 3, 12: 3, 13: 4}

@@ -9,16 +9,14 @@ import pytest
 
 from rag_core.storage import (
     Archive,
-    channel_removal,
     channels,
-    group_rules_and_bindings,
     index_state,
-    post_lookup,
     posts,
+    readers,
     visible_posts,
 )
-from rag_core.storage.post_lookup import StoredPost, fetch_stored_posts, list_album_keys
-from rag_core.storage.post_merging import merge_album
+from rag_core.storage.post_rows import merge_album
+from rag_core.storage.posts import StoredPost, fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Media, Post, PostKey
 
 MakePost = Callable[..., Post]
@@ -165,7 +163,7 @@ async def test_older_versions_newest_first(archive: Archive, make_post: MakePost
     for day, text in enumerate(("один", "два", "три")):
         edited = make_post(1, "", days=day).date if day else None
         await posts.save_posts(archive, [make_post(1, text, edited=edited)], source="live", update_id=day)
-    assert [version.text for version in await post_lookup.list_post_versions(archive, key(1))] == ["два", "один"]
+    assert [version.text for version in await posts.list_post_versions(archive, key(1))] == ["два", "один"]
 
 
 async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: MakePost) -> None:
@@ -182,16 +180,16 @@ async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: Ma
 async def test_a_removed_channel_goes_from_the_indexes_first_and_then_for_good(
     archive: Archive, make_post: MakePost
 ) -> None:
-    await group_rules_and_bindings.bind_channel(archive, -9, CHAT)
+    await readers.bind_channel(archive, -9, CHAT)
     await posts.save_posts(archive, [make_post(1, "Хлеб"), make_post(2, "Булки")], source="live")
     before = await posts.get_last_seq(archive)
-    assert await channel_removal.remove_channel(archive, CHAT) == 2
+    assert await channels.remove_channel(archive, CHAT) == 2
     assert await seen(archive, before) == {1: None, 2: None}
-    assert await group_rules_and_bindings.list_bound_channels(archive, -9) == frozenset()
+    assert await readers.list_bound_channels(archive, -9) == frozenset()
 
-    await channel_removal.purge_removed_posts(archive, before)
+    await channels.purge_removed_posts(archive, before)
     assert len(await archive.rows("SELECT 1 FROM posts")) == 2
-    await channel_removal.purge_removed_posts(archive, await posts.get_last_seq(archive))
+    await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert await channels.load_channels(archive) == {}
     assert await archive.rows("SELECT 1 FROM posts") == []
 

@@ -14,7 +14,7 @@ from stored_updates import save_updates
 
 from rag_core.storage import Archive, questions, raw_updates
 from rag_core.storage.monitoring_stats import fetch_queue_stats
-from rag_core.storage.raw_update_json import RawUpdate, encode_update
+from rag_core.storage.raw_updates import RawUpdate, encode_update
 
 BOT = 42
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.storage.synonyms_and_pinned_answers import Synonym, add_synonym, list_synonyms, remove_synonym
+from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.names import (
     build_surname_pattern,
     find_names,

@@ -26,7 +26,7 @@ from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
 from rag_core.run import LlmCosts, Run
 from rag_core.storage import channels
-from rag_core.storage.conversation_turns import ConversationTurn
+from rag_core.storage.readers import ConversationTurn
 from rag_core.text.post_text import build_header
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
 from rag_core.verification.entailment import judge_relevance, judge_support

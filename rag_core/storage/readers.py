@@ -1,0 +1,407 @@
+"""Readers: settings, grants, groups, memberships and conversations that are kept of them, and what a user may erase.
+
+Of conversations the last questions of a reader are kept with the names in their answers, and nothing else. Of
+memberships only who is in a channel, and only of people who ask.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Mapping
+from dataclasses import astuple, dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.monitoring_stats import IS_REFUSAL_SQL
+from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.types import AUTO_RECIPE
+
+
+async def load_choices(archive: Archive) -> dict[str, str]:
+    """Load all choices stored at run time, of admins and of chats: name -> value."""
+    return {row["name"]: row["value"] for row in await archive.rows("SELECT name, value FROM choices")}
+
+
+async def save_choice(archive: Archive, name: str, value: str) -> None:
+    """Save a setting that an admin chose; it replaces an earlier value."""
+    await archive.execute("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", (name, value))
+
+
+async def load_chat_zone(archive: Archive, chat_id: int) -> str:
+    """Load the name of the time zone that a chat chose; "" where it chose none."""
+    return str(await archive.value("SELECT value FROM choices WHERE name = ?", (f"zone {chat_id}",)) or "")
+
+
+async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
+    """Save the name of a chat's time zone."""
+    await save_choice(archive, f"zone {chat_id}", zone)
+
+
+async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozenset[int]]:
+    """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
+    value = await archive.value("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",)) or "{}"
+    return {name: frozenset(chosen) for name, chosen in json.loads(value).items()}
+
+
+async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:
+    """Save the named sets of channels of a chat in place of those before."""
+    value = json.dumps({name: sorted(chosen) for name, chosen in sets.items()}, ensure_ascii=False)
+    await save_choice(archive, f"sets {chat_id}", value)
+
+
+@dataclass(frozen=True, slots=True)
+class AdminGrant:
+    """Admin grant: the id of the new admin, the id of the admin who granted it, and when."""
+
+    user_id: int
+    by: int
+    at: datetime
+
+
+async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
+    """List all admin grants, the oldest first."""
+    rows = await archive.rows("SELECT * FROM grants ORDER BY granted_at, user_id")
+    return [AdminGrant(row["user_id"], row["granted_by"], from_unix_seconds(row["granted_at"])) for row in rows]
+
+
+async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
+    """Grant admin rights to a user; an existing grant is not changed."""
+    sql = "INSERT OR IGNORE INTO grants (user_id, granted_by, granted_at) VALUES (?, ?, ?)"
+    await archive.execute(sql, (user_id, by, get_unix_time()))
+
+
+async def revoke_admin(archive: Archive, user_id: int) -> None:
+    """Revoke the admin rights of a user."""
+    await archive.execute("DELETE FROM grants WHERE user_id = ?", (user_id,))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerMode:
+    """Answer mode of a chat: `recipe` is a recipe's name or "auto"; `careful`: review a draft before it is shown."""
+
+    recipe: str = AUTO_RECIPE
+    careful: bool = False
+
+
+async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
+    """Load the answer mode of a chat; the default is "auto"."""
+    rows = await archive.rows("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,))
+    return decode_row(AnswerMode, rows[0]) if rows else AnswerMode()
+
+
+async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
+    """Save the answer mode of a chat."""
+    await archive.save_rows("modes", [{"chat_id": chat_id, **encode_row(mode)}])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """Rules of a group that its admins chose.
+
+    cited_only: refuse if an answer is not sure
+    admins_ask: only admins may ask here
+    lang: "ru" or "en", the bot's language for everybody; "" for each user's own language
+    """
+
+    cited_only: bool = False
+    admins_ask: bool = False
+    lang: str = ""
+
+
+async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:
+    """Load the rules of a group; the defaults if nobody chose any."""
+    rows = await archive.rows("SELECT * FROM group_rules WHERE group_id = ?", (group_id,))
+    return decode_row(GroupRules, rows[0]) if rows else GroupRules()
+
+
+async def save_group_rules(archive: Archive, group_id: int, rules: GroupRules) -> None:
+    """Save the rules of a group in place of earlier ones."""
+    await archive.save_rows("group_rules", [{"group_id": group_id, **encode_row(rules)}])
+
+
+async def move_group(archive: Archive, old: int, new: int) -> None:
+    """Move bindings, rules, watches, digests and questions that wait for answers to the new id of a group."""
+    async with archive.writing() as connection:
+        for table in ("watches", "digests"):
+            await connection.execute(f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE chat_id = ?", (new, old))
+        for table in ("bindings", "group_rules"):
+            await connection.execute(f"UPDATE OR IGNORE {table} SET group_id = ? WHERE group_id = ?", (new, old))
+            await connection.execute(f"DELETE FROM {table} WHERE group_id = ?", (old,))
+        sql = "UPDATE questions SET chat_id = ? WHERE chat_id = ? AND state IN ('queued', 'running')"
+        await connection.execute(sql, (new, old))
+
+
+async def set_channel_bindable(archive: Archive, chat_id: int, allowed: bool) -> None:
+    """Allow the admins of groups to bind a known channel that is not public, or no longer.
+
+    Bindings made by group admins lose their effect with the permission.
+    """
+    await archive.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
+
+
+async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bool = False) -> None:
+    """Bind a known channel to a group, which may then read it.
+
+    `own`: the group's own admins bound it, which counts only as long as they may.
+    """
+    sql = (
+        "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
+        "ON CONFLICT (group_id, chat_id) DO UPDATE SET own = min(own, excluded.own)"
+    )
+    await archive.execute(sql, (group_id, chat_id, own))
+
+
+async def unbind_channel(archive: Archive, group_id: int, chat_id: int) -> None:
+    """Remove the binding of a channel to a group."""
+    await archive.execute("DELETE FROM bindings WHERE group_id = ? AND chat_id = ?", (group_id, chat_id))
+
+
+async def list_bound_groups(archive: Archive) -> list[int]:
+    """List the groups with bound channels."""
+    return await archive.column("SELECT DISTINCT group_id FROM bindings ORDER BY group_id")
+
+
+async def list_bound_channels(archive: Archive, group_id: int) -> frozenset[int]:
+    """List the channels a group may read.
+
+    Channels bound by its own admins count only while they are public or bindable.
+    """
+    sql = (
+        "SELECT chat_id FROM bindings JOIN channels USING (chat_id) "
+        "WHERE group_id = ? AND (NOT own OR visibility = 'public' OR bindable)"
+    )
+    return frozenset(await archive.column(sql, (group_id,)))
+
+
+async def load_memberships(archive: Archive, user_id: int) -> dict[int, int]:
+    """Load the channels that a user was in, with the Unix time at which Telegram said so."""
+    rows = await archive.rows("SELECT chat_id, seen_at FROM memberships WHERE user_id = ?", (user_id,))
+    return {row["chat_id"]: row["seen_at"] for row in rows}
+
+
+async def save_memberships(
+    archive: Archive, user_id: int, moment: datetime, entered: Collection[int], left: Collection[int]
+) -> None:
+    """Save that a user was in these channels at a moment, and was not in others."""
+    async with archive.writing() as connection:
+        await connection.executemany(
+            "INSERT OR REPLACE INTO memberships (user_id, chat_id, seen_at) VALUES (?, ?, ?)",
+            [(user_id, chat, to_unix_seconds(moment)) for chat in entered],
+        )
+        await connection.executemany(
+            "DELETE FROM memberships WHERE user_id = ? AND chat_id = ?", [(user_id, chat) for chat in left]
+        )
+
+
+_SAME_CONVERSATION = "chat_id = ? AND user_id = ? AND thread = ?"
+
+
+class ConversationKey(NamedTuple):
+    """Key of a conversation: a reader in a chat and topic; `thread` 0 is none."""
+
+    chat: int
+    user: int
+    thread: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """Turn of a conversation: the self-contained question, and the names in its answer."""
+
+    question: str
+    entities: tuple[str, ...] = ()
+    asked_at: datetime | None = None
+
+
+async def remember_turn(
+    archive: Archive, talk: ConversationKey, turn: ConversationTurn, at: datetime, most: int
+) -> None:
+    """Save the newest turn of a conversation and drop all but the last `most` turns."""
+    names = json.dumps(turn.entities, ensure_ascii=False)
+    async with archive.writing() as connection:
+        await connection.execute(
+            "INSERT INTO talks (chat_id, user_id, thread, question, entities, asked_at) VALUES (?, ?, ?, ?, ?, ?)",
+            (*talk, turn.question, names, to_unix_seconds(at)),
+        )
+        await connection.execute(
+            f"DELETE FROM talks WHERE {_SAME_CONVERSATION} AND id NOT IN "
+            f"(SELECT id FROM talks WHERE {_SAME_CONVERSATION} ORDER BY id DESC LIMIT ?)",
+            (*talk, *talk, most),
+        )
+
+
+async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
+    """List the turns of a conversation since a moment, newest first."""
+    rows = await archive.rows(
+        f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
+        (*talk, to_unix_seconds(since)),
+    )
+    return [
+        ConversationTurn(row["question"], tuple(json.loads(row["entities"])), from_unix_seconds(row["asked_at"]))
+        for row in rows
+    ]
+
+
+async def forget_turns(
+    archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
+) -> int:
+    """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
+    return await archive.execute(
+        "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
+        "AND (?3 IS NULL OR thread = ?3)",
+        (user, chat, thread),
+    )
+
+
+async def expire_turns(archive: Archive, before: datetime) -> int:
+    """Delete turns asked before a moment. Returns how many."""
+    return await archive.execute("DELETE FROM talks WHERE asked_at < ?", (to_unix_seconds(before),))
+
+
+# Updates of a user that the bot could not read or has not handled yet: the JSON paths of the author's id.
+# One that is nested too deeply for SQLite has none.
+_SENT_BY_USER = "CASE WHEN json_valid(raw) THEN {} END".format(
+    " OR ".join(
+        f"json_extract(raw, '$.{kind}.from.id') = ?1" for kind in ("message", "edited_message", "callback_query")
+    )
+)
+_USER_VOTES = "user_id = ?1 AND (?2 IS NULL OR question_id IN (SELECT id FROM questions WHERE questions.chat_id = ?2))"
+_USER_ROWS = "user_id = ?1 AND (?2 IS NULL OR chat_id = ?2)"
+_USER_SETS = "name = 'sets ' || ?1 AND value <> '{}' AND ?2 IS NULL"  # a private chat has its user's id
+# What is stored of a user beside questions, by kind as in `UserDataCounts`: rows to count, or to delete in this order.
+_USER_DATA = {
+    "votes": f"votes WHERE {_USER_VOTES}",
+    "links": "linked_questions WHERE user_id = ?1 AND ?2 IS NULL",
+    "unread": f"updates WHERE state = 'poison' AND raw IS NOT NULL AND ({_SENT_BY_USER}) AND ?2 IS NULL",
+    "talks": f"talks WHERE {_USER_ROWS}",
+    "sets": f"choices WHERE {_USER_SETS}",
+    "watches": f"watches WHERE {_USER_ROWS}",
+    "digests": f"digests WHERE {_USER_ROWS}",
+    "memberships": "memberships WHERE user_id = ?1 AND ?2 IS NULL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UserDataCounts:
+    """Counts of a user's stored data: rows by kind.
+
+    `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
+    turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat,
+    `memberships` the chats that the user was seen in.
+    """
+
+    questions: int = 0
+    pending: int = 0
+    votes: int = 0
+    links: int = 0
+    unread: int = 0
+    talks: int = 0
+    sets: int = 0
+    watches: int = 0
+    digests: int = 0
+    memberships: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no data of the user is stored."""
+        return not any(astuple(self))
+
+
+async def count_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+    """Count the stored data of a user; with `chat_id`, only the data of that chat."""
+    async with archive.writing() as connection:  # the reader's snapshot may be slightly old
+        return await _count_user_rows(connection, user_id, chat_id)
+
+
+async def _count_user_rows(connection: aiosqlite.Connection, user_id: int, chat_id: int | None) -> UserDataCounts:
+    asked = f"questions WHERE text <> '' AND {_USER_ROWS}"
+    counts = {}
+    for kind, rows in {
+        "questions": asked,
+        "pending": f"{asked} AND state IN ('queued', 'running')",
+        **_USER_DATA,
+    }.items():
+        ((counts[kind],),) = await connection.execute_fetchall(f"SELECT count(*) FROM {rows}", (user_id, chat_id))
+    return UserDataCounts(**counts)
+
+
+async def erase_user_data(archive: Archive, user_id: int, chat_id: int | None = None) -> UserDataCounts:
+    """Erase the data of a user, in all chats or in one, and overwrite its bytes in the file. Returns the counts.
+
+    Votes of other users on an erased answer stay counted, without the answer. A question that is being answered is
+    erased too; its answer is then not saved.
+    """
+    async with archive.writing() as connection:
+        await connection.execute("PRAGMA secure_delete = ON")
+        counts = await _count_user_rows(connection, user_id, chat_id)
+        hits = f"watch_hits WHERE watch_id IN (SELECT id FROM watches WHERE {_USER_ROWS})"
+        for rows in (hits, *_USER_DATA.values(), f"questions WHERE {_USER_ROWS}"):
+            await connection.execute(f"DELETE FROM {rows}", (user_id, chat_id))
+        await connection.execute("PRAGMA secure_delete = OFF")
+    return counts
+
+
+async def list_waiting_chats(archive: Archive, user_id: int, chat_id: int | None = None) -> list[int]:
+    """List the chats in which a user waits for an answer; with `chat_id`, only that chat or none."""
+    sql = f"SELECT DISTINCT chat_id FROM questions WHERE {_USER_ROWS} AND state IN ('queued', 'running')"
+    return await archive.column(sql, (user_id, chat_id))
+
+
+async def list_user_questions(archive: Archive, user_id: int) -> list[sqlite3.Row]:
+    """List the rows of a user's questions, oldest first."""
+    return await archive.rows("SELECT * FROM questions WHERE user_id = ? AND text <> '' ORDER BY id", (user_id,))
+
+
+_USER_RECORDS_SQL = {
+    "votes": "SELECT good, reason, voted_at, question_id, (SELECT text FROM questions WHERE id = question_id "
+    "AND questions.user_id = votes.user_id) AS asked FROM votes WHERE user_id = ? ORDER BY voted_at, id",
+    "links": "SELECT handle, text, made_at FROM linked_questions WHERE user_id = ? ORDER BY made_at",
+    "turns": "SELECT chat_id, question, json_array_length(entities) AS names, asked_at FROM talks WHERE user_id = ? "
+    "ORDER BY id",
+    "watches": "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id",
+    "digests": "SELECT chat_id, days, hour FROM digests WHERE user_id = ? ORDER BY chat_id",
+    "memberships": "SELECT chat_id, seen_at FROM memberships WHERE user_id = ? ORDER BY chat_id",
+}
+
+
+async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[dict[str, object]]]:
+    """List what is stored of a user beside questions, for the user, oldest first: rows of `_USER_RECORDS_SQL` by kind.
+
+    `asked` is their own question or None. Of the `names` in turns only the number: they come from posts that the user
+    may no longer be allowed to read.
+    """
+    return {kind: [dict(row) for row in await archive.rows(sql, (user_id,))] for kind, sql in _USER_RECORDS_SQL.items()}
+
+
+async def get_user_language(archive: Archive, user_id: int) -> str | None:
+    """Language of a user's last question; None if they never asked one."""
+    rows = await archive.rows("SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1", (user_id,))
+    return rows[0][0] if rows else None
+
+
+_FORGET_BATCH_ROWS = 1000  # rows of one transaction
+
+
+async def forget_question_texts(archive: Archive, before: datetime) -> int:
+    """Erase text, answer, user and chat of questions finished before a moment; they stay counted.
+
+    Memberships seen before it are deleted. Returns how many questions were erased.
+    """
+    await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (to_unix_seconds(before),))
+    forgotten = 0
+    while True:
+        async with archive.writing() as connection:
+            cursor = await connection.execute(
+                "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
+                "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
+                f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END)) END "
+                "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
+                (to_unix_seconds(before), _FORGET_BATCH_ROWS),
+            )
+            if cursor.rowcount < 1:
+                return forgotten
+            forgotten += cursor.rowcount

@@ -32,9 +32,9 @@ from ingest.json_export import (
 from ingest.message_kinds import MAX_ID, MAX_TITLE_LENGTH, MalformedMessage, parse_object, parse_text
 from ingest.messages import UnreadMessage, parse_exported_post, parse_exported_time
 from rag_core.errors import ImportRefused
-from rag_core.storage import Archive, channels, history_gaps, post_lookup, posts, topics
-from rag_core.storage.post_lookup import fetch_stored_posts
-from rag_core.storage.post_merging import PostTally
+from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.storage.post_rows import PostTally
+from rag_core.storage.posts import fetch_stored_posts
 from rag_core.types import LINKLESS_KINDS, Channel, Post, PostKey
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.
@@ -266,7 +266,7 @@ class _ImportRun:
         channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
         if isinstance(self.source, HtmlExport):
             await self._refuse_other_channel(self.source, channel)
-        reading.topics = await topics.load_topics_of_messages(self.archive, channel.chat_id)
+        reading.topics = await channels.load_topics_of_messages(self.archive, channel.chat_id)
         await channels.save_channel(self.archive, channel)
         await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
         if entry.decided:
@@ -280,7 +280,7 @@ class _ImportRun:
                 if isinstance(self.source, HtmlExport):
                     known = await fetch_stored_posts(self.archive, [post.key for post in batch])
                     arrivals = self.source.merge_with_archive(batch, known)
-                await topics.save_topic_titles(connection, channel.chat_id, reading.titles)
+                await channels.save_topic_titles(connection, channel.chat_id, reading.titles)
                 reading.titles.clear()
                 self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
             took = time.perf_counter() - started
@@ -288,7 +288,7 @@ class _ImportRun:
             self.tell((1 + (before + reading.entries) / total) / 2)
         if reading.titles:
             async with self.archive.writing() as connection:
-                await topics.save_topic_titles(connection, channel.chat_id, reading.titles)
+                await channels.save_topic_titles(connection, channel.chat_id, reading.titles)
         await self._erase_missing(entry, reading)
         self.channels.append(channel)
         self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken + reading.unread.total())
@@ -316,7 +316,7 @@ class _ImportRun:
         Where posts may be missing from the export only, nothing is marked.
         """
         chat, channel = entry.chat, entry.channel
-        missing = await post_lookup.find_missing_posts(self.archive, channel.chat_id, reading.seen)
+        missing = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
         doubts = []
         if lost := max(0, chat.messages - reading.entries):
             said = (
@@ -336,6 +336,6 @@ class _ImportRun:
             return
         self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
         if chat.whole:
-            await history_gaps.close_covered_gaps(
+            await channel_history.close_covered_gaps(
                 self.archive, channel.chat_id, reading.first, reading.last, whole=True
             )

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiosqlite
 
@@ -26,6 +24,7 @@ from rag_core.storage.posts import (
     mark_posts_changed,
     mark_posts_deleted,
 )
+from rag_core.storage.visible_posts import read_channels
 from rag_core.types import Channel, PostKey, Visibility
 
 # The unary plus makes SQLite use the index on `seq`, which selects few rows, instead of reading the channel's posts.
@@ -154,19 +153,6 @@ async def load_channels(archive: Archive) -> dict[int, Channel]:
     return await archive.read(read_channels)
 
 
-def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
-    """Read all channels by chat id; for `Archive.read`."""
-    rows = connection.execute(
-        "SELECT chat_id, title, username, kind, visibility, state, joined_at IS NOT NULL AND left_at IS NULL, "
-        "guarded_too, bindable FROM channels ORDER BY chat_id"
-    )
-    known = {row[0]: _decode_channel(tuple(row)) for row in rows}
-    topics: dict[int, dict[int, str]] = {}
-    for chat_id, topic, title in connection.execute("SELECT chat_id, topic, title FROM topics"):
-        topics.setdefault(chat_id, {})[topic] = title
-    return known | {chat: replace(known[chat], topics=titles) for chat, titles in topics.items() if chat in known}
-
-
 _CHANNEL_LINK_PATTERN = re.compile(r"(?:(?:https?://)?t\.me/|@)(?P<name>\w+)/?")
 
 
@@ -182,14 +168,6 @@ def find_channel(said: str, known: Mapping[int, Channel]) -> Channel | None:
             return by_id
     named = [channel for chat, channel in known.items() if said and said in (usernames[chat], channel.title.casefold())]
     return named[0] if len(named) == 1 else None
-
-
-@lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom
-def _decode_channel(row: tuple[Any, ...]) -> Channel:
-    chat_id, title, username, kind, visibility, state, inside, guarded_too, bindable = row
-    return Channel(
-        chat_id, title, username, kind, Visibility(visibility), state, bool(inside), bool(guarded_too), bool(bindable)
-    )
 
 
 async def get_first_channel_date(archive: Archive) -> datetime | None:

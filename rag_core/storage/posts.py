@@ -19,7 +19,6 @@ from itertools import chain, islice
 import aiosqlite
 import numpy as np
 
-from rag_core.storage.channels import read_channels
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
@@ -34,7 +33,14 @@ from rag_core.storage.post_rows import (
     get_unix_time,
     hash_post_text,
 )
-from rag_core.storage.visible_posts import SHOWN_COLUMN, fetch_posts, read_albums, read_posts, read_replied_texts
+from rag_core.storage.visible_posts import (
+    SHOWN_COLUMN,
+    fetch_posts,
+    read_albums,
+    read_channels,
+    read_posts,
+    read_replied_texts,
+)
 from rag_core.text.post_text import build_header
 from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, PassageRef, Post, PostKey, PostKeySet

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import (
@@ -27,7 +28,7 @@ from rag_core.storage.post_rows import (
     to_unix_seconds,
 )
 from rag_core.text.post_text import split_off_spoilers
-from rag_core.types import Post, PostKey
+from rag_core.types import Channel, Post, PostKey, Visibility
 
 SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
 _AlbumKey = tuple[int, str]
@@ -163,3 +164,24 @@ def read_replied_texts(connection: sqlite3.Connection, keys: Sequence[PostKey]) 
         (encode_keys(keys),),
     )
     return {PostKey(chat_id, message_id): text for chat_id, message_id, text in rows}
+
+
+def read_channels(connection: sqlite3.Connection) -> dict[int, Channel]:
+    """Read all channels by chat id; for `Archive.read`."""
+    rows = connection.execute(
+        "SELECT chat_id, title, username, kind, visibility, state, joined_at IS NOT NULL AND left_at IS NULL, "
+        "guarded_too, bindable FROM channels ORDER BY chat_id"
+    )
+    known = {row[0]: _decode_channel(tuple(row)) for row in rows}
+    topics: dict[int, dict[int, str]] = {}
+    for chat_id, topic, title in connection.execute("SELECT chat_id, topic, title FROM topics"):
+        topics.setdefault(chat_id, {})[topic] = title
+    return known | {chat: replace(known[chat], topics=titles) for chat, titles in topics.items() if chat in known}
+
+
+@lru_cache(maxsize=10_000)  # a question reads them several times, and they change seldom
+def _decode_channel(row: tuple[Any, ...]) -> Channel:
+    chat_id, title, username, kind, visibility, state, inside, guarded_too, bindable = row
+    return Channel(
+        chat_id, title, username, kind, Visibility(visibility), state, bool(inside), bool(guarded_too), bool(bindable)
+    )

@@ -21,7 +21,7 @@ from rag_core.text.tokens import detect_language
 # Telegram promises that ids fit 52 bits: https://core.telegram.org/bots/api#chat
 MAX_ID = 2**52
 MAX_TITLE_LENGTH = 128  # of chats and topics
-_MAX_NAME_LENGTH = 129  # of a person: first and last name have 64 each
+MAX_NAME_LENGTH = 129  # of a person: first and last name have 64 each
 MAX_FILE_NAME_LENGTH = 255
 
 
@@ -54,11 +54,6 @@ def parse_peer_name(peer: Mapping[str, Any]) -> str:
     """Parse the name of a chat or a person; "" if it has none."""
     names = (parse_text(peer.get(key), MAX_TITLE_LENGTH) for key in ("title", "first_name", "last_name"))
     return " ".join(filter(None, names))
-
-
-def parse_name(value: object) -> str | None:
-    """Parse the name of a person or chat, as written in one text, else None."""
-    return parse_text(value, _MAX_NAME_LENGTH)
 
 
 def count_utf16_units(text: str) -> int:
@@ -106,8 +101,9 @@ def _format_audio(value: Fields) -> str:
     return " – ".join(filter(None, names))
 
 
-def _format_texts(*keys: str) -> Callable[[Fields], str]:
-    return lambda value: join_lines(*(parse_text(value.get(key)) for key in keys))
+def _format_texts(value: Fields) -> str:
+    """Format a venue or a game: a line for each text."""
+    return join_lines(*(parse_text(value.get(key)) for key in ("title", "address", "description", "text")))
 
 
 # Currencies whose amounts are not in hundredths: https://core.telegram.org/bots/payments/currencies.json
@@ -209,9 +205,7 @@ MESSAGE_KINDS = (
     MessageKind(
         "checklist", ("todo_list",), _inside("todo_list", {"title": "title", "tasks": "answers"}), _format_list
     ),
-    MessageKind(
-        "venue", ("place_name",), {"title": "place_name", "address": "address"}, _format_texts("title", "address")
-    ),
+    MessageKind("venue", ("place_name",), {"title": "place_name", "address": "address"}, _format_texts),
     MessageKind("location", ("location_information",)),
     MessageKind(
         "contact",
@@ -223,7 +217,7 @@ MESSAGE_KINDS = (
         "game",
         ("game_title", "game_description"),
         {"title": "game_title", "description": "game_description", "url": "game_link"},
-        _format_texts("title", "description", "text"),
+        _format_texts,
     ),
     MessageKind("dice"),
     MessageKind(
@@ -254,7 +248,6 @@ MESSAGE_KINDS = (
     MessageKind("paid_media", ("paid_stars_amount",)),
     MessageKind("document", ("file",), named=True),
 )
-_KIND_BY_NAME = {kind.name: kind for kind in MESSAGE_KINDS}
 
 
 def find_kind(message: Fields) -> MessageKind | None:
@@ -276,19 +269,15 @@ def convert_exported_attachment(message: Fields, kind: MessageKind, zone: tzinfo
         parent, _, key = path.rpartition(".")
         holder = message.get(parent) if parent else message
         if isinstance(holder, str):  # an invoice is JSON inside a text
-            holder = _parse_json(holder)
+            try:
+                holder = json.loads(holder)
+            except (ValueError, RecursionError):
+                continue
         if (value := parse_object(holder).get(key)) is not None:
             found[name] = value
     if "winners_selection_date" in found:
         found["winners_selection_date"] = parse_day(found["winners_selection_date"], zone)
     return found
-
-
-def _parse_json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 # What else a live message holds: about the message itself, and what service messages tell. Whatever is in neither row
@@ -335,7 +324,7 @@ ABOUT_EXPORTED_MESSAGES = frozenset(
         "live_location_period_seconds", "title", "performer", "address", "game_link", "paid_media",
     }
 )  # fmt: skip
-_LIVE_FIELDS = ABOUT_LIVE_MESSAGES | SERVICE_FIELDS | _KIND_BY_NAME.keys()
+_LIVE_FIELDS = ABOUT_LIVE_MESSAGES | SERVICE_FIELDS | {kind.name for kind in MESSAGE_KINDS}
 _EXPORTED_FIELDS = ABOUT_EXPORTED_MESSAGES.union(*(kind.marks for kind in MESSAGE_KINDS))
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from ingest.message_kinds import (
     MAX_FILE_NAME_LENGTH,
     MAX_ID,
+    MAX_NAME_LENGTH,
     MAX_TITLE_LENGTH,
     MalformedMessage,
     MessageKind,
@@ -33,7 +35,6 @@ from ingest.message_kinds import (
     find_unknown_fields,
     join_lines,
     parse_integer,
-    parse_name,
     parse_object,
     parse_peer_name,
     parse_text,
@@ -59,7 +60,7 @@ class RichText:
     links: dict[str, None] = field(default_factory=dict)
     files: dict[str, None] = field(default_factory=dict)
     units: int = 0
-    _separator: str = ""
+    separator: str = ""
 
     @property
     def text(self) -> str:
@@ -68,40 +69,31 @@ class RichText:
 
     def separate(self, separator: str) -> None:
         """Ask for a separator before the next piece; of several the strongest counts."""
-        if self.pieces and _RANK_BY_SEPARATOR[separator] > _RANK_BY_SEPARATOR[self._separator]:
-            self._separator = separator
+        if self.pieces and _RANK_BY_SEPARATOR[separator] > _RANK_BY_SEPARATOR[self.separator]:
+            self.separator = separator
 
     def add(self, piece: str) -> None:
         """Add a piece of text."""
-        if self._separator and piece:
-            self.pieces.append(self._separator)
-            self.units += len(self._separator)
-            self._separator = ""
+        if self.separator and piece:
+            self.pieces.append(self.separator)
+            self.units += len(self.separator)
+            self.separator = ""
         self.pieces.append(piece)
         self.units += count_utf16_units(piece)
-
-    @property
-    def next_unit(self) -> int:
-        """Offset of the next piece, behind its separator."""
-        return self.units + len(self._separator)
-
-    def close(self, kind: str, start: int, url: str | None) -> None:
-        """Add the entity of what was read from the unit `start`."""
-        if self.units > start:
-            self.entities.append(Entity(kind, start, self.units - start, url))
 
 
 def read_rich_message(value: object) -> RichText:
     """Read a rich message: one line for each block, the cells of a row side by side."""
     read = RichText()
-    # steps still to take, the next one last: a separator, an address, the end of a span, or (value, inline)
+    # steps still to take, the next one last: a separator, an address, an entity that ends, or (value, inline)
     steps: list[Any] = [(value, False)]
     while steps:
         step = steps.pop()
         if isinstance(step, str):
             read.separate(step)
-        elif isinstance(step, _Span):
-            read.close(step.kind, step.start, step.url)
+        elif isinstance(step, Entity):
+            if read.units > step.offset:
+                read.entities.append(replace(step, length=read.units - step.offset))
         elif isinstance(step, _Address):
             read.entities.append(Entity("url", read.units + 2, count_utf16_units(step.url)))
             read.add(f": {step.url}")
@@ -117,13 +109,6 @@ def read_rich_message(value: object) -> RichText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
-    kind: str
-    start: int
-    url: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Address:
     url: str
 
@@ -135,7 +120,7 @@ def _join_steps(values: list[object], separator: str, inline: bool) -> Iterator[
 
 
 def _list_object_steps(value: Mapping[str, Any], inline: bool, read: RichText) -> Iterator[Any]:
-    """List the steps through an object: its fields in reading order, then the span or the address that it makes."""
+    """List the steps through an object: its fields in reading order, then the entity or the address that it makes."""
     kind = parse_text(value.get("type") or value.get("_")) or ""
     url = parse_text(value.get("url") or value.get("href"))
     if url:
@@ -143,14 +128,12 @@ def _list_object_steps(value: Mapping[str, Any], inline: bool, read: RichText) -
     if name := parse_text(value.get("file_name")):
         read.files[name] = None
     # what stands beside formatted text describes it (a person, a date); beside blocks it may be a block
-    more = () if inline else (k for k, held in value.items() if k not in _ORDERED_FIELDS and _is_container(held))
+    more = () if inline else (k for k, v in value.items() if k not in _ORDERED_FIELDS and isinstance(v, dict | list))
     separator = ""
-    span = (
-        "text_link"
-        if url and kind
-        else {"spoiler": "spoiler", "TextSpoiler": "spoiler", "TextAutoUrl": "url"}.get(kind)
-    )
-    start = read.next_unit
+    span = {"spoiler": "spoiler", "TextSpoiler": "spoiler", "TextAutoUrl": "url"}.get(kind)
+    if url and kind:
+        span = "text_link"
+    start = read.units + len(read.separator)
     for name in (*(key for key in _ORDERED_FIELDS if key in value), *more):
         yield separator
         held = value[name]
@@ -163,13 +146,9 @@ def _list_object_steps(value: Mapping[str, Any], inline: bool, read: RichText) -
             yield held, name in _INLINE_FIELDS or name == "button"
         separator = " " if name == "label" else "\n"
     if span:
-        yield _Span(span, start, url if span == "text_link" else None)
+        yield Entity(span, start, 0, url if span == "text_link" else None)
     elif url and "text" in value:
         yield _Address(url)
-
-
-def _is_container(value: object) -> bool:
-    return isinstance(value, dict | list)
 
 
 # Telegram's times are unsigned 32-bit seconds.
@@ -209,19 +188,15 @@ def _flatten_text(value: object) -> tuple[str, tuple[Entity, ...]]:
     for part in value if isinstance(value, list) else ():
         piece = parse_text(part if isinstance(part, str) else parse_object(part).get("text")) or ""
         length = count_utf16_units(piece)
-        kind = _parse_entity_type(part) if isinstance(part, dict) else ""
+        kind = parse_text(parse_object(part).get("type")) or ""
+        kind = _ENTITY_TYPE_BY_EXPORT_TYPE.get(kind, kind)
+        if kind == "blockquote" and part.get("collapsed") is True:
+            kind = "expandable_blockquote"
         if kind not in _PLAIN_TEXT_TYPES and length:
             entities.append(Entity(kind, offset, length, parse_text(part.get("href"))))
         pieces.append(piece)
         offset += length
     return "".join(pieces), tuple(entities)
-
-
-def _parse_entity_type(part: Mapping[str, Any]) -> str:
-    name = parse_text(part.get("type")) or ""
-    if name == "blockquote" and part.get("collapsed") is True:
-        return "expandable_blockquote"
-    return _ENTITY_TYPE_BY_EXPORT_TYPE.get(name, name)
 
 
 def _parse_entities(value: object) -> tuple[Entity, ...]:
@@ -327,30 +302,27 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
     if "forum_topic_created" in parent:  # what is written in a topic "replies" to its opening
         parent = {}
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
+    paid = message.get("is_paid_post") is True or "paid_media" in message
+    in_topic = message.get("is_topic_message") is True and "message_thread_id" in message
     post = Post(
         key=PostKey(chat_id, parse_integer(message.get("message_id"))),
         date=_parse_time(message.get("date")),
         text=parts.text,
         edited=_parse_time(edited) if edited else None,
         # the signature of a forward is not the author's
-        author=parse_name((forwarded or message).get("author_signature")),
+        author=parse_text((forwarded or message).get("author_signature"), MAX_NAME_LENGTH),
         entities=parts.entities,
         links=parts.links,
         media=_extract_live_media(message, kind, rich),
         origin=_extract_live_origin(message.get("forward_origin")),
         reply_to=None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"]),
         album=parse_text(message.get("media_group_id")),
-        guarded=_get_copy_protection(message),
-        topic=_parse_topic(message),
+        guarded="paid" if paid else "protected" if message.get("has_protected_content") is True else None,
+        topic=parse_integer(message["message_thread_id"]) if in_topic else None,
     )
     chat_kind = parse_text(chat.get("type"), MAX_TITLE_LENGTH) or "channel"
     username = parse_text(chat.get("username"), MAX_TITLE_LENGTH)
     return Channel(chat_id, parse_peer_name(chat) or str(chat_id), username, chat_kind), post
-
-
-def _parse_topic(message: Mapping[str, Any]) -> int | None:
-    in_forum = message.get("is_topic_message") is True and "message_thread_id" in message
-    return parse_integer(message["message_thread_id"]) if in_forum else None
 
 
 def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None:
@@ -359,11 +331,8 @@ def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None
     Raises `MalformedMessage`.
     """
     parent = parse_object(message.get("reply_to_message"))
-    told = (
-        (message, "forum_topic_edited"), (message, "forum_topic_created"), (parent, "forum_topic_created"),
-    )  # fmt: skip
-    for source, key in told:
-        if title := parse_text(parse_object(source.get(key)).get("name"), MAX_TITLE_LENGTH):
+    for source, key in (message, "edited"), (message, "created"), (parent, "created"):
+        if title := parse_text(parse_object(source.get(f"forum_topic_{key}")).get("name"), MAX_TITLE_LENGTH):
             topic = message.get("message_thread_id", source.get("message_id"))
             return parse_integer(topic), title, int(_parse_time(source.get("date")).timestamp())
     return None
@@ -395,15 +364,18 @@ def parse_exported_post(
     parts.add_buttons(_list_buttons(message.get("inline_bot_buttons")))
     if not (parts.text or kind):
         raise UnreadMessage(unknown or (_NOTHING,))
-    writer = None if broadcast else parse_name(message.get("from"))
+    writer = None if broadcast else parse_text(message.get("from"), MAX_NAME_LENGTH)
+    edited = None
+    with suppress(MalformedMessage):  # old exports write 1970 where a message was never edited
+        edited = parse_exported_time(message, "edited", zone) if "edited" in message else None
     reply_to = message.get("reply_to_message_id")
     elsewhere = "reply_to_peer_id" in message or type(reply_to) is not int or reply_to < 1
     return Post(
         key=PostKey(chat_id, message_id),
         date=date,
         text=parts.text,
-        edited=_parse_exported_edit_time(message, date, zone),
-        author=None if "forwarded_from" in message else parse_name(message.get("author")) or writer,
+        edited=edited if edited and edited > date else None,
+        author=None if "forwarded_from" in message else parse_text(message.get("author"), MAX_NAME_LENGTH) or writer,
         entities=parts.entities,
         links=parts.links,
         media=_extract_exported_media(message, kind),
@@ -429,24 +401,6 @@ def parse_exported_time(message: Mapping[str, Any], key: str, zone: tzinfo) -> d
         return _parse_time(int(moment.timestamp()))
     except (ValueError, OverflowError) as exc:
         raise MalformedMessage(f"{key} is not a date") from exc
-
-
-def _parse_exported_edit_time(message: Mapping[str, Any], date: datetime, zone: tzinfo) -> datetime | None:
-    if "edited" not in message:
-        return None
-    try:
-        edited = parse_exported_time(message, "edited", zone)
-    except MalformedMessage:
-        return None
-    # Old exports write 1970 where a message was never edited.
-    return edited if edited > date else None
-
-
-def _get_copy_protection(message: Mapping[str, Any]) -> str | None:
-    """Copy protection: "paid" for paid posts, "protected" if Telegram forbids copying."""
-    if message.get("is_paid_post") is True or "paid_media" in message:
-        return "paid"
-    return "protected" if message.get("has_protected_content") is True else None
 
 
 def _extract_live_media(message: Mapping[str, Any], kind: MessageKind | None, rich: RichText) -> Media | None:
@@ -487,7 +441,7 @@ def _extract_live_origin(value: object) -> Origin | None:
             sender_id = parse_integer(sender.get("id"), -MAX_ID if kind == "chat" else 1)
             return Origin(parse_peer_name(sender), sender_id, None, date)
         case "hidden_user":
-            return Origin(parse_name(origin.get("sender_user_name")) or "", None, None, date)
+            return Origin(parse_text(origin.get("sender_user_name"), MAX_NAME_LENGTH) or "", None, None, date)
     raise MalformedMessage("a forward of an unknown kind")
 
 
@@ -502,4 +456,6 @@ def _extract_exported_origin(message: Mapping[str, Any]) -> Origin | None:
     digits = peer.lstrip("abcdefghijklmnopqrstuvwxyz")
     sign = _ID_PREFIX_BY_PEER_TYPE.get(peer.removesuffix(digits))
     known = sign is not None and digits.isascii() and digits.isdigit() and len(digits) < 16
-    return Origin(parse_name(message["forwarded_from"]) or "", int(f"{sign}{digits}") if known else None)
+    return Origin(
+        parse_text(message["forwarded_from"], MAX_NAME_LENGTH) or "", int(f"{sign}{digits}") if known else None
+    )

@@ -127,7 +127,6 @@ NOT_CALLABLE = {
     "ingest.messages._list_object_steps": "a rich message that is being read; read_rich_message is called whole",
     "bot.monitoring.monitoring_server._open_span_exporter": "an exporter of a library that need not be installed",
     "bot.logs.collect_secrets": "any model of settings",
-    "ingest.exports._describe_doubts": "arrays of numbers",
     "rag_core.retrieval.search.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",

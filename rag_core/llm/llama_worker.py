@@ -1,9 +1,4 @@
-"""LLM worker process: the program that owns a GGUF model; its cache of prompt states, tokenizer and sampler.
-
-Prompt states: states of llama.cpp's context after prefixes of prompts, in memory and in files beside the model.
-
-A planner, a writer and a judge share one context, each with its own prefix. Evaluating a prefix again takes seconds,
-restoring its state milliseconds. Only prefixes without readers' or channels' texts are written to files.
+"""LLM worker process: the program that owns a GGUF model, with its tokenizer, sampler and cache of prompt states.
 
 Three ordinary mistakes crash llama.cpp's process, a damaged file may too, and a busy Python thread in the same process
 makes it 5 to 12 times slower. So it runs in a process of its own, which imports as little as it can.
@@ -26,7 +21,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,7 +42,6 @@ _MIN_TOKENS = 64  # fewer tokens are evaluated faster than their state is restor
 _MAX_STATES, _MAX_FILES = 4, 12
 _MAX_BYTES = 1 << 29  # of the states in memory together, and of the files together
 _MAX_HEADER_BYTES = 1 << 20
-_FILES = "prefix-*.state"
 
 Tokens = tuple[int, ...]
 
@@ -55,15 +49,24 @@ Tokens = tuple[int, ...]
 class PromptStates:
     """LRU cache of the context's states after a few prefixes; those of `store` are kept in files as well.
 
-    A file is a line of JSON (`made_by`, `tokens`, `bytes`, `sha256`), then the state. Files that are damaged, or made
-    by another model, llama.cpp or context, are deleted.
+    A planner, a writer and a judge share one context, each with its own prefix. Evaluating a prefix again takes
+    seconds, restoring its state milliseconds. Only prefixes without readers' or channels' texts are written to files:
+    a line of JSON (`made_by`, `tokens`, `bytes`, `sha256`), then the state. Files that are damaged, or made by another
+    model, llama.cpp or context, are deleted.
     """
 
-    def __init__(self, ctx: Any, folder: str = "", made_by: str = "") -> None:
+    def __init__(self, ctx: Any, folder: str, made_by: str) -> None:
         """`ctx` is llama.cpp's context; without a `folder` nothing is written."""
         self._ctx, self._folder, self._made_by = ctx, Path(folder) if folder else None, made_by
         self._kept: dict[Tokens, Any] = {}  # least recently used first
-        self._files = self._list_files()
+        self._files: dict[Tokens, Path] = {}  # the oldest first
+        paths = [path for path in self._folder.glob("prefix-*.state") if not path.is_symlink()] if self._folder else []
+        for path in sorted(paths, key=lambda path: path.lstat().st_mtime_ns):
+            if header := self._read_header(path):
+                self._files[tuple(header["tokens"])] = path
+            else:
+                _delete_file(path)
+        self._limit_files()
 
     def find(self, tokens: Sequence[int]) -> Tokens:
         """Longest prefix of these tokens that has a state; empty without one."""
@@ -99,7 +102,7 @@ class PromptStates:
         if not llama_cpp.llama_state_seq_set_data(self._ctx, state, len(state), 0):
             llama_cpp.llama_memory_clear(memory, True)
             self._kept.pop(key, None)
-            self._delete_file(key)
+            self._drop_file(key)
             return False
         self._add(key, state)
         return True
@@ -124,37 +127,18 @@ class PromptStates:
                 file.write(state)
             unfinished.replace(path)
         except OSError:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
+            _delete_file(unfinished)
             return
         self._files[key] = path
         self._limit_files()
 
-    def _list_files(self) -> dict[Tokens, Path]:
-        """Files of this model by their tokens, the oldest first; others are deleted."""
-        found: dict[Tokens, Path] = {}
-        self._files = found
-        paths = [path for path in self._folder.glob(_FILES) if not path.is_symlink()] if self._folder else []
-        for path in sorted(paths, key=lambda path: path.lstat().st_mtime_ns):
-            header = self._read_header(path)
-            if header is None:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-            else:
-                found[tuple(header["tokens"])] = path
-        self._limit_files()
-        return found
-
     def _limit_files(self) -> None:
-        while self._files and (
-            len(self._files) > _MAX_FILES or sum(path.stat().st_size for path in self._files.values()) > _MAX_BYTES
-        ):
-            self._delete_file(next(iter(self._files)))
+        while len(self._files) > _MAX_FILES or sum(path.stat().st_size for path in self._files.values()) > _MAX_BYTES:
+            self._drop_file(next(iter(self._files)))
 
-    def _delete_file(self, key: Tokens) -> None:
+    def _drop_file(self, key: Tokens) -> None:
         if path := self._files.pop(key, None):
-            with contextlib.suppress(OSError):
-                path.unlink()
+            _delete_file(path)
 
     def _read_header(self, path: Path) -> dict[str, Any] | None:
         """Header of a whole file of this model, llama.cpp and context."""
@@ -176,8 +160,13 @@ class PromptStates:
             header, (_, _, raw) = self._read_header(path), path.read_bytes().partition(b"\n")
             if header and tuple(header["tokens"]) == key and hashlib.sha256(raw).hexdigest() == header["sha256"]:
                 return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
-        self._delete_file(key)
+        self._drop_file(key)
         return None
+
+
+def _delete_file(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 # Used where a model's own template is missing or unusable. The second is for models without roles.
@@ -191,8 +180,8 @@ _PLAIN_TEMPLATE = (
 # Placeholder in the rendered template for the text of this number: only letters, which no template filter changes.
 _PLACEHOLDER = "CITEGRAMTEXT{}END"
 _PLACEHOLDER_PATTERN = re.compile(r"CITEGRAMTEXT(\d+)END")
-_SPECIAL_TOKEN_ATTRS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
-_ADDED_TOKEN_ATTR = llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
+_ADDED_TOKEN = llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
+_SPECIAL_TOKEN = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN | _ADDED_TOKEN
 _MARKUP_PATTERN = re.compile(r"[<\[{|].+[>\]}|]", re.DOTALL)
 
 TemplatePart = int | str | tuple[int]  # a control token, text of the template, or the number of a content
@@ -206,28 +195,24 @@ class ChatTokenizer:
         self.vocab = llama_cpp.llama_model_get_vocab(model)
         self.size: int = llama_cpp.llama_vocab_n_tokens(self.vocab)
         self._bos = llama_cpp.llama_vocab_bos(self.vocab)
-        self._specials, added = self._find_special_tokens()
-        self._split = _compile_alternatives(self._specials)
+        self._specials: dict[str, int] = {}
+        markup = []
+        for token in range(self.size):
+            kind = llama_cpp.llama_vocab_get_attr(self.vocab, token)
+            if kind & _SPECIAL_TOKEN and (text := self._get_text(token)):
+                self._specials[text] = token
+                if kind & _ADDED_TOKEN and _MARKUP_PATTERN.fullmatch(text):
+                    markup.append(text)
+        self._special_pattern = _compile_alternatives(self._specials)
         # llama.cpp recognises these in any text, unlike control tokens: an added space prevents it.
-        self._markup = _compile_alternatives([text for text in added if _MARKUP_PATTERN.fullmatch(text)])
+        self._markup_pattern = _compile_alternatives(markup)
         own = llama_cpp.llama_model_chat_template(model, None)
         known = [_CHATML_TEMPLATE] if {"<|im_start|>", "<|im_end|>"} <= set(self._specials) else []
         self._templates = [*([own.decode("utf-8", "replace")] if own else []), *known, _PLAIN_TEMPLATE]
         self._skeletons: dict[tuple[bool, int], list[TemplatePart]] = {}
 
-    def _find_special_tokens(self) -> tuple[dict[str, int], list[str]]:
-        """Control tokens and added tokens by their text, and the texts of the added ones."""
-        specials: dict[str, int] = {}
-        added = []
-        for token in range(self.size):
-            kind = llama_cpp.llama_vocab_get_attr(self.vocab, token)
-            if kind & (_SPECIAL_TOKEN_ATTRS | _ADDED_TOKEN_ATTR):
-                text = llama_cpp.llama_vocab_get_text(self.vocab, token).decode("utf-8", "replace")
-                if text:
-                    specials[text] = token
-                if kind & _ADDED_TOKEN_ATTR:
-                    added.append(text)
-        return specials, added
+    def _get_text(self, token: int) -> str:
+        return "" if token < 0 else llama_cpp.llama_vocab_get_text(self.vocab, token).decode("utf-8", "replace")
 
     def tokens(self, text: str) -> list[int]:
         """Tokenize a plain text: text that looks like a control token stays text."""
@@ -240,87 +225,72 @@ class ChatTokenizer:
 
     def prompt(self, system: str, shots: Sequence[Sequence[str]], ask: str, reply: str) -> list[int]:
         """Tokenize a conversation with the model's chat template, up to where the reply continues."""
-        contents = [self._neutralize(text).strip() for text in (system, *chain(*shots), ask)]
+        *contents, reply = [
+            self._markup_pattern.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+            for text in (system, *chain(*shots), ask, reply)
+        ]
+        key = bool(contents[0].strip()), len(shots)
+        if key not in self._skeletons:  # rendered once, so that a template with the time keeps a constant prefix
+            self._skeletons[key] = next(parts for one in self._templates if (parts := self._render(one, *key)))
         tokens: list[int] = []
         run = ""  # all text between two control tokens is tokenized as one, whatever its parts are
-        for part in [*self._render_template(bool(contents[0]), len(shots)), self._neutralize(reply)]:
+        for part in [*self._skeletons[key], reply]:
             if isinstance(part, int):
                 tokens += [*(self.tokens(run) if run else ()), part]
                 run = ""
             else:
-                run += part if isinstance(part, str) else contents[part[0]]
+                run += part if isinstance(part, str) else contents[part[0]].strip()
         tokens += self.tokens(run) if run else []
         if llama_cpp.llama_vocab_get_add_bos(self.vocab) and tokens[:1] != [self._bos]:
             tokens.insert(0, self._bos)
         return tokens
 
-    def _neutralize(self, text: str) -> str:
-        return self._markup.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-
-    def _render_template(self, system: bool, shots: int) -> list[TemplatePart]:
-        """Template without its contents; rendered once, so that a template with the time keeps a constant prefix."""
-        key = system, shots
-        if key not in self._skeletons:
-            rendered = next(text for one in self._templates if (text := self._render(one, system, shots)))
-            self._skeletons[key] = list(self._parts(rendered))
-        return self._skeletons[key]
-
-    def _render(self, template: str, system: bool, shots: int) -> str:
-        """Render a template with a placeholder for each content; "" where not each appears once and in order."""
+    def _render(self, template: str, system: bool, shots: int) -> list[TemplatePart]:
+        """Render a template without its contents; empty where not each of them appears once and in order."""
         talk = [("user", "assistant")[n % 2] for n in range(2 * shots + 1)]
-        marks = [_PLACEHOLDER.format(n) for n in range(1, len(talk) + 1)]
+        first, *marks = [_PLACEHOLDER.format(n) for n in range(len(talk) + 1)]
         messages = [{"role": role, "content": mark} for role, mark in zip(talk, marks, strict=True)]
-        first = _PLACEHOLDER.format(0)
-        tries: list[Any] = [messages]
+        tries = [messages]
         if system:  # for models without a system role, the first question begins with its text
             joined = {"role": "user", "content": f"{first}\n\n{marks[0]}"}
             tries = [[{"role": "system", "content": first}, *messages], [joined, *messages[1:]]]
         wanted = [str(n) for n in range(0 if system else 1, len(talk) + 1)]
+        eos, bos = (self._get_text(end(self.vocab)) for end in (llama_cpp.llama_vocab_eos, llama_cpp.llama_vocab_bos))
         for one in tries:
             try:
-                formatter = Jinja2ChatFormatter(template, self._text("eos"), self._text("bos"))
-                text = formatter(messages=one, enable_thinking=False).prompt
+                text = Jinja2ChatFormatter(template, eos, bos)(messages=one, enable_thinking=False).prompt
             except Exception:  # noqa: S112 - a template is a program and may fail in any way: the next one is tried
                 continue
-            if _PLACEHOLDER_PATTERN.findall(text) == wanted:
-                return text
-        return ""
+            texts = _PLACEHOLDER_PATTERN.split(text)  # text of the template, the number of a content, and so on
+            if texts[1::2] == wanted:
+                return [
+                    part
+                    for n, one in enumerate(texts)
+                    for part in ([(int(one),)] if n % 2 else self._split_special_tokens(one))
+                ]
+        return []
 
-    def _text(self, which: str) -> str:
-        token = getattr(llama_cpp, f"llama_vocab_{which}")(self.vocab)
-        return "" if token < 0 else llama_cpp.llama_vocab_get_text(self.vocab, token).decode("utf-8", "replace")
-
-    def _parts(self, rendered: str) -> list[TemplatePart]:
-        parts: list[TemplatePart] = []
-        at = 0
-        for mark in [*_PLACEHOLDER_PATTERN.finditer(rendered), None]:
-            own = rendered[at : mark.start() if mark else len(rendered)]
-            last = 0
-            for special in self._split.finditer(own):
-                parts += [own[last : special.start()], self._specials[special[0]]]
-                last = special.end()
-            parts.append(own[last:])
-            if mark:
-                parts.append((int(mark[1]),))
-                at = mark.end()
-        return parts
+    def _split_special_tokens(self, text: str) -> Iterator[TemplatePart]:
+        last = 0
+        for special in self._special_pattern.finditer(text):
+            yield from (text[last : special.start()], self._specials[special[0]])
+            last = special.end()
+        yield text[last:]
 
     def piece(self, token: int) -> bytes:
         """Bytes of a token, perhaps of a part of a character; empty for a control token."""
-        room = 64
-        while True:
-            buffer = ctypes.create_string_buffer(room)
-            size = llama_cpp.llama_token_to_piece(self.vocab, token, buffer, room, 0, False)
-            if size >= 0:
-                return buffer.raw[:size]
-            room = -size
+        size = -64  # negative: the needed size
+        while size < 0:
+            buffer = ctypes.create_string_buffer(-size)
+            size = llama_cpp.llama_token_to_piece(self.vocab, token, buffer, len(buffer), 0, False)
+        return buffer.raw[:size]
 
     def ends(self, token: int) -> bool:
         """Whether this token ends a reply."""
         return bool(llama_cpp.llama_vocab_is_eog(self.vocab, token))
 
 
-def _compile_alternatives(texts: Sequence[str] | dict[str, int]) -> re.Pattern[str]:
+def _compile_alternatives(texts: Iterable[str]) -> re.Pattern[str]:
     longest_first = sorted(texts, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
@@ -336,15 +306,27 @@ class TokenSampler:
         """`how` has the fields of DecodingParams. Raises ValueError for a grammar that does not parse."""
         self._rows = np.zeros(size, _CANDIDATE_DTYPE)
         self._ids = np.arange(size, dtype=np.int32)
-        self._grammar = self._chain = None
+        self._grammar: Any = None
         if grammar is not None:
             # Without this check, a grammar that does not parse would end the process.
-            self._grammar = llama_cpp.llama_sampler_init_grammar(vocab, grammar.encode("utf-8", "replace"), b"root")
-            if not grammar.strip() or not self._grammar:  # llama.cpp treats an empty grammar as none
-                self.close()
+            rules = grammar.encode("utf-8", "replace")
+            self._grammar = rules.strip() and llama_cpp.llama_sampler_init_grammar(vocab, rules, b"root")
+            if not self._grammar:  # llama.cpp treats an empty one as none
                 raise ValueError("the grammar does not parse")
         self._chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
-        for one in _make_sampler_chain(how, size):
+        steps = []
+        if how["repeat_penalty"] != 1.0:
+            steps.append(llama_cpp.llama_sampler_init_penalties(size, _PENALTY_WINDOW, how["repeat_penalty"], 0.0, 0.0))
+        if how["temperature"] <= 0:
+            steps.append(llama_cpp.llama_sampler_init_greedy())
+        else:
+            steps += [
+                llama_cpp.llama_sampler_init_top_k(how["top_k"]),
+                llama_cpp.llama_sampler_init_top_p(how["top_p"], 1),
+                llama_cpp.llama_sampler_init_temp(how["temperature"]),
+                llama_cpp.llama_sampler_init_dist(how["seed"]),
+            ]
+        for one in steps:
             llama_cpp.llama_sampler_chain_add(self._chain, one)
 
     def choose(self, logits: Any) -> int:
@@ -354,30 +336,27 @@ class TokenSampler:
         tokens checked, which takes 15 to 45 ms with a vocabulary of 150,000.
         """
         token = self._pick(self._fill(logits))
-        if self._grammar is not None and not self.allows(token):
+        if self._grammar and not self.allows(token):
             every = self._fill(logits)
             llama_cpp.llama_sampler_apply(self._grammar, ctypes.byref(every))
             if not np.isfinite(self._rows["logit"]).any():
                 raise ValueError("the grammar leads nowhere with this model's vocabulary")
             token = self._pick(every)
-        for one in (self._grammar, self._chain):
-            if one is not None:
-                llama_cpp.llama_sampler_accept(one, token)
+        for one in filter(None, (self._grammar, self._chain)):
+            llama_cpp.llama_sampler_accept(one, token)
         return token
 
     def allows(self, token: int) -> bool:
         """Whether the grammar allows this token next."""
         row = np.array([(token, 1.0, 0.0)], _CANDIDATE_DTYPE)
-        array = _make_token_data_array(row)
-        llama_cpp.llama_sampler_apply(self._grammar, ctypes.byref(array))
+        llama_cpp.llama_sampler_apply(self._grammar, ctypes.byref(_make_token_data_array(row)))
         return bool(np.isfinite(row["logit"][0]))
 
     def whole(self, ends: Callable[[int], bool]) -> bool:
         """Whether the grammar allows only the end: the text so far is complete."""
-        if self._grammar is None:
+        if not self._grammar:
             return False
-        every = self._fill(1.0)
-        llama_cpp.llama_sampler_apply(self._grammar, ctypes.byref(every))
+        llama_cpp.llama_sampler_apply(self._grammar, ctypes.byref(self._fill(1.0)))
         return all(ends(int(token)) for token in self._rows["id"][np.isfinite(self._rows["logit"])])
 
     def _fill(self, logits: Any) -> Any:
@@ -390,30 +369,13 @@ class TokenSampler:
 
     def close(self) -> None:
         """Free the native memory."""
-        for one in (self._grammar, self._chain):
-            if one:
-                llama_cpp.llama_sampler_free(one)
-        self._grammar = self._chain = None
+        for one in filter(None, (self._grammar, self._chain)):
+            llama_cpp.llama_sampler_free(one)
 
 
 def _make_token_data_array(rows: Any) -> Any:
     data = rows.ctypes.data_as(llama_cpp.llama_token_data_p)
     return llama_cpp.llama_token_data_array(data=data, size=len(rows), selected=-1, sorted=False)
-
-
-def _make_sampler_chain(how: dict[str, Any], size: int) -> list[Any]:
-    steps = []
-    if how["repeat_penalty"] != 1.0:
-        steps.append(llama_cpp.llama_sampler_init_penalties(size, _PENALTY_WINDOW, how["repeat_penalty"], 0.0, 0.0))
-    if how["temperature"] <= 0:
-        return [*steps, llama_cpp.llama_sampler_init_greedy()]
-    return [
-        *steps,
-        llama_cpp.llama_sampler_init_top_k(how["top_k"]),
-        llama_cpp.llama_sampler_init_top_p(how["top_p"], 1),
-        llama_cpp.llama_sampler_init_temp(how["temperature"]),
-        llama_cpp.llama_sampler_init_dist(how["seed"]),
-    ]
 
 
 _ALL_LAYERS = 0x7FFFFFFF
@@ -423,8 +385,6 @@ _GGML_ERROR_LEVEL = 4  # ggml's log level for errors
 _SPEED_PROMPT_TOKENS, _SPEED_REPLY_TOKENS, _SPEED_BATCH, _SPEED_MAX_S = 96, 8, 32, 1.5
 # Beginnings of requests that share a prefix: whatever comes next, its last token may be another one.
 _PROBES = ("", "<", "A", "А")
-
-WorkerMessage = dict[str, Any]
 
 
 def _write_llama_error(level: int, text: bytes, _: object) -> None:
@@ -454,7 +414,10 @@ class RequestRefused(Exception):
 
 
 class LlamaModel:
-    """Model with one context, which keeps the tokens it has evaluated. For one thread at a time."""
+    """Model with one context, which keeps the tokens it has evaluated. For one thread at a time.
+
+    A method that serves requests gets the request and a function to call after each batch; it yields the replies.
+    """
 
     def __init__(self, path: str, options: dict[str, Any]) -> None:
         """Load a GGUF; `options` as in `LocalModel`. Raises RequestRefused where the file cannot be used."""
@@ -481,25 +444,21 @@ class LlamaModel:
             raise RequestRefused("kind", "it is not a model that writes text")
         self.context: int = llama_cpp.llama_n_ctx(self._ctx)
         self._words = ChatTokenizer(self._model)
-        self._states = PromptStates(self._ctx, options.get("states", ""), options.get("made_by", ""))
+        self._states = PromptStates(self._ctx, options["states"], options["made_by"])
         self._known: list[int] = []  # tokens that the context holds
         # A C function reads the stop flag from a buffer, so that checking it needs neither Python nor the GIL.
         self._flag = ctypes.create_string_buffer(2)
         self._asks = ctypes.cast(ctypes.CDLL(None).strlen, llama_cpp.ggml_abort_callback)
         llama_cpp.llama_set_abort_callback(self._ctx, self._asks, ctypes.cast(self._flag, ctypes.c_void_p))
+        name = ctypes.create_string_buffer(256)
+        llama_cpp.llama_model_meta_val_str(self._model, b"general.name", name, len(name))
+        self.name = name.value.decode("utf-8", "ignore")  # "" where the file has none
 
     def stop(self, yes: bool) -> None:
         """Set or clear the stop flag of the running request; thread-safe."""
         self._flag[0] = b"1" if yes else b"\0"
 
-    @property
-    def name(self) -> str:
-        """Name of the model in the file; "" where it has none."""
-        buffer = ctypes.create_string_buffer(256)
-        llama_cpp.llama_model_meta_val_str(self._model, b"general.name", buffer, len(buffer))
-        return buffer.value.decode("utf-8", "ignore")
-
-    def _read(self, tokens: Sequence[int], on_progress: Callable[[], None], beginning: int = 0) -> int:
+    def _read(self, tokens: Sequence[int], on_progress: Callable[[], None], beginning: int) -> int:
         """Bring these tokens into the context; the number of tokens evaluated, at least one.
 
         The state after the first `beginning` ones is cached, because later prompts begin with them too; of a request
@@ -549,102 +508,91 @@ class LlamaModel:
             raise RequestRefused("failed", "the model's numbers make no sense: its file is damaged, fetch it again")
         return logits
 
-    def _beginning(self, tokens: Sequence[int], ask: WorkerMessage) -> int:
-        """Number of tokens of the system text and the shots: the prefix that other requests share."""
-        return _count_common_tokens(tokens[:-1], self._words.prompt(ask["system"], ask["shots"], "", ""))
+    def _tokenize(self, ask: Message, more: str = "") -> list[int]:
+        return self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + more)
 
-    def _fits(self, tokens: Sequence[int]) -> None:
+    def _read_prompt(self, tokens: Sequence[int], ask: Message, on_progress: Callable[[], None]) -> int:
+        """Read a prompt, whose system text and shots are the prefix that other requests share."""
         if len(tokens) >= self.context:
             raise RequestRefused("long", f"{len(tokens)}")
+        prefix = self._words.prompt(ask["system"], ask["shots"], "", "")
+        return self._read(tokens, on_progress, _count_common_tokens(tokens[:-1], prefix))
 
-    def generate(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def generate(self, ask: Message, on_progress: Callable[[], None]) -> Iterator[Message]:
         """Yield pieces of `text`, then the finish reason and the counts."""
-        tokens: list[int] = self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"])
-        self._fits(tokens)
-        try:
-            sampler = TokenSampler(self._words.vocab, self._words.size, ask["how"], ask["grammar"])
-        except ValueError as exc:
-            raise RequestRefused("grammar", str(exc)) from exc
-        try:
-            evaluated = self._read(tokens, on_progress, self._beginning(tokens, ask))
-            yield from self._write(sampler, min(ask["how"]["max_tokens"], self.context - len(tokens)))
-        except ValueError as exc:
-            raise RequestRefused("grammar", str(exc)) from exc
-        finally:
-            sampler.close()
-        yield {"prompt_tokens": len(tokens), "evaluated": evaluated}
-
-    def _write(self, sampler: Any, most: int) -> Iterator[WorkerMessage]:
+        tokens = self._tokenize(ask)
         text = codecs.getincrementaldecoder("utf-8")("ignore")  # buffers incomplete characters
         written, finish = 0, "length"
-        while written < most:
-            token = sampler.choose(self._logits())
-            if self._words.ends(token):
-                finish = "stop"
-                break
-            written += 1
-            yield {"text": text.decode(self._words.piece(token))}
-            if written < most:
-                self._decode([token])
-        else:
-            if sampler.whole(self._words.ends):
-                finish = "stop"
-        yield {"finish": finish, "tokens": written}
+        try:
+            with contextlib.closing(
+                TokenSampler(self._words.vocab, self._words.size, ask["how"], ask["grammar"])
+            ) as sampler:
+                evaluated = self._read_prompt(tokens, ask, on_progress)
+                most = min(ask["how"]["max_tokens"], self.context - len(tokens))
+                while written < most:
+                    token = sampler.choose(self._logits())
+                    if self._words.ends(token):
+                        finish = "stop"
+                        break
+                    written += 1
+                    yield {"text": text.decode(self._words.piece(token))}
+                    if written < most:
+                        self._decode([token])
+                else:
+                    finish = "stop" if sampler.whole(self._words.ends) else "length"
+        except ValueError as exc:
+            raise RequestRefused("grammar", str(exc)) from exc
+        yield {"finish": finish, "tokens": written, "prompt_tokens": len(tokens), "evaluated": evaluated}
 
-    def odds(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def odds(self, ask: Message, on_progress: Callable[[], None]) -> Iterator[Message]:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ.
 
         A word counts in both spellings, "Yes" and "yes", where their tokens differ there as well.
         """
-        either = [self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + w) for w in ask["words"]]
+        either = [self._tokenize(ask, word) for word in ask["words"]]
         at = next((n for n, (yes, no) in enumerate(zip(*either, strict=False)) if yes != no), None)
         if not at:
             raise RequestRefused("failed", "one of the two words begins with the other")
-        self._fits(either[0][: at + 1])
+        tokens = either[0][:at]
         began = time.monotonic()
-        evaluated = self._read(either[0][:at], on_progress, self._beginning(either[0][:at], ask))
+        evaluated = self._read_prompt(tokens, ask, on_progress)
         took_ms = 1000 * (time.monotonic() - began)
         logits = self._logits()
-        firsts = [
-            {tokens[at]} | self._firsts(either[0][:at], ask, w) for tokens, w in zip(either, ask["words"], strict=True)
-        ]
+        firsts = [{one[at]} for one in either]
+        for first, word in zip(firsts, ask["words"], strict=True):
+            other = self._tokenize(ask, word.capitalize() if word.islower() else word.lower())
+            if other[:at] == tokens and len(other) > at:
+                first.add(other[at])
         yes, no = (logits[sorted(one - other)] for one, other in (firsts, firsts[::-1]))
         odds = float(np.logaddexp.reduce(yes) - np.logaddexp.reduce(no))
         if not math.isfinite(odds):
             raise RequestRefused("failed", "the model gives both words no chance")
         yield {"odds": odds, "evaluated": evaluated, "took_ms": took_ms}
 
-    def _firsts(self, tokens: Sequence[int], ask: WorkerMessage, word: str) -> set[int]:
-        """Tokens after these with which the other spelling of a word, lower or upper case, may begin."""
-        other = word.capitalize() if word.islower() else word.lower()
-        whole = self._words.prompt(ask["system"], ask["shots"], ask["ask"], ask["reply"] + other)
-        return {whole[len(tokens)]} if whole[: len(tokens)] == [*tokens] and len(whole) > len(tokens) else set()
-
-    def count(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def count(self, ask: Message, _: Callable[[], None]) -> Iterator[Message]:
         """Count the tokens of each text."""
         yield {"counts": [len(self._words.tokens(text)) for text in ask["texts"]]}
 
-    def count_unread(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def count_unread(self, ask: Message, _: Callable[[], None]) -> Iterator[Message]:
         """Count the tokens of each prompt that would be evaluated, if the prompts were read in this order."""
         known, counts = self._known, list[int]()
         for one in ask["prompts"]:
-            tokens = self._words.prompt(one["system"], one["shots"], one["ask"], one["reply"])
+            tokens = self._tokenize(one)
             cached = len(self._states.find(tokens[:-1]))
             counts.append(len(tokens) - max(_count_common_tokens(known, tokens[:-1]), cached))
             known = tokens
         yield {"counts": counts}
 
-    def warm(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def warm(self, ask: Message, on_progress: Callable[[], None]) -> Iterator[Message]:
         """Evaluate the prefix of all prompts with this system text and these examples, and store its state."""
         probes = [self._words.prompt(ask["system"], ask["shots"], probe, "") for probe in _PROBES]
         prefix = probes[0][: min(_count_common_tokens(probes[0], other) for other in probes[1:])]
-        evaluated = 0
         if not self._states.is_stored(prefix) and len(prefix) < self.context:
-            evaluated = self._read(prefix, on_progress, len(prefix))
+            self._read(prefix, on_progress, len(prefix))
             self._states.store(prefix)
-        yield {"evaluated": evaluated}
+        yield {}
 
-    def measure_speed(self, ask: WorkerMessage, on_progress: Callable[[], None]) -> Iterator[WorkerMessage]:
+    def measure_speed(self, _: Message, on_progress: Callable[[], None]) -> Iterator[Message]:
         """Measure tokens per second by llama.cpp's own clock, and report the features of this build."""
         llama_cpp.llama_memory_clear(self._memory, True)
         self._known.clear()
@@ -718,10 +666,10 @@ class RequestServer:
                 self._running = number
                 self._native.stop(number <= self._stopped)
             say(began=True)
+            end: Message = {}
             try:
                 for reply in getattr(self._native, job["do"])(job, say):
                     say(**reply)
-                end: Message = {}
             except RequestStopped:
                 end = {"stopped": True}
             except RequestRefused as exc:

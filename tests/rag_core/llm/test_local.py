@@ -159,7 +159,7 @@ async def test_the_second_plan_reads_a_fraction_of_what_the_first_did(seat: LlmS
 
 
 async def test_what_was_evaluated_is_what_llama_cpp_counted(tiny_gguf: Path) -> None:
-    options = {"gpu_layers": 0, "threads": 1, "context": 1024, "batch": 128}
+    options = {"gpu_layers": 0, "threads": 1, "context": 1024, "batch": 128, "states": "", "made_by": ""}
     native = LlamaModel(str(tiny_gguf), options)
     how = {"max_tokens": 5, "temperature": 0.0, "repeat_penalty": 1.0}
     ask = {"system": "You plan. " * 40, "shots": [], "reply": "", "how": how, "grammar": None}

@@ -250,7 +250,7 @@ class ChatTokenizer:
         talk = [("user", "assistant")[n % 2] for n in range(2 * shots + 1)]
         first, *marks = [_PLACEHOLDER.format(n) for n in range(len(talk) + 1)]
         messages = [{"role": role, "content": mark} for role, mark in zip(talk, marks, strict=True)]
-        tries = [messages]
+        tries: list[Any] = [messages]
         if system:  # for models without a system role, the first question begins with its text
             joined = {"role": "user", "content": f"{first}\n\n{marks[0]}"}
             tries = [[{"role": "system", "content": first}, *messages], [joined, *messages[1:]]]

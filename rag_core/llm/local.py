@@ -14,7 +14,7 @@ import signal
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -92,7 +92,7 @@ def check_memory_fits(path: Path, free: int | None, context: int = _CONTEXT_TOKE
         )
 
 
-def explain_load_failure(path: Path, kind: str, said: str) -> str:
+def _explain_load_failure(path: Path, kind: str, said: str) -> str:
     """Explain why llama.cpp did not load a model, in one sentence; `said` is its own message."""
     said = said.removeprefix("llama_model_load: error loading model: ")
     if kind == "missing":
@@ -121,7 +121,7 @@ class LlmWorkerExited(Exception):
 
 
 class LlmWorkerRefused(Exception):
-    """Worker refused a request; `kind` as in `RequestRefused` of llama_model.py."""
+    """Worker refused a request; `kind` as in `RequestRefused` of llama_worker.py."""
 
     def __init__(self, kind: str, said: str) -> None:
         super().__init__(said)
@@ -150,25 +150,27 @@ class LlmWorkerProcess:
         ):
             worker = await WorkerProcess.start("-m", _WORKER_MODULE, str(path), json.dumps(options), log=log)
         child = cls(worker, log, patience)
+        kind = said = ""
         try:
             async with asyncio.timeout(_LOAD_TIMEOUT_S):
                 ready = await worker.receive()
-            if "ready" not in ready:
-                # of several errors the first has caused the others
-                reason = next(iter(worker.log_lines()), ready["said"])
-                raise ModelUnavailable(explain_load_failure(path, ready["refused"], reason))
-        except BaseException as exc:
-            reason = next(iter(worker.log_lines()), f"its process ended with {getattr(exc, 'code', '')}")
-            await child.stop()
-            if isinstance(exc, TimeoutError):
-                reason = f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"
-            elif not isinstance(exc, WorkerExited):
-                raise
-            kind = "memory" if getattr(exc, "code", None) == -signal.SIGKILL else ""  # by the out-of-memory killer
-            raise ModelUnavailable(explain_load_failure(path, kind, reason)) from None
-        child.context, child.name = ready["context"], ready["name"]
-        child._reading = asyncio.create_task(child._read())
-        return child
+            if "ready" in ready:
+                child.context, child.name = ready["context"], ready["name"]
+                child._reading = asyncio.create_task(child._read())
+                return child
+            kind, said = ready["refused"], ready["said"]
+        except TimeoutError:
+            said = f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"
+            raise ModelUnavailable(_explain_load_failure(path, kind, said)) from None
+        except WorkerExited as exc:
+            kind = "memory" if exc.code == -signal.SIGKILL else ""  # by the out-of-memory killer
+            said = f"its process ended with {exc.code}"
+        finally:
+            if not child._reading:
+                lines = worker.log_lines()
+                await child.stop()
+        # of several errors the first has caused the others
+        raise ModelUnavailable(_explain_load_failure(path, kind, next(iter(lines), said)))
 
     async def _read(self) -> None:
         try:
@@ -178,7 +180,7 @@ class LlmWorkerProcess:
                     self._box.put_nowait(message)
                 if "over" in message:
                     self._open = 0 if message["id"] == self._open else self._open
-                    if self._watch is not None:
+                    if self._watch:
                         self._watch.cancel()
                         self._watch = None
         except WorkerExited as exc:
@@ -198,44 +200,45 @@ class LlmWorkerProcess:
             if self.gone:
                 raise LlmWorkerExited(str(self._exit), began)
             self.worker.send({"id": number, "do": do, **fields})
-            while (reply := await self._next()) is not None:
+            while True:
+                try:
+                    async with asyncio.timeout(self._patience):
+                        reply = await self._box.get()
+                except TimeoutError:
+                    self.worker.kill()
+                    reply = await self._box.get()
+                if reply is None or "stopped" in reply:  # not by this reader: the worker is being stopped
+                    raise LlmWorkerExited(str(self._exit), began)
                 began = True
-                if "over" not in reply:
-                    yield reply
-                elif "refused" in reply:
+                if "refused" in reply:
                     raise LlmWorkerRefused(reply["refused"], reply["said"])
-                elif "stopped" in reply:  # not by this reader: the worker is being stopped
-                    break
-                else:
+                if "over" in reply:
                     return
-            raise LlmWorkerExited(str(self._exit), began)
+                yield reply
         finally:
             if number == self._number:
                 self.halt()
 
-    async def _next(self) -> Message | None:
-        try:
-            async with asyncio.timeout(self._patience):
-                return await self._box.get()
-        except TimeoutError:
-            self.worker.kill()
-            return await self._box.get()
+    async def request(self, do: str, fields: Mapping[str, Any]) -> Message:
+        """Send a request and wait for its last reply. Raises LlmWorkerExited, LlmWorkerRefused."""
+        async with aclosing(self.ask(do, fields)) as replies:
+            return [reply async for reply in replies][-1]
 
     def halt(self) -> None:
         """Stop the running request, if there is one. A worker that does not stop is killed."""
-        if self._open and self._watch is None and not self.gone:
+        if self._open and not self._watch and not self.gone:
             self.worker.send({"stop": self._open})
             self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.worker.kill)
 
     async def stop(self) -> None:
         """Stop the worker, first gently, and wait for its exit. Calling it twice is no error."""
         self.gone = True
-        if self._watch is not None:
+        if self._watch:
             self._watch.cancel()
         try:
             await self.worker.stop(_EXIT_TIMEOUT_S)
         finally:
-            if self._reading is not None:
+            if self._reading:
                 await asyncio.wait([self._reading])
             self._log.close()
 
@@ -245,21 +248,17 @@ class Machine:
 
     def __init__(self) -> None:
         self._slot = asyncio.Semaphore(1)
-        self._background: asyncio.Task[None] | None = None
+        self._background: asyncio.Task[Any] | None = None
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[None]:
         """Wait for the machine and hold it."""
-        self.stop_background()
+        if self._background:
+            self._background.cancel()
         async with self._slot:
             yield
 
-    def stop_background(self) -> None:
-        """Stop the work in the background."""
-        if self._background is not None:
-            self._background.cancel()
-
-    async def use_while_idle(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    async def use_while_idle(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> bool:
         """Do work in the background; False where it was stopped, or not begun because the machine is in use."""
         if self._slot.locked():
             return False
@@ -277,22 +276,17 @@ class Machine:
 
 
 class LocalSession:
-    """`LlmSession` with the worker. One request at a time; it cannot be used after the turn."""
+    """`LlmSession` with the worker. One request at a time; it cannot be used after the turn (`left`)."""
 
     def __init__(
         self,
         ask: Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]],
         learn: Callable[[GenerationStats], None],
     ) -> None:
-        self._asks, self._learn = ask, learn
-        self._left = False
-
-    def leave(self) -> None:
-        """End the turn."""
-        self._left = True
+        self._asks, self._learn, self.left = ask, learn, False
 
     def _ask(self, do: str, **fields: Any) -> AsyncGenerator[Message, None]:
-        assert not self._left, "the turn is over"
+        assert not self.left, "the turn is over"
         return self._asks(do, fields)
 
     async def stream(
@@ -322,22 +316,21 @@ class LocalSession:
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
-        end = await self._last("odds", **asdict(prompt), words=[yes, no])
+        end = await self._request("odds", **asdict(prompt), words=[yes, no])
         self._learn(GenerationStats(evaluated=end["evaluated"], first_ms=end["took_ms"]))
         return float(end["odds"])
 
     async def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
-        return list((await self._last("count", texts=list(texts)))["counts"])
+        return list((await self._request("count", texts=list(texts)))["counts"])
 
     async def count_unread(self, prompts: Sequence[Prompt]) -> list[int]:
         """Count the tokens of each prompt that are not cached."""
-        return list((await self._last("count_unread", prompts=[asdict(prompt) for prompt in prompts]))["counts"])
+        return list((await self._request("count_unread", prompts=[asdict(prompt) for prompt in prompts]))["counts"])
 
-    async def _last(self, do: str, **fields: Any) -> Message:
+    async def _request(self, do: str, **fields: Any) -> Message:
         async with aclosing(self._ask(do, **fields)) as replies:
-            received = [reply async for reply in replies]
-        return received[-1]
+            return [reply async for reply in replies][-1]
 
 
 _log = logging.getLogger(__name__)
@@ -351,28 +344,22 @@ _MEASURING_PAUSES_S = (5.0, 60.0, 600.0, 3600.0)  # from each measurement to the
 _WARM_PAUSE_S = 1.0  # until the machine is looked at again
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 
-
-@dataclass(frozen=True, slots=True)
-class WarmStart:
-    """What makes later starts quick: rates and states of prefixes, kept beside the file, else in `folder`.
-
-    `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given rates.
-    """
-
-    folder: Path | None = None
-    prefixes: Callable[[TokenRates], Sequence[Prompt]] = lambda rates: ()
+PrefixLister = Callable[[TokenRates], Sequence[Prompt]]
 
 
 class LocalModel:
-    """`LanguageModel` of one GGUF (`path`) in a worker process."""
+    """`LanguageModel` of one GGUF (`path`) in a worker process; see `open_local_model`."""
 
     grammars, bare_verdicts = True, False
 
-    def __init__(self, path: Path, settings: LlmSettings, name: str, patience: float, start: WarmStart) -> None:
-        self.path, self._settings, self._name, self._patience, self._start = path, settings, name, patience, start
+    def __init__(
+        self, path: Path, settings: LlmSettings, name: str, patience: float, data: Path | None, prefixes: PrefixLister
+    ) -> None:
+        self.path, self._settings, self._name, self._patience = path, settings, name, patience
+        self._data, self._prefixes = data, prefixes
         self._turns, self.machine, self.breaker = FairScheduler(), Machine(), CircuitBreaker()
         self.speed: LocalSpeed | None = None  # as measured at the first load, and while idle
-        self._remember: Callable[[LocalSpeed], None] = lambda _: None
+        self._keep_speed: Callable[[LocalSpeed], None] = lambda _: None
         self.rates: TokenRates | None = None  # corrected by what was generated since
         self._warming: asyncio.Task[None] | None = None
         self._child: LlmWorkerProcess | None = None
@@ -401,15 +388,13 @@ class LocalModel:
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
         async with self._turns.acquire(reader, on_place), self.machine.use(), self._keep_loaded():
-            try:
+            with translate_errors(GenerationFailed, ModelUnavailable):
                 await self._ensure_worker()
-            except ModelUnavailable as exc:
-                raise GenerationFailed(exc.reason) from exc
             session = LocalSession(self._ask, self._learn)
             try:
                 yield session
             finally:
-                session.leave()
+                session.left = True
                 if self._child is not None:
                     self._child.halt()
 
@@ -481,34 +466,44 @@ class LocalModel:
             "threads": settings.threads or max(1, (os.cpu_count() or 2) - 1),
             "batch": _GPU_BATCH if settings.gpu_layers else _BATCH,
         }
-        made_by = {**await asyncio.to_thread(_describe_file, path), **options, "cpus": os.cpu_count()}
-        folder = _find_writable_folder(path, self._start.folder)
+        # what tells one model file, one llama.cpp and one machine from others
+        status, llama = path.stat(), ""
+        with suppress(PackageNotFoundError):
+            llama = await asyncio.to_thread(version, "llama-cpp-python")
+        about = {"file": path.name, "size": status.st_size, "time": status.st_mtime_ns, "llama": llama}
+        made_by = {**about, **options, "cpus": os.cpu_count()}
+        folder = next((folder for folder in (path.parent, self._data) if folder and os.access(folder, os.W_OK)), None)
         context = {"context": settings.context}
         states = {"states": str(folder or ""), "made_by": json.dumps({**made_by, **context})}
         child = await LlmWorkerProcess.start(path, {**options, **context, **states}, self._patience)
+
+        def keep_speed(speed: LocalSpeed) -> None:
+            """Keep the speed, of two the faster rates: other programs slow a machine down, nothing else."""
+            if before := self.speed:
+                fastest = max(speed.prefill, before.prefill), max(speed.decode, before.decode)
+                speed = replace(speed, prefill=fastest[0], decode=fastest[1])
+            if speed != before:
+                self.speed, self.rates = speed, TokenRates(speed.prefill, speed.decode)
+                if folder:
+                    save_speed(folder, speed, made_by)
+
+        self._keep_speed = keep_speed
         if self.speed is None:
-            self.speed = load_speed(folder, made_by) if folder else None
-            if self.speed is None and (measured := await _measure_speed(child)) is not None:
-                self._keep_speed(measured, folder, made_by)
-            if self.speed:
-                self.rates = TokenRates(self.speed.prefill, self.speed.decode)
-        self._remember = partial(self._keep_speed, folder=folder, made_by=made_by)
+            if folder and (known := load_speed(folder, made_by)):
+                self.speed, self.rates = known, TokenRates(known.prefill, known.decode)
+            else:
+                await self._measure_speed(child)
         return child
+
+    async def _measure_speed(self, child: LlmWorkerProcess) -> None:
+        """Measure the speed in a second or two; nothing where the worker fails: the first request says why."""
+        with suppress(LlmWorkerRefused, LlmWorkerExited):
+            measured = await child.request("measure_speed", {})
+            self._keep_speed(LocalSpeed(**{field: measured[field] for field in LocalSpeed.__slots__}))
 
     def _learn(self, figures: GenerationStats) -> None:
         if self.rates and self.speed:
             self.rates = correct_rates(self.rates, self.speed, figures)
-
-    def _keep_speed(self, speed: LocalSpeed, folder: Path | None, made_by: Mapping[str, Any]) -> None:
-        """Keep the speed; of two measurements the faster rates: other programs slow a machine down, nothing else."""
-        if before := self.speed:
-            fastest = max(speed.prefill, before.prefill), max(speed.decode, before.decode)
-            speed = replace(speed, prefill=fastest[0], decode=fastest[1])
-        if speed == before:
-            return
-        self.speed, self.rates = speed, TokenRates(speed.prefill, speed.decode)
-        if folder:
-            save_speed(folder, speed, made_by)
 
     async def _work_while_idle(self, child: LlmWorkerProcess) -> None:
         """While nobody waits, evaluate the constant prefixes of the prompts in use, then measure the speed again.
@@ -516,25 +511,16 @@ class LocalModel:
         A start is a busy moment: by what was measured then, stages would stay off for good.
         """
 
-        async def warm(prompt: Prompt) -> None:
-            async with aclosing(child.ask("warm", asdict(prompt))) as replies:
-                async for _ in replies:
-                    pass
-
-        async def measure() -> None:
-            if speed := await _measure_speed(child):
-                self._remember(speed)
-
-        async def wait_for_idle(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def wait_for_idle(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
             with suppress(LlmWorkerRefused):
                 while self._turns.waiting or not await self.machine.use_while_idle(work):  # noqa: ASYNC110 - nothing says that a model is idle
                     await asyncio.sleep(_WARM_PAUSE_S)
 
-        for prompt in self._start.prefixes(self.rates) if self.rates else ():
-            await wait_for_idle(partial(warm, prompt))
+        for prompt in self._prefixes(self.rates) if self.rates else ():
+            await wait_for_idle(partial(child.request, "warm", asdict(prompt)))
         for pause in _MEASURING_PAUSES_S if self.speed else ():
             await asyncio.sleep(pause)
-            await wait_for_idle(measure)
+            await wait_for_idle(partial(self._measure_speed, child))
 
     def _count_exit(self) -> None:
         self._exits += 1
@@ -569,7 +555,10 @@ class LocalModel:
                 if gone.began or last:
                     raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
             except LlmWorkerRefused as no:
-                raise GenerationFailed(_explain_refusal(no, self.context)) from no
+                if no.kind == "long":
+                    takes = f"The prompt has {no} tokens and the model takes {self.context}"
+                    raise GenerationFailed(f"{takes}: shorten it, or raise LLM__CONTEXT.") from no
+                raise GenerationFailed(f"The model could not do it: {no}.") from no
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
             else:
@@ -610,36 +599,6 @@ class LocalModel:
         await self._stop_worker()
 
 
-def _describe_file(path: Path) -> dict[str, Any]:
-    """What tells one model file and one llama.cpp from others."""
-    status = path.stat()
-    try:
-        llama = version("llama-cpp-python")
-    except PackageNotFoundError:
-        llama = ""
-    return {"file": path.name, "size": status.st_size, "time": status.st_mtime_ns, "llama": llama}
-
-
-def _find_writable_folder(path: Path, data: Path | None) -> Path | None:
-    """Folder for what is measured and cached of a model: its own, else that of the data, else None."""
-    return next((folder for folder in (path.parent, data) if folder and os.access(folder, os.W_OK)), None)
-
-
-async def _measure_speed(child: LlmWorkerProcess) -> LocalSpeed | None:
-    """Measure the speed in a second or two; None where the worker fails: the first request says why."""
-    with suppress(LlmWorkerRefused, LlmWorkerExited):
-        async with aclosing(child.ask("measure_speed", {})) as replies:
-            *_, last = [message async for message in replies]
-            return LocalSpeed(**{field: last[field] for field in LocalSpeed.__slots__})
-    return None
-
-
-def _explain_refusal(no: LlmWorkerRefused, context: int) -> str:
-    if no.kind == "long":
-        return f"The prompt has {no} tokens and the model takes {context}: shorten it, or raise LLM__CONTEXT."
-    return f"The model could not do it: {no}."
-
-
 async def open_local_model(
     path: Path,
     settings: LlmSettings,
@@ -647,15 +606,16 @@ async def open_local_model(
     name: str = "",
     patience: float = WORKER_SILENCE_TIMEOUT_S,
     beside: LanguageModel | None = None,
-    start: WarmStart = WarmStart(),
+    data: Path | None = None,
+    prefixes: PrefixLister = lambda rates: (),
 ) -> LocalModel:
     """Open a GGUF, and load it unless LLM__WARM is false: then the first turn does. Raises ModelUnavailable.
 
-    `patience` is the timeout for a silent worker, in seconds.
-
-    `beside`: another local model with which it takes turns: two that generate at once are both slow.
+    `patience` is the timeout for a silent worker, in seconds. `beside` is another local model with which it takes
+    turns: two that generate at once are both slow. Rates and states of prefixes are kept beside the file, else in
+    `data`; `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given rates.
     """
-    model = LocalModel(path, settings, name, patience, start)
+    model = LocalModel(path, settings, name, patience, data, prefixes)
     if isinstance(beside, LocalModel):
         model.machine = beside.machine
     try:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.vector_store import VectorStore, open_vector_store
-from rag_core.llm.local import LocalModel, WarmStart, check_gguf_file, open_local_model
+from rag_core.llm.local import LocalModel, check_gguf_file, open_local_model
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
 from rag_core.models.model_files import check_model_files, is_model_present
@@ -271,8 +271,8 @@ async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | 
 
 
 async def _open_local(file: GgufFile, settings: RagSettings, beside: LanguageModel | None) -> LanguageModel:
-    start = WarmStart(settings.data.dir, list_prompt_prefixes)
-    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, start=start)
+    data, prefixes = settings.data.dir, list_prompt_prefixes
+    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, data=data, prefixes=prefixes)
 
 
 _STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'citegram[local]'")
 
 from rag_core.llm import local
-from rag_core.llm.local import LocalModel, WarmStart, open_local_model
+from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, Generation, GenerationStats, Prompt, TokenRates, collect_generation
 from rag_core.llm.rates import LocalSpeed, correct_rates
 from rag_core.settings import LlmSettings
@@ -36,8 +36,7 @@ def path(tiny_gguf: Path, tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def started(path: Path, *prompts: Prompt, **settings: Any) -> AsyncIterator[LocalModel]:
-    start = WarmStart(None, lambda rates: prompts)
-    model = await open_local_model(path, SETTINGS.model_copy(update=settings), start=start)
+    model = await open_local_model(path, SETTINGS.model_copy(update=settings), prefixes=lambda rates: prompts)
     try:
         yield model
     finally:
@@ -194,8 +193,7 @@ async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.setattr(local.os, "access", lambda folder, mode: folder == data)
-    start = WarmStart(data if where else None, lambda rates: [PLANNER])
-    model = await open_local_model(path, SETTINGS, start=start)
+    model = await open_local_model(path, SETTINGS, data=data if where else None, prefixes=lambda rates: [PLANNER])
     await warmed(model)
     assert model.rates
     await model.close()

@@ -167,7 +167,7 @@ def _make_model(row: Mapping[str, Any]) -> ModelSpec:
         tokenizer = [HubFile(name, name, size) for name, size in zip(_TOKENIZER_FILES, sizes, strict=True)]
         fields["source"] = HubSource(hub["repo"], (weights, *(() if writes else tokenizer)))
     if pieces := row.get("pieces"):
-        size, left = pieces["bytes"], hub["bytes"]
+        size, left = pieces["bytes"], row["hub"]["bytes"]
         fields["packages"] = tuple(
             PackagePart(
                 pieces["package"].format(n=n),

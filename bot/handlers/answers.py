@@ -23,8 +23,7 @@ from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, T
 from bot import access
 from bot.access import Reader, Refusal, get_reader_id, is_admin
 from bot.app_context import AppContext
-from bot.deep_links import create_question_link
-from bot.handlers.questions import queue_deeper_question, send_rephrase_hint
+from bot.handlers.questions import create_question_link, queue_deeper_question, send_rephrase_hint
 from bot.i18n import Translator, get_translator
 from bot.middlewares import (
     ADMINS_ONLY,

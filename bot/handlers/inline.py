@@ -28,7 +28,7 @@ from aiogram.utils.formatting import as_list
 from bot import access
 from bot.access import Reader
 from bot.app_context import AppContext
-from bot.deep_links import encode_payload
+from bot.handlers.questions import encode_payload
 from bot.i18n import Translator
 from bot.middlewares import extract_addressed_question
 from bot.telegram.recheck import (

@@ -1,14 +1,21 @@
-"""What people write to the bot: questions, small talk, texts to verify, suggested questions, /stop and /new.
+"""What people write to the bot: questions, small talk, texts to verify, suggestions, deep links, /stop and /new.
 
 A handler only queues a row and wakes the workers (bot/worker/question_worker.py); the same update twice is one row.
 Readers stop their own questions, and nobody else's. /new off and /new on switch the memory of a whole chat.
+
+A deep link asks a question: t.me/bot?start=... with the question itself, or with the key of a stored one. A text is
+stored only when its own asker makes a link to it: nobody finds another's question by guessing. Source:
+https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
 """
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from secrets import token_urlsafe
 
 from aiogram import Bot, F, Router
 from aiogram.enums import ContentType
@@ -37,14 +44,15 @@ from bot.middlewares import (
     get_thread,
 )
 from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, recheck_before_sending
-from bot.views.answer import format_channel_title, strip_sources
+from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
 from bot.views.keyboards import DEEP_MODE, SuggestionCallback, build_suggestion_rows
+from bot.views.text import strip_control_characters
 from bot.worker.streaming import StopCallback, call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
-from rag_core.storage import channels, questions
+from rag_core.storage import Archive, channels, questions
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import ConversationKey
 from rag_core.types import Channel, Viewer
@@ -343,3 +351,38 @@ async def queue_deeper_question(
     async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
         await questions.queue_question(context.archive, again)
     context.queue.wake()
+
+
+_MAX_PAYLOAD_LENGTH = 64
+# First character of a payload: the question itself follows, or the handle it is stored under.
+_TEXT_PREFIX, _STORED_PREFIX = "q", "s"
+_PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
+
+
+def encode_payload(text: str) -> str | None:
+    """Encode a question as a payload; None where it is too long."""
+    payload = _TEXT_PREFIX + urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return payload if len(payload) <= _MAX_PAYLOAD_LENGTH else None
+
+
+async def decode_payload(payload: str, archive: Archive) -> str | None:
+    """Decode a payload to its question; None where it is invalid or unknown."""
+    if not _PAYLOAD_PATTERN.fullmatch(payload):
+        return None
+    if payload[0] == _STORED_PREFIX:
+        return await questions.get_linked_question(archive, payload[1:])
+    try:
+        text = urlsafe_b64decode(payload[1:] + "=" * (-len(payload[1:]) % 4)).decode()
+    except ValueError:  # invalid base64 or UTF-8
+        return None
+    return text if text and text == strip_control_characters(text) and encode_payload(text) == payload else None
+
+
+async def create_question_link(text: str, user_id: int, bot: Bot, archive: Archive, words: Translator) -> Text:
+    """Create a link to a question, and a sentence with the link and who can read what."""
+    payload, reply = encode_payload(text), "link-whole"
+    if payload is None:
+        payload = _STORED_PREFIX + await questions.save_linked_question(archive, user_id, text, token_urlsafe(16))
+        reply = "link-kept"
+    url = f"https://t.me/{(await bot.me()).username}?start={payload}"
+    return as_list(words(reply), make_link(url, url), sep="\n\n")

@@ -10,9 +10,8 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
-from bot.deep_links import create_question_link, decode_payload
 from bot.handlers.answers import find_asked_answer
-from bot.handlers.questions import send_with_suggestions, submit_question
+from bot.handlers.questions import create_question_link, decode_payload, send_with_suggestions, submit_question
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, IN_PRIVATE, MAX_QUESTION_LENGTH, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, recheck_before_sending

@@ -55,18 +55,6 @@ def convert_messages(found: FoundMessages, channel: Channel) -> list[Post]:
     return posts
 
 
-async def save_found_topics(archive: Archive, found: FoundMessages, channel: Channel) -> None:
-    """Save the titles of topics that the messages of a reply give."""
-    titles: dict[int, tuple[str, int]] = {}
-    for message in sorted(found.messages, key=lambda one: int(one.id)):
-        with suppress(MalformedMessage):
-            if named := convert_topic_title(message):
-                titles[named[0]] = named[1:]
-    if titles:
-        async with archive.writing() as connection:
-            await save_topic_titles(connection, channel.chat_id, titles)
-
-
 @dataclass(slots=True)
 class PacedSource:
     """Rate limiter of requests: a pause after each, and flood waits slept through before the next."""
@@ -123,7 +111,14 @@ async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, chan
         return True
     ids = range(job.next_id, max(0, job.next_id - BATCH_IDS), -1)
     found = await source.get_messages(job.chat_id, ids) if ids else FoundMessages((), frozenset())
-    await save_found_topics(archive, found, channel)
+    titles: dict[int, tuple[str, int]] = {}
+    for message in sorted(found.messages, key=lambda one: int(one.id)):
+        with suppress(MalformedMessage):
+            if named := convert_topic_title(message):
+                titles[named[0]] = named[1:]
+    if titles:
+        async with archive.writing() as connection:
+            await save_topic_titles(connection, channel.chat_id, titles)
     posts, left = convert_messages(found, channel), ids.stop
     if job.since:
         wanted = [post for post in posts if post.date >= job.since]

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 
@@ -60,82 +59,51 @@ def split_into_passages(post: Post, channel: Channel, parent: str | None) -> tup
         return ()
     line = normalize_characters(build_header(post, channel, parent))
     name = (post.media and post.media.file_name) or ""
+    key, topic = post.key, post.topic
+    whole = Passage(key, 0, line, "", 0, 0, post.date, post.edited, post.origin, file_name=name, topic=topic)
     return tuple(
-        Passage(
-            post.key,
-            part,
-            line,
-            post.text[start:end],
-            start,
-            end,
-            post.date,
-            post.edited,
-            post.origin,
-            file_name=name,
-            topic=post.topic,
-        )
+        replace(whole, part=part, text=post.text[start:end], start=start, end=end)
         for part, (start, end) in enumerate(cuts)
     )
 
 
 def _find_cuts(text: str) -> list[_Span]:
+    """Cut a text into spans of about equal length, which overlap."""
     tokens = [match.span() for match in _TOKEN_PATTERN.finditer(text)]
-    if len(tokens) <= _MAX_TOKENS:
-        stripped = text.strip()
-        start = text.index(stripped)
-        return [(start, start + len(stripped))]
     spans, first = [], 0
     while True:
-        last = _find_passage_end(text, tokens, first)
-        spans.append(_trim_span(text, tokens, first, last))
+        last, left = len(tokens), len(tokens) - first
+        if left > _MAX_TOKENS:
+            parts = ceil((left - _OVERLAP_TOKENS) / (_MAX_TOKENS - _OVERLAP_TOKENS))
+            size = ceil((left + _OVERLAP_TOKENS * (parts - 1)) / parts)
+            ends = range(first + size - _LEEWAY_TOKENS, first + min(size + _LEEWAY_TOKENS, _MAX_TOKENS) + 1)
+            last = _choose_cut(text, tokens, ends)
+        # rare characters outside any token stay with their neighbour
+        start = 0 if first == 0 else tokens[first][0]
+        piece = text[start : len(text) if last == len(tokens) else tokens[last][0]]
+        start += len(piece) - len(piece.lstrip())
+        spans.append((start, start + len(piece.strip())))
         if last == len(tokens):
             return spans
-        first = _choose_cut(
-            text,
-            tokens,
-            range(last - _OVERLAP_TOKENS - _LEEWAY_TOKENS // 2, last - _OVERLAP_TOKENS + _LEEWAY_TOKENS // 2),
-        )
-
-
-def _find_passage_end(text: str, tokens: list[_Span], first: int) -> int:
-    """End of the passage that begins at token `first`, chosen so that the rest splits into equal parts."""
-    left = len(tokens) - first
-    if left <= _MAX_TOKENS:
-        return len(tokens)
-    parts = ceil((left - _OVERLAP_TOKENS) / (_MAX_TOKENS - _OVERLAP_TOKENS))
-    size = ceil((left + _OVERLAP_TOKENS * (parts - 1)) / parts)
-    return _choose_cut(
-        text, tokens, range(first + size - _LEEWAY_TOKENS, first + min(size + _LEEWAY_TOKENS, _MAX_TOKENS) + 1)
-    )
+        begin = last - _OVERLAP_TOKENS
+        first = _choose_cut(text, tokens, range(begin - _LEEWAY_TOKENS // 2, begin + _LEEWAY_TOKENS // 2))
 
 
 def _choose_cut(text: str, tokens: list[_Span], candidates: range) -> int:
     """Token before which to cut: the end of a paragraph, else of a sentence, else of a word; the latest of equals."""
-    return max(candidates, key=lambda at: (_rank_cut(text, tokens, at), at))
 
+    def rank(at: int) -> tuple[int, int]:
+        end = tokens[at - 1][1]
+        gap = text[end : tokens[at][0]]
+        if "\n" in gap:
+            return 3, at
+        return (2 if text[end - 1] in _SENTENCE_ENDS else 1) if gap else 0, at
 
-def _rank_cut(text: str, tokens: list[_Span], at: int) -> int:
-    gap = text[tokens[at - 1][1] : tokens[at][0]]
-    if "\n" in gap:
-        return 3
-    if gap and text[tokens[at - 1][1] - 1] in _SENTENCE_ENDS:
-        return 2
-    return 1 if gap else 0
-
-
-def _trim_span(text: str, tokens: list[_Span], first: int, last: int) -> _Span:
-    """Span from token `first` up to token `last`; rare characters outside any token stay with their neighbour."""
-    start = 0 if first == 0 else tokens[first][0]
-    end = len(text) if last == len(tokens) else tokens[last][0]
-    piece = text[start:end]
-    start += len(piece) - len(piece.lstrip())
-    return start, start + len(piece.strip())
+    return max(candidates, key=rank)
 
 
 _BATCH_CHANGES = 2000  # changes at a time: about half a second of work before a search finds them
 _SAVE_AFTER_CHANGES = 5000  # changes: repeated after a crash, within a few seconds
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

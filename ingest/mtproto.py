@@ -77,20 +77,32 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
     name = type(media).__name__.removeprefix("MessageMedia") if media else ""
     if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA:
         return None
-    text, rich = message.message or "", _convert_rich_message(getattr(message, "rich_message", None))
-    if rich and not read_rich_message(rich).text:  # blocks that this layer of the protocol does not have
-        return None
-    entities = [_convert_entity(one) for one in message.entities or ()]
+    rich: JsonObject = {}
+    if blocks := getattr(message, "rich_message", None):
+        named = (one for file in blocks.documents for one in getattr(file, "attributes", ()))
+        rich = {"blocks": [block.to_dict() for block in blocks.blocks]}
+        rich["files"] = [one.to_dict() for one in named if hasattr(one, "file_name")]
+        if not read_rich_message(rich).text:  # blocks that this layer of the protocol does not have
+            return None
+    # posts of a channel have at most a signature, in a group everybody writes under their own name
+    in_group = not message.post and message.from_id is not None
+    writer = _join_names(peers.get(get_peer_id(message.from_id))) if in_group else None
+    header = message.fwd_from
+    copied = in_group and bool(header and header.saved_from_peer and header.channel_post)
     raw: JsonObject = {
         "chat": {"id": channel.chat_id, "title": channel.title, "username": channel.username, "type": channel.kind},
         "message_id": message.id,
         "date": int(message.date.timestamp()),
-        "text": text,
-        "entities": entities,
+        "text": message.message or "",
+        "entities": [_convert_entity(one) for one in message.entities or ()],
         "rich_message": rich,
-        "reply_markup": _convert_buttons(message.reply_markup),
-        "author_signature": message.post_author or _get_writer_name(message, peers),
-        "is_automatic_forward": _is_automatic_forward(message),
+        "reply_markup": {
+            "inline_keyboard": [
+                [_convert_button(one) for one in row.buttons] for row in getattr(message.reply_markup, "rows", ())
+            ]
+        },
+        "author_signature": message.post_author or writer,
+        "is_automatic_forward": copied and get_peer_id(message.from_id) == get_peer_id(header.saved_from_peer),
         "is_paid_post": bool(message.paid_suggested_post_stars or message.paid_suggested_post_ton),
         "has_protected_content": bool(message.noforwards or getattr(peers.get(channel.chat_id), "noforwards", False)),
         **_convert_media(message.media, name),
@@ -101,8 +113,8 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
         raw["edit_date"] = int(message.edit_date.timestamp())
     if message.grouped_id:
         raw["media_group_id"] = str(message.grouped_id)
-    if message.fwd_from:
-        raw["forward_origin"] = _convert_origin(message.fwd_from, peers)
+    if header:
+        raw["forward_origin"] = _convert_origin(header, peers)
     return parse_live_post(raw)[1]
 
 
@@ -131,25 +143,6 @@ def get_peer_id(peer: Any) -> int:
     return -int(peer.chat_id) if hasattr(peer, "chat_id") else int(peer.user_id)
 
 
-def _get_writer_name(message: Any, peers: Peers) -> str | None:
-    """Name of the writer in a group; posts of a channel have at most a signature."""
-    if message.post or message.from_id is None:
-        return None
-    return _join_names(peers.get(get_peer_id(message.from_id)))
-
-
-def _convert_rich_message(rich: Any) -> JsonObject:
-    if rich is None:
-        return {}
-    named = (one for file in rich.documents for one in getattr(file, "attributes", ()) if hasattr(one, "file_name"))
-    return {"blocks": [block.to_dict() for block in rich.blocks], "files": [one.to_dict() for one in named]}
-
-
-def _convert_buttons(markup: Any) -> JsonObject:
-    rows = [[_convert_button(one) for one in row.buttons] for row in getattr(markup, "rows", ())]
-    return {"inline_keyboard": rows}
-
-
 def _convert_button(button: Any) -> JsonObject:
     kind = getattr(button, "type", button)  # in older layers the button itself has the address
     copied = {"text": getattr(kind, "copy_text", None)}
@@ -159,13 +152,6 @@ def _convert_button(button: Any) -> JsonObject:
 def _join_names(peer: Any) -> str:
     names = (getattr(peer, key, None) for key in ("title", "first_name", "last_name"))
     return " ".join(filter(None, names))
-
-
-def _is_automatic_forward(message: Any) -> bool:
-    header = message.fwd_from
-    if message.post or not header or not header.saved_from_peer or not message.from_id:
-        return False
-    return bool(header.channel_post) and get_peer_id(message.from_id) == get_peer_id(header.saved_from_peer)
 
 
 def _convert_entity(entity: Any) -> JsonObject:
@@ -260,8 +246,6 @@ def _convert_document(document: Any) -> JsonObject:
 
 
 _TIMEOUT_SECONDS = 20.0
-_RECONNECT_TRIES = 3
-
 _REFUSED_TEXT = "Telegram does not take HISTORY__API_ID and HISTORY__API_HASH, or BOT__TOKEN: see my.telegram.org."
 _UNREACHABLE_TEXT = "Telegram cannot be reached for history ({problem}): it is tried again."
 _NO_ACCESS_TEXT = "The bot cannot read this channel: make it an administrator, then resume."
@@ -318,41 +302,38 @@ class HistoryClient:
         """Ask for up to a hundred messages of a channel. Raises HistoryUnavailable, FloodWait or NoAccess."""
         if chat_id > -CHANNEL_PREFIX:
             raise NoAccess(_BASIC_GROUP_TEXT)
+        from telethon import errors
+
+        # of the network, of the server, and replies that cannot be read
+        broken = errors.RPCError, errors.BadMessageError, errors.InvalidChecksumError, errors.SecurityError
+        unread = errors.TypeNotFoundError, BufferError, EOFError, OSError, TimeoutError, ValueError
         async with self._turn:
-            return await self._ask_or_explain(-chat_id - CHANNEL_PREFIX, ids)
+            if wait := self.flood_seconds:
+                raise FloodWait(wait)
+            try:
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    return await self._ask(-chat_id - CHANNEL_PREFIX, ids)
+            except errors.FloodError as exc:
+                self._quiet_until = self._clock() + getattr(exc, "seconds", _TIMEOUT_SECONDS)
+                raise FloodWait(self.flood_seconds) from exc
+            except (errors.ChannelPrivateError, errors.ChannelInvalidError, errors.ForbiddenError) as exc:
+                raise NoAccess(_NO_ACCESS_TEXT) from exc
+            except (errors.AuthKeyError, errors.UnauthorizedError) as exc:  # revoked, or the token was changed
+                await self.close()
+                self._file.unlink(missing_ok=True)
+                raise HistoryUnavailable(_REFUSED_TEXT) from exc
+            except errors.BadRequestError as exc:
+                refused = isinstance(exc, errors.ApiIdInvalidError | errors.AccessTokenInvalidError)
+                raise HistoryUnavailable(_REFUSED_TEXT if refused else str(exc)) from exc
+            except (*broken, *unread) as exc:
+                await self.close()
+                raise HistoryUnavailable(_UNREACHABLE_TEXT.format(problem=type(exc).__name__)) from exc
 
     async def close(self) -> None:
         """Disconnect; the session stays signed in."""
         client, self._client = self._client, None
         if client is not None:
             await client.disconnect()
-
-    async def _ask_or_explain(self, bare_id: int, ids: Sequence[int]) -> FoundMessages:
-        from telethon import errors
-
-        if wait := self.flood_seconds:
-            raise FloodWait(wait)
-        # of the network, of the server, and replies that cannot be read
-        broken = errors.RPCError, errors.BadMessageError, errors.InvalidChecksumError, errors.SecurityError
-        unread = errors.TypeNotFoundError, BufferError, EOFError, OSError, TimeoutError, ValueError
-        try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
-                return await self._ask(bare_id, ids)
-        except errors.FloodError as exc:
-            self._quiet_until = self._clock() + getattr(exc, "seconds", _TIMEOUT_SECONDS)
-            raise FloodWait(self.flood_seconds) from exc
-        except (errors.ChannelPrivateError, errors.ChannelInvalidError, errors.ForbiddenError) as exc:
-            raise NoAccess(_NO_ACCESS_TEXT) from exc
-        except (errors.AuthKeyError, errors.UnauthorizedError) as exc:  # revoked, or the token was changed
-            await self.close()
-            self._file.unlink(missing_ok=True)
-            raise HistoryUnavailable(_REFUSED_TEXT) from exc
-        except errors.BadRequestError as exc:
-            refused = isinstance(exc, errors.ApiIdInvalidError | errors.AccessTokenInvalidError)
-            raise HistoryUnavailable(_REFUSED_TEXT if refused else str(exc)) from exc
-        except (*broken, *unread) as exc:
-            await self.close()
-            raise HistoryUnavailable(_UNREACHABLE_TEXT.format(problem=type(exc).__name__)) from exc
 
     async def _ask(self, bare_id: int, ids: Sequence[int]) -> FoundMessages:
         from telethon import functions, types
@@ -388,7 +369,7 @@ class HistoryClient:
             receive_updates=False,
             flood_sleep_threshold=0,
             request_retries=1,
-            connection_retries=_RECONNECT_TRIES,
+            connection_retries=3,
             base_logger=log.name,
         )
         try:

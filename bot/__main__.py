@@ -65,11 +65,6 @@ COMMANDS = {
         "declare_verify",
     ),
     "digest": Command("digest", "what is new, each event once", ("digest", "digest --days 1 --json")),
-    "report": Command(
-        "channel_report",
-        "write a page with plots: posts a week, subjects, questions as counts",
-        ("report", "report --weeks 52 --out year.html"),
-    ),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
         "model_commands",

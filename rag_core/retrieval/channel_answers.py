@@ -6,7 +6,6 @@ All in the words of posts.
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -61,27 +60,18 @@ class ChannelProfile:
     namings: tuple[tuple[str, str], ...]
 
 
-async def profile_channel(
-    archive: Archive, chat_id: int, weigh: Callable[[str], float] | None = None
-) -> ChannelProfile | None:
+async def profile_channel(archive: Archive, chat_id: int, weigh: Callable[[str], float]) -> ChannelProfile | None:
     """Profile a channel; None where it has no posts. Raises ArchiveUnavailable.
 
-    `weigh`: the inverse document frequency of a term in the channels that the reader may read; by default in this one.
+    `weigh`: the inverse document frequency of a term in the channels that the reader may read.
     """
     span = await visible_posts.fetch_post_span(archive, chat_id)
     if span is None:
         return None
     read = tuple(await visible_posts.list_latest_posts(archive, chat_id, _MAX_READ_POSTS))
     texts = [post.text for post in read]
-    if weigh is None:
-        weigh = await asyncio.to_thread(_count_document_frequencies, texts)
     names, subjects, namings = await asyncio.to_thread(_extract_topics, texts, weigh)
     return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects, namings)
-
-
-def _count_document_frequencies(texts: Sequence[str]) -> Callable[[str], float]:
-    frequency = Counter(term for text in texts for term in set(tokenize(text)))
-    return lambda term: math.log((len(texts) + 1) / (frequency[term] + 0.5))
 
 
 _Counts = tuple[tuple[str, int], ...]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import SECONDS_PER_WEEK, decode_row, encode_row, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +98,6 @@ async def count_questions_since(archive: Archive, moment: datetime) -> QuestionS
         (to_unix_seconds(moment),),
     )
     return QuestionStats(asked, answered, refused, failed)
-
-
-async def count_questions_by_week(archive: Archive, since: datetime) -> dict[int, tuple[int, int]]:
-    """Count the questions asked, and those of them that got no answer, by week, numbered from the moment `since`."""
-    start = to_unix_seconds(since)
-    rows = await archive.rows(
-        f"SELECT (asked_at - ?) / {SECONDS_PER_WEEK}, count(*), "
-        f"count(*) FILTER (WHERE state = 'failed' OR state = 'answered' AND {IS_REFUSAL_SQL}) "
-        "FROM questions WHERE asked_at >= ? GROUP BY 1",
-        (start, start),
-    )
-    return {week: (asked, refused) for week, asked, refused in rows}
 
 
 @dataclass(frozen=True, slots=True)

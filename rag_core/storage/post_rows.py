@@ -41,8 +41,6 @@ VISIBLE_POSTS = (
     "(SELECT 1 FROM channels AS c WHERE c.chat_id = t.chat_id AND c.guarded_too))"
 )
 
-SECONDS_PER_WEEK = 7 * 86400
-
 
 def get_unix_time() -> int:
     """Current time in Unix seconds."""

@@ -19,7 +19,6 @@ from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_FIELDS,
-    SECONDS_PER_WEEK,
     VISIBLE_POSTS,
     decode_post,
     encode_keys,
@@ -94,17 +93,6 @@ async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
         (chat_id,),
     )
     return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
-
-
-async def count_posts_by_week(archive: Archive, chat_id: int, since: datetime) -> dict[int, int]:
-    """Count a channel's visible posts by week, numbered from the moment `since`; weeks without posts are left out."""
-    start = to_unix_seconds(since)
-    rows = await archive.rows(
-        f"SELECT (t.date - ?) / {SECONDS_PER_WEEK}, count(*) FROM posts AS t "
-        f"WHERE t.chat_id = ? AND t.date >= ? AND {VISIBLE_POSTS} GROUP BY 1",
-        (start, chat_id, start),
-    )
-    return {row[0]: row[1] for row in rows}
 
 
 async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from rag_core.types import Plan
 def plans(evaluate: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The command in a folder without settings and without models."""
     monkeypatch.setenv("LLM__THREADS", "1")
-    return partial(evaluate, "plans")
+    return lambda file, *given: evaluate("plans", file, "--seconds", "60", *given)
 
 
 @pytest.fixture

@@ -33,61 +33,60 @@ COMMANDS = {
         ("demo", 'demo --once "How much is membership?"'),
     ),
     "init": Command(
-        "init_and_run", "put your bot's token into .env, and check it", ("init", "init < token.txt"), "declare_init"
+        "run", "put your bot's token into .env, and check it", ("init", "init < token.txt"), "declare_init"
     ),
-    "run": Command("init_and_run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
+    "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
-        "index_commands",
+        "data",
         "import an export of Telegram Desktop (result.json or messages.html)",
         ("import ChatExport/result.json", "import ChatExport --username @channel"),
         "declare_import",
     ),
     "history": Command(
-        "history",
+        "data",
         "fetch the channels' earlier posts from Telegram; how far that is",
         ("history", "history estimate @channel", "history begin @channel --since 2024-01-01", "history pause @channel"),
+        "declare_history",
     ),
     "ask": Command(
-        "question_commands",
+        "ask",
         "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
     ),
     "chat": Command(
-        "question_commands",
+        "ask",
         "talk to your channels; it remembers what you asked",
         ("chat", "chat --recipe agent"),
         "declare_chat",
     ),
     "verify": Command(
-        "question_commands",
+        "ask",
         "check what a text claims against the posts",
         ('verify "The bus costs 40 rubles."', "verify < article.txt"),
         "declare_verify",
     ),
-    "digest": Command("digest", "what is new, each event once", ("digest", "digest --days 1 --json")),
+    "digest": Command("ask", "what is new, each event once", ("digest", "digest --days 1 --json"), "declare_digest"),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
-        "model_commands",
+        "models",
         "list the models, get them, choose among them",
         ("models list", "models list --all", "models pull offline-writer", "models use offline-writer"),
     ),
     "reindex": Command(
-        "index_commands",
+        "data",
         "build the search anew; the old one answers meanwhile",
         ("reindex", "reindex --channel @channel"),
         "declare_reindex",
     ),
-    "backup": Command(
-        "backup_and_trace", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"
-    ),
+    "backup": Command("data", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
     "restore": Command(
-        "backup_and_trace",
+        "data",
         "put a backup back; the bot must be stopped",
         ("restore", "restore data/backups/citegram-20250101-031500.db"),
         "declare_restore",
     ),
     "trace": Command(
-        "backup_and_trace",
+        "data",
         "how an answer was made: stages, timings, counts",
         ("trace 3f9a0c1d --json",),
         "declare_trace",
@@ -108,7 +107,10 @@ COMMANDS = {
         ),
     ),
     "completion": Command(
-        "completion", "print a script that completes commands and options", ("completion bash >> ~/.bashrc",)
+        "run",
+        "print a script that completes commands and options",
+        ("completion bash >> ~/.bashrc",),
+        "declare_completion",
     ),
 }
 

@@ -22,8 +22,8 @@ from aiogram.utils.token import TokenValidationError
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
 from bot.app_context import AppContext
-from bot.control.socket_client import hold_folder
-from bot.control.socket_server import RequestHandlers, serve_control_socket
+from bot.control import hold_folder
+from bot.control.server import RequestHandlers, serve_control_socket
 from bot.handlers import (
     admin,
     answers,
@@ -48,7 +48,7 @@ from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, open_scheduler
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
-from bot.monitoring.monitoring_server import monitor_bot
+from bot.monitoring import monitor_bot
 from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings
 from bot.stored_answer import record_traces

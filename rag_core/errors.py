@@ -9,7 +9,7 @@ Those with a file are there, beside what raises them; all others are here:
             ArchiveVersionUnknown
             ArchiveNotUpdated
             FolderLocked                    bot/data_folder.py
-            BotSilent                       bot/control/socket_client.py
+            BotSilent                       bot/control/__init__.py
         BackupFailed
         IndexUnavailable
             VectorsUnavailable
@@ -35,7 +35,7 @@ Those with a file are there, beside what raises them; all others are here:
         SendingRefused                      bot/telegram/recheck.py
             ContentWithdrawn                bot/telegram/recheck.py
             RecheckUnavailable              bot/telegram/recheck.py
-        BotGone                             bot/control/socket_client.py
+        BotGone                             bot/control/__init__.py
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ NOT_CALLABLE = {
     "bot.telegram.session._check_wait": "a method of the Bot API, with the client in its annotations",
     "ingest.messages._extract_live_media": "a rich message that was read (test_parsing_of_every_update)",
     "ingest.messages._list_object_steps": "a rich message that is being read; read_rich_message is called whole",
-    "bot.monitoring.monitoring_server._open_span_exporter": "an exporter of a library that need not be installed",
+    "bot.monitoring._open_span_exporter": "an exporter of a library that need not be installed",
     "bot.logs.collect_secrets": "any model of settings",
     "rag_core.retrieval.search.run_beside": "a coroutine, which it starts",
     "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",

@@ -15,9 +15,8 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.app import run_bot
-from bot.cli.open_up_to_date_indexes import catch_up_indexes
-from bot.cli.progress_bar import show_progress_bar
-from bot.control.socket_client import hold_folder
+from bot.cli.folder import catch_up_indexes, show_progress_bar
+from bot.control import hold_folder
 from bot.data_folder import open_lock_file, take_lock
 from bot.sandbox.messages import Json
 from bot.sandbox.server import Sandbox

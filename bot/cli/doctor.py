@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from bot.doctor import Check, archive_checks, environment_checks, run_checks, settings_checks, telegram_checks
+from bot import doctor as machine_checks
+from bot.doctor import Check, archive_checks, run_checks, telegram_checks
 from bot.settings import Settings
 from bot.views.text import dump_json
 
@@ -13,20 +14,20 @@ _LINE_MARKS = {True: "ok  ", None: "note", False: "BAD "}
 # In the order of the report, each with its timeout in seconds: checks that read whole files take longer.
 CHECKS = (
     Check("start", 10, archive_checks.report_start),
-    Check("disk", 10, environment_checks.check_free_space),
-    Check("file system", 10, environment_checks.check_file_system),
-    Check("permissions", 10, environment_checks.check_permissions),
-    Check("settings", 10, settings_checks.check_settings),
+    Check("disk", 10, machine_checks.check_free_space),
+    Check("file system", 10, machine_checks.check_file_system),
+    Check("permissions", 10, machine_checks.check_permissions),
+    Check("settings", 10, machine_checks.check_settings),
     Check("archive", 20, archive_checks.check_channels),
     Check("backups", 60, archive_checks.check_backups),
     Check("indexes", 20, archive_checks.check_indexes),
-    Check("models", 60, environment_checks.check_models),
+    Check("models", 60, machine_checks.check_models),
     Check("work", 10, archive_checks.check_jobs),
     Check("telegram", 30, telegram_checks.check_telegram),
     Check("clock", 10, telegram_checks.check_clock),
     Check("rights", 60, telegram_checks.check_rights),
     Check("history", 30, telegram_checks.check_history),
-    Check("servers", 10, environment_checks.check_servers),
+    Check("servers", 10, machine_checks.check_servers),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
@@ -10,10 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bot.cli.eval_calibration import run_calibrate
-from bot.cli.eval_make import run_make
-from bot.cli.eval_runner import Measurement, open_recording, run_measurement
-from bot.cli.progress_bar import iterate_with_progress_bar
+from bot.cli.eval_runner import Measurement, open_recording, run_calibrate, run_measurement
+from bot.cli.folder import iterate_with_progress_bar, open_archive, require_archive
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     compute_label_metrics,
@@ -26,6 +25,7 @@ from bot.evaluation.data import (
     Variant,
     build_variant_settings,
     draw_sample,
+    make_questions,
     open_indexed_dataset,
     read_claims,
     read_dataset,
@@ -51,14 +51,15 @@ from bot.evaluation.metrics import (
 )
 from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
-from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong
+from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong, translate_errors
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.recipes import RECIPES
 from rag_core.run import Budgets
 from rag_core.settings import RagSettings
-from rag_core.types import AUTO_RECIPE
+from rag_core.storage import channels, posts
+from rag_core.types import AUTO_RECIPE, Post
 
 
 def _parse_share(text: str) -> float:
@@ -296,6 +297,41 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
                      "evidence": "looked up" if corpus else "given"}  # fmt: skip
     data = args.folder.resolve().name
     write_json_report(args.json_out, "verify", data, settings_used, layers["all"], len(judged), layers=layers)
+
+
+_FEWEST_QUESTIONS = 50  # fewer say little about a change
+
+
+async def run_make(args: argparse.Namespace, settings: Settings) -> None:
+    """Make a question set out of the posts of the archive."""
+    folder: Path = args.folder
+    if (folder / "queries.jsonl").exists():
+        raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")
+    require_archive(settings.data.dir)
+    all_posts: list[Post] = []  # in the order in which they were stored
+    async with open_archive(settings.data.dir) as archive:
+        known, after = await channels.load_channels(archive), 0
+        while changes := await posts.list_post_changes(archive, after, 2000):
+            after = changes[-1].seq
+            all_posts += [change.post for change in changes if change.post and change.post.text.strip()]
+    most, seed = args.limit or 100, 42 if args.seed is None else args.seed
+    queries, corpus = make_questions(all_posts, known, most, seed)
+    if not queries:
+        raise SettingsWrong("No post of yours has a sentence to ask about: import some posts first.")
+    refusal = "The questions cannot be written ({}): name another folder."
+    with translate_errors(SettingsWrong, OSError, say=refusal):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, rows in (("corpus", corpus), ("queries", queries)):
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    print(f"{len(queries)} questions about {len(corpus)} posts: citegram eval answers {folder}")
+    if about := sum(row["kind"] == "about" for row in queries):
+        print(f"{about} of them ask in words of the post, which is easier than readers do: few posts state values.")
+    if len(queries) < min(most, _FEWEST_QUESTIONS):
+        print(
+            f"Fewer than {_FEWEST_QUESTIONS}: of {len(all_posts)} posts no more state a price, a date, a time or a "
+            "number, or have a sentence with four words that few other posts have."
+        )
 
 
 _QUESTION_SET = ("folder", "DIR", "folder with queries.jsonl and corpus.jsonl or an export")

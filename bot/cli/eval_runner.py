@@ -2,8 +2,7 @@
 
 Variants are measured in processes of their own: the same questions in lockstep, so that memory differs and other load
 does not. Each process indexes the dataset and opens its models; then one question after the other is asked of all, and
-each process is the first equally often.
-"""
+each process is the first equally often."""
 
 from __future__ import annotations
 
@@ -11,10 +10,11 @@ import argparse
 import asyncio
 import multiprocessing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
+from bot.evaluation import fitting
 from bot.evaluation.data import (
     Dataset,
     EvaluationQuery,
@@ -24,7 +24,7 @@ from bot.evaluation.data import (
     open_indexed_dataset,
     read_dataset,
 )
-from bot.evaluation.measures import run_interleaved
+from bot.evaluation.measures import ask_all, run_interleaved
 from bot.evaluation.metrics import (
     RECIPE_FIGURES,
     HasLanguage,
@@ -41,8 +41,9 @@ from bot.evaluation.metrics import (
 )
 from bot.evaluation.recorded_replies import Recording
 from bot.settings import Settings
+from rag_core.calibration import Calibration
 from rag_core.engine import Engine
-from rag_core.errors import RagError
+from rag_core.errors import ImportRefused, RagError
 from rag_core.settings import RagSettings
 
 
@@ -201,3 +202,42 @@ def _serve(pipe: Connection, ask: AskQuestion[R], variant: Variant, dataset: Dat
         pass
     except RagError as exc:
         pipe.send(RagError(exc.reason))
+
+
+async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
+    """Fit the bar for answers and the fusion of the retrievers."""
+    dataset = read_dataset(args.folder, args.distractors, args.limit, args.seed)
+    if not any(query.answerable for query in dataset.queries):
+        raise ImportRefused(f"{args.folder} holds no answerable question: add some, as a bar is fitted to them.")
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        data = opened.select_variant(variant)
+        calibration = await _calibrate_fusions(data)
+        data.rag = replace(data.rag, calibration=calibration)
+        answers = await ask_all(data)
+    fitted = fitting.fit_calibration(answers, args.target, dataset.name)
+    bar, sure = fitted.calibration.bar, fitted.calibration.sure
+    calibrated = replace(fitted.calibration, fusions=calibration.fusions)
+    file = calibrated.save(settings.rag())
+    print(f"bar {bar:.3f}, sure from {sure:.3f}, written to {file}")
+    for name, (share, low, high) in (
+        ("abstained", fitted.abstained),
+        ("refused", fitted.refused),
+        ("sure_wrong", fitted.wrong),
+    ):
+        print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")
+    metrics = {"bar": bar, "sure": sure, "abstained": fitted.abstained[0],
+               "refused": fitted.refused[0]}  # fmt: skip
+    settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": bar}, variant, {})
+    write_json_report(args.json_out, "calibrate", dataset.name, settings_used, {"all": metrics}, len(answers))
+
+
+async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
+    """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
+    calibration = data.rag.calibration.without_bars()
+    if data.rag.dense is None:
+        return calibration
+    fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))
+    for lang, fusion in fusions.items():
+        print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
+    return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: fusions})

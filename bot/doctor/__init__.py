@@ -1,19 +1,38 @@
-"""Check runner of `citegram doctor`: one module of checks for each area, each check with its own timeout."""
+"""Checks of `citegram doctor`: what all share, and the checks of the machine and of the settings.
+
+Archive and indexes are checked in archive_checks.py, Telegram in telegram_checks.py; bot/cli/doctor.py runs them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from bot.control.schemas import IndexFacts
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from bot.control import IndexFacts
+from bot.data_folder import is_open_to_others, measure_disk_usage
 from bot.logs import collect_secrets
 from bot.settings import Settings
-from rag_core.errors import RagError
-from rag_core.storage import Archive
+from rag_core.errors import ModelUnavailable, RagError
+from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
+from rag_core.models.active_models import (
+    UNDECIDED_VALUES,
+    find_embedder_offer,
+    find_live_model,
+    get_models_folder,
+    is_gguf_path,
+    list_models_in_use,
+)
+from rag_core.models.catalog import MODELS
+from rag_core.models.model_files import measure_folder_size, verify_model_checksums
+from rag_core.storage import Archive, monitoring_stats
+from rag_core.storage.readers import load_choices
 
 log = logging.getLogger(__name__)
 
@@ -73,3 +92,175 @@ async def run_checks(case: CheckContext, checks: Sequence[Check]) -> AsyncIterat
             for secret in collect_secrets(case.settings):
                 what = what.replace(secret, "…")
             yield check.name, Finding(fine, what)
+
+
+_MIN_FREE_BYTES = 1 << 30  # for logs, imports and models
+_MOUNTS_FILE = Path("/proc/mounts")
+# SQLite's write-ahead log needs shared memory and file locks, which these file systems do not provide reliably:
+# https://www.sqlite.org/wal.html, https://www.sqlite.org/faq.html#q5
+_NETWORK_FILE_SYSTEMS = frozenset(
+    "nfs nfs4 cifs smb3 smbfs afs ceph glusterfs lustre fuse.sshfs fuse.s3fs fuse.glusterfs fuse.rclone".split()
+)
+
+
+async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check that the disk has room for the next backup and rebuild, which are made beside the existing files."""
+    folder = case.settings.data.dir.resolve()
+    used = await asyncio.to_thread(measure_disk_usage, folder)
+    need = max(_MIN_FREE_BYTES, used.archive + used.indexes)
+    if used.free >= need:
+        yield Finding(True, f"{folder}: {used.free / 1e9:.1f} GB free")
+        return
+    yield Finding(
+        False,
+        f"{folder} has {used.free / 1e9:.1f} GB free, and a backup and a rebuild of the indexes need "
+        f"{need / 1e9:.1f} GB: make room, or move the folder and set DATA__DIR.",
+    )
+
+
+async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check that SQLite is safe on the file system of the data folder."""
+    folder = case.settings.data.dir.resolve()
+    kind = await asyncio.to_thread(_get_file_system, folder)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        yield Finding(
+            False,
+            f"{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and "
+            "set DATA__DIR.",
+        )
+    if case.archive is not None and (mode := await monitoring_stats.get_journal_mode(case.archive)) != "wal":
+        yield Finding(
+            False,
+            f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, "
+            "and set DATA__DIR.",
+        )
+
+
+def _get_file_system(folder: Path) -> str:
+    """Get the kernel's name of the folder's file system; "" if unknown."""
+    try:
+        lines = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    kinds = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
+    above = (str(mount) for mount in (folder, *folder.parents))
+    return next((kinds[mount] for mount in above if mount in kinds), "")
+
+
+async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check that other users cannot read the token or the posts."""
+    for path, mode in ((case.env_file, "600"), (case.settings.data.dir, "700")):
+        if is_open_to_others(path):
+            yield Finding(False, f"{path} can be read by other users of this machine: run chmod {mode} {path}.")
+
+
+async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check each model in use once: its checksums, read in full, and its memory, unless a running bot has it loaded."""
+    if case.archive is None:
+        return
+    rag_settings = case.settings.rag()
+    live = await find_live_model(rag_settings, case.archive)
+    used = list_models_in_use(rag_settings, await load_choices(case.archive), live)
+    for name in dict.fromkeys(used.values()):
+        try:
+            need = await asyncio.to_thread(_check_model_files, name, get_models_folder(rag_settings))
+        except ModelUnavailable as exc:
+            yield Finding(False, exc.reason)
+            continue
+        if need is None:  # a remote model, or none
+            continue
+        free = measure_free_memory()
+        if not case.runs and free is not None and need > free:
+            yield Finding(
+                False,
+                f"The model {name} needs about {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free: choose "
+                "a smaller one with citegram models use, or end what else runs.",
+            )
+        else:
+            yield Finding(True, f"{name}: its files are what they were when they came")
+    if offer := await find_embedder_offer(rag_settings, case.archive):
+        yield Finding(None, str(offer))
+
+
+def _check_model_files(name: str, folder: Path) -> int | None:
+    """Verify a model's files and return the memory it needs in bytes; None if it has no local files. Blocking.
+
+    Raises ModelUnavailable.
+    """
+    if is_gguf_path(name):
+        check_gguf_file(Path(name).expanduser())
+        return estimate_memory(Path(name).expanduser().stat().st_size)
+    row = next((row for row in MODELS if row.name == name), None)
+    if row is None:
+        return None
+    verify_model_checksums(row, folder / row.name)
+    return row.memory or measure_folder_size(folder / row.name)
+
+
+async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check the Qdrant server, or each node of the cluster, if one is configured."""
+    qdrant = case.settings.qdrant
+    key = qdrant.key.get_secret_value()
+    for url in qdrant.urls:
+        yield await _check_qdrant_node(url, {"api-key": key} if key else {})
+
+
+async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
+    place = urlsplit(url).netloc.rpartition("@")[2]
+    try:
+        async with (
+            ClientSession(timeout=ClientTimeout(total=8.0), headers=headers) as session,
+            session.get(f"{url.rstrip('/')}/collections") as answer,
+        ):
+            status = answer.status
+    except (ClientError, OSError, TimeoutError, ValueError):
+        return Finding(False, f"The Qdrant server {place} does not answer: start it, or correct QDRANT__URL.")
+    if status in (401, 403):
+        return Finding(False, f"The Qdrant server {place} refuses the key: correct QDRANT__KEY.")
+    if status != 200:
+        return Finding(False, f"The Qdrant server {place} answers with the error {status}: look at its log.")
+    return Finding(True, f"the Qdrant server {place} answers")
+
+
+async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
+    """Report all contradictory settings."""
+    contradictions = list(_find_contradictions(case.settings))
+    for contradiction in contradictions:
+        yield Finding(False, contradiction)
+    if not case.settings.bot.admins:
+        yield Finding(
+            False if case.settings.bot.token.get_secret_value() else None,
+            "BOT__ADMINS is empty, so nobody can approve a channel: send /start to the bot, it tells you the line for "
+            ".env.",
+        )
+    elif not contradictions:
+        yield Finding(True, "settings: none contradicts another")
+
+
+def _find_contradictions(settings: Settings) -> Iterator[str]:
+    llm, qdrant, cores = settings.llm, settings.qdrant, os.cpu_count() or 1
+    if llm.url and llm.model not in (*UNDECIDED_VALUES, "none"):
+        yield f"LLM__URL and LLM__MODEL={llm.model} are both set, and the server writes: take one of them out."
+    for name, value, needed, url in (
+        ("LLM__KEY", llm.key.get_secret_value(), "LLM__URL", llm.url),
+        ("LLM__NAME", llm.name, "LLM__URL", llm.url),
+        ("QDRANT__KEY", qdrant.key.get_secret_value(), "QDRANT__URL", qdrant.url),
+    ):
+        if value and not url:
+            yield f"{name} is set without {needed}, and does nothing: set {needed} too, or take it out."
+    if (tokens := llm.evidence_tokens + llm.answer_tokens) >= llm.context:
+        yield (
+            f"LLM__EVIDENCE_TOKENS and LLM__ANSWER_TOKENS need {tokens} tokens, and LLM__CONTEXT has {llm.context}: "
+            "raise it, or lower them."
+        )
+    for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
+        if threads > cores:
+            yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
+    for name, urls, secret in (
+        ("BOT__API", [settings.bot.api], settings.bot.token),
+        ("LLM__URL", [llm.url], llm.key),
+        ("QDRANT__URL", qdrant.urls, qdrant.key),
+    ):
+        unencrypted = {url.hostname for url in map(urlsplit, urls) if url.scheme == "http"}
+        if secret.get_secret_value() and unencrypted - {"localhost", "127.0.0.1", "::1"}:
+            yield f"{name} sends its key unencrypted to another machine: use https."

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from bot.cli.progress_bar import iterate_with_progress_bar
+from bot.cli.folder import iterate_with_progress_bar
 from bot.evaluation.data import ClaimRow, EvaluationQuery, IndexedDataset
 from bot.evaluation.metrics import Metrics, compute_mean
 from rag_core.errors import StageTimeout

@@ -23,8 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bot.cli.open_up_to_date_indexes import catch_up_vectors
-from bot.cli.progress_bar import show_progress_bar
+from bot.cli.folder import catch_up_vectors, show_progress_bar
 from bot.evaluation.recorded_replies import Recording
 from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from bot.cli.progress_bar import iterate_with_progress_bar
+from bot.cli.folder import iterate_with_progress_bar
 from bot.evaluation.data import IndexedDataset
 from bot.evaluation.metrics import JudgedAnswer
 from rag_core.calibration import Calibration

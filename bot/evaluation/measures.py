@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bot.cli.progress_bar import iterate_with_progress_bar
+from bot.cli.folder import iterate_with_progress_bar
 from bot.evaluation.data import (
     EvaluationQuery,
     IndexedDataset,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
+from bot.control import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import Translator
 from bot.views.text import (
     WRITING_STAGES,

@@ -30,7 +30,7 @@ from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
 from bot.jobs import JobLog
-from bot.monitoring.metrics import Meter
+from bot.metrics import Meter
 from bot.settings import BotSettings
 from bot.stored_answer import (
     JsonObject,

@@ -18,7 +18,7 @@ from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.types import MessageEntity
 
-from bot.cli.open_data_folder import open_archive as open_archive  # tests take it from here
+from bot.cli.folder import open_archive as open_archive  # tests take it from here
 from bot.sandbox import Sandbox
 from ingest.copies import CopyIndexer
 from ingest.indexer import LexicalIndexer

@@ -18,7 +18,7 @@ import pytest
 from scripted_model import FakeLlm
 
 from bot.__main__ import main
-from bot.control.terminal_answers import TerminalAnswerer
+from bot.control.answers import TerminalAnswerer
 from bot.i18n import Translator
 from bot.views.answer import render_answer
 from bot.views.terminal_text import format_answer_text, format_answer_trace

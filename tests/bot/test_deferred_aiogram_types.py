@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROGRAM = """
 import importlib, sys, typing
-for name in ("question_commands", "index_commands", "backup_and_trace", "model_commands", "eval"):
+for name in ("ask", "data", "models", "eval"):
     importlib.import_module(f"bot.cli.{name}")
     assert "aiogram" not in sys.modules, name
 from pydantic import BaseModel
@@ -28,7 +28,7 @@ sent = {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}, "text"
 update = Update.model_validate({"update_id": 1, "message": sent})
 assert isinstance(update.message, Message) and update.message.text == "hello"
 assert not Game.__pydantic_complete__
-import bot.app, bot.cli.history, bot.cli.doctor
+import bot.app, bot.cli.data, bot.cli.doctor
 assert "telethon" not in sys.modules
 print("all found")
 """

@@ -151,7 +151,7 @@ def patient_engines(monkeypatch: pytest.MonkeyPatch) -> None:
             rag.budgets = PATIENT
             yield rag
 
-    for module in ("bot.app", "bot.cli.demo", "bot.cli.open_up_to_date_indexes"):
+    for module in ("bot.app", "bot.cli.demo", "bot.cli.folder"):
         monkeypatch.setattr(f"{module}.open_engine", open_patiently)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from driver import OTTO
 
-from bot.control.socket_client import RunningBot
-from bot.control.socket_server import serve_control_socket
+from bot.control import RunningBot
+from bot.control.server import serve_control_socket
 from bot.data_folder import lock_data_folder
 from bot.sandbox import Sandbox
 from rag_core.errors import RagError
@@ -113,7 +113,7 @@ async def test_a_link_in_the_place_of_the_socket_is_replaced_and_not_followed(fo
 
 
 async def test_many_slow_callers_leave_room_for_the_next(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.control.socket_server._CALLER_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("bot.control.server._CALLER_TIMEOUT_SECONDS", 0.5)
     with lock_data_folder(folder):
         async with serve_control_socket(folder, {"ask": echo}):
             path = str(folder / "citegram.sock")

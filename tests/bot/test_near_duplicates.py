@@ -7,7 +7,7 @@ from typing import Any
 
 from driver import HARBOUR, KILN, OTTO, SAFE, say
 
-from bot.cli.open_up_to_date_indexes import open_up_to_date_engine
+from bot.cli.folder import open_up_to_date_engine
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.storage import near_duplicates, posts

@@ -13,7 +13,7 @@ import pytest
 from driver import HARBOUR, OTTO, RITA, buttons, press
 
 from bot.__main__ import main
-from bot.control.socket_server import RequestHandlers
+from bot.control.server import RequestHandlers
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine

@@ -21,7 +21,7 @@ from bot.__main__ import main
 
 # Importing takes five seconds, most of them aiogram's models: each bot is forked from a process that has done it.
 _WARM = multiprocessing.get_context("forkserver")
-_WARM.set_forkserver_preload(["bot.cli.init_and_run", "bot.sandbox", "onnxruntime", "tokenizers"])
+_WARM.set_forkserver_preload(["bot.cli.run", "bot.sandbox", "onnxruntime", "tokenizers"])
 _READY_S = 180.0  # far beyond any start
 PAUSE_S = 2.0  # of the unit's RestartSec
 _LOOK_EVERY_S = 0.02

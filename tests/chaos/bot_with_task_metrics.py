@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from bot.cli import init_and_run
+from bot.cli import run as run_command
 from bot.logs import set_up_logging
 from bot.settings import read_settings
 
@@ -29,5 +29,5 @@ def run_counted(file: Path) -> None:
 async def _run(file: Path) -> None:
     set_up_logging(False)
     counting = asyncio.create_task(_counted(file))
-    await init_and_run.run(argparse.Namespace(), read_settings())
+    await run_command.run(argparse.Namespace(), read_settings())
     counting.cancel()

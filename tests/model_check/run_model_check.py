@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.cli.demo import import_sample_channels
-from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from bot.cli.folder import catch_up_indexes
 from rag_core.engine import open_engine
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel, open_local_model

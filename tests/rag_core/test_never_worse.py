@@ -20,7 +20,7 @@ import pytest
 from faulty_model import FAULTS, FaultyLlm
 
 from bot.cli.demo import import_sample_channels
-from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from bot.cli.folder import catch_up_indexes
 from rag_core import Answer, Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates

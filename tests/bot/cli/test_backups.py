@@ -95,7 +95,7 @@ def test_a_folder_restored_on_another_machine_answers_the_same_with_the_same_lin
 
 
 def test_a_restore_needs_the_folder_for_itself(citegram: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.control.socket_client._CONNECT_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("bot.control._CONNECT_TIMEOUT_SECONDS", 0.1)
     citegram("backup")
     with lock_data_folder(home):
         code, out, err = citegram("restore")

@@ -17,7 +17,7 @@ import pytest
 from driven_sandbox import DrivenSandbox
 from driver import Cli
 
-from bot.cli.progress_bar import show_progress_bar
+from bot.cli.folder import show_progress_bar
 from bot.data_folder import take_lock
 from bot.sandbox.server import Sandbox
 

@@ -13,7 +13,6 @@ from driver import query_archive
 from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 from telethon import errors
 
-from bot.cli import history
 from ingest.history import PacedSource
 from rag_core.storage import Archive, channels
 from rag_core.types import Channel, Visibility
@@ -25,7 +24,7 @@ GROUP_ID = CHAT_ID - 1
 def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
     """Telegram below the client library, asked without pauses."""
     quick = partial(PacedSource, sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
-    monkeypatch.setattr(history, "PacedSource", quick)
+    monkeypatch.setattr("bot.cli.data.PacedSource", quick)
     return serve(monkeypatch)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli import init_and_run
+from bot.cli import run as run_command
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import SettingsWrong
@@ -31,7 +31,7 @@ def init(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     async def command(token: str, *words: str, api: str = sandbox.url) -> int:
         monkeypatch.setattr("sys.stdin", Stdin(token))
         parser = argparse.ArgumentParser()
-        init_and_run.declare_init(parser)
+        run_command.declare_init(parser)
         args = parser.parse_args(words)
         return int(await args.run(args, Settings.model_validate({"bot": {"api": api}})))
 

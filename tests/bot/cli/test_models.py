@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from local_server import LocalServer
 
-from bot.cli import doctor, model_commands
+from bot.cli import doctor
+from bot.cli import models as model_commands
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, HubSource, ModelRole, find_models
@@ -111,7 +112,7 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
 async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.cli.model_commands.measure_free_memory", lambda: 4_000_000_000)
+    monkeypatch.setattr("bot.cli.models.measure_free_memory", lambda: 4_000_000_000)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     models = settings.data.dir / "models"
     for used, said in (

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from driver import HARBOUR, save
 
-from bot.cli import question_commands
-from bot.cli.open_data_folder import open_archive
+from bot.cli import ask as question_commands
+from bot.cli.folder import open_archive
 from bot.data_folder import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError

@@ -21,10 +21,12 @@ import pytest
 from chaos.bot_process import fork_bot, fork_process
 from driver import OTTO, CommandResult
 
+from bot import control as socket_client
 from bot.app import run_bot
-from bot.cli import doctor, index_commands, question_commands
-from bot.control import socket_client
-from bot.control.socket_client import RunningBot
+from bot.cli import ask as question_commands
+from bot.cli import data as index_commands
+from bot.cli import doctor
+from bot.control import RunningBot
 from bot.data_folder import FolderLocked, lock_data_folder
 from bot.doctor import archive_checks
 from bot.sandbox import Sandbox
@@ -194,7 +196,7 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
 
 _DIES = """
 import asyncio, os
-from bot.control.socket_server import serve_control_socket
+from bot.control.server import serve_control_socket
 from bot.data_folder import lock_data_folder
 
 async def die(request, say):

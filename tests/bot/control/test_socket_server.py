@@ -19,10 +19,19 @@ from typing import Any
 import pytest
 from driver import HARBOUR
 
-from bot.control import socket_client, socket_server
-from bot.control.socket_client import BotGone, BotSilent, RunningBot, hold_folder, hold_folder_or_connect
-from bot.control.socket_protocol import PROTOCOL_VERSION, build_greeting, open_socket_path
-from bot.control.socket_server import (
+from bot import control as socket_client
+from bot.control import (
+    PROTOCOL_VERSION,
+    BotGone,
+    BotSilent,
+    RunningBot,
+    build_greeting,
+    hold_folder,
+    hold_folder_or_connect,
+    open_socket_path,
+)
+from bot.control import server as socket_server
+from bot.control.server import (
     ControlRequest,
     ReportProgress,
     RequestHandler,

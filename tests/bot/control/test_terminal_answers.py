@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.control.terminal_answers import TerminalAnswerer
+from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.views.terminal_text import format_answer_text
 from rag_core.types import Entity, Origin

@@ -19,9 +19,10 @@ from aiohttp import web
 from driver import ADMIN, GROUP, HARBOUR, KILN
 from local_server import LocalServer
 
+from bot import doctor as environment_checks
 from bot.cli import doctor
-from bot.doctor import Check, CheckContext, Finding, environment_checks, run_checks
-from bot.doctor.settings_checks import check_settings as contradictions
+from bot.doctor import Check, CheckContext, Finding, run_checks
+from bot.doctor import check_settings as contradictions
 from bot.doctor.telegram_checks import check_telegram
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
@@ -401,7 +402,7 @@ def test_a_model_whose_bytes_changed_under_the_same_time(tmp_path: Path) -> None
 
 
 async def test_a_model_larger_than_the_memory(look: Look, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.doctor.environment_checks.measure_free_memory", lambda: 1000)
+    monkeypatch.setattr("bot.doctor.measure_free_memory", lambda: 1000)
     said = await look(llm={"model": str(tiny_gguf)})
     assert said.bad(f"The model {tiny_gguf} needs about ")
 

@@ -15,7 +15,8 @@ from aiohttp import web
 from driver import ADMIN, OTTO, buttons, current, say, wait_for_text
 from local_server import LocalServer
 
-from bot.cli import doctor, model_commands
+from bot.cli import doctor
+from bot.cli import models as model_commands
 from bot.handlers.admin import _ModelCallback, _PullCallback
 from bot.sandbox import Sandbox
 from bot.settings import Settings

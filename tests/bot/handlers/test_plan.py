@@ -6,7 +6,7 @@ import json
 from datetime import UTC
 from typing import Any
 
-from bot.control.terminal_answers import TerminalAnswerer
+from bot.control.answers import TerminalAnswerer
 from bot.views.terminal_text import format_answer_trace, format_plan_lines, plan_as_json
 from rag_core.storage.questions import fetch_trace
 

@@ -18,8 +18,8 @@ from local_server import find_free_port
 from metrics_client import fetch_metrics, fetch_text, get_value, wait_for
 
 from bot.app import run_bot
-from bot.monitoring.health import ReadinessCheck
-from bot.monitoring.metrics import OTHER_LABEL, Meter
+from bot.metrics import OTHER_LABEL, Meter
+from bot.monitoring import ReadinessCheck
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from bot.views.keyboards import DEEP_MODE
@@ -109,7 +109,7 @@ async def test_a_stopped_question_counts_as_stopped(
 async def test_states_are_read_when_they_are_asked_for(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.monitoring.state_gauges._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.metrics._REFRESH_SECONDS", 0.0)
     port = find_free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
@@ -137,7 +137,7 @@ async def test_states_are_read_when_they_are_asked_for(
 async def test_caches_and_votes_are_told(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.monitoring.state_gauges._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.metrics._REFRESH_SECONDS", 0.0)
     port = find_free_port()
     async with live(sections=watching(port)):
         reply = await ask(OTTO, FERRY)
@@ -254,7 +254,7 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     async def gone(*args: Any) -> Any:
         raise ArchiveUnavailable("The archive is gone.")
 
-    monkeypatch.setattr("bot.monitoring.state_gauges.monitoring_stats.fetch_queue_stats", gone)
+    monkeypatch.setattr("bot.metrics.monitoring_stats.fetch_queue_stats", gone)
     port = find_free_port()
     async with live(sections=watching(port)):
         found = await fetch_metrics(port)
@@ -296,8 +296,8 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(
         async def full(*args: Any) -> None:
             raise ArchiveUnavailable("The disk is full: /srv/secret/place.")
 
-        monkeypatch.setattr("bot.monitoring.health.monitoring_stats.check_writable", full)
-        monkeypatch.setattr("bot.monitoring.health._MAX_SILENCE_SECONDS", 0.0)
+        monkeypatch.setattr("bot.monitoring.monitoring_stats.check_writable", full)
+        monkeypatch.setattr("bot.monitoring._MAX_SILENCE_SECONDS", 0.0)
         status, text = await fetch_text(port, "readyz")
     assert status == 503
     said = json.loads(text)

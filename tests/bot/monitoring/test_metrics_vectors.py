@@ -16,9 +16,8 @@ from metrics_client import fetch_text
 from prometheus_client.metrics_core import Metric
 
 from bot.jobs import JobLog
-from bot.monitoring.health import ReadinessCheck
-from bot.monitoring.metrics import Meter
-from bot.monitoring.state_gauges import StateCollector
+from bot.metrics import Meter, StateCollector
+from bot.monitoring import ReadinessCheck
 from rag_core.errors import IndexUnavailable
 from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import VectorStore, open_vector_store

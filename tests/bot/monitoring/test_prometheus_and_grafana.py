@@ -94,7 +94,7 @@ async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[s
         await ask(OTTO, "/help")
         await wait_for(port, lambda found: "citegram_telegram_silence_seconds" in found)
         _, page = await fetch_text(port, "metrics")
-    from bot.monitoring.metrics import Meter
+    from bot.metrics import Meter
 
     labels: dict[str, set[str]] = {}
     for name, inside in re.findall(r"^(\w+)(?:\{(.*)\})? ", page, re.MULTILINE):

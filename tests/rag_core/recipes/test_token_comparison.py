@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from bot.cli.folder import catch_up_indexes
 from rag_core import Engine, Question, RagSettings, Viewer, open_engine, recipe_steps
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import widen_plan

@@ -17,7 +17,7 @@ import pytest
 from sample_sizes import choose_size
 
 from bot.cli.demo import import_sample_channels
-from bot.cli.open_up_to_date_indexes import catch_up_indexes
+from bot.cli.folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation
 from rag_core.verification.verdict_types import Label, Verdict

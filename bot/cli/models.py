@@ -10,9 +10,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from bot.cli.open_data_folder import open_archive
-from bot.cli.progress_bar import show_progress_bar
-from bot.control.socket_client import hold_folder_or_connect
+from bot.cli.folder import open_archive, show_progress_bar
+from bot.control import hold_folder_or_connect
 from bot.settings import Settings
 from rag_core.llm.local import measure_free_memory
 from rag_core.llm.protocol import TokenRates

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 from typing import Any
 
-from bot.control.schemas import AnswerJson, PlanJson, VerdictsJson
+from bot.control import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.views.terminal_text import format_channel_list, plan_as_json
 from rag_core.answer import answer_question
@@ -117,7 +117,7 @@ def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, 
     return edited | ({"origin": origin.name} if origin and origin.chat_id != key.chat_id else {})
 
 
-# Fields with words of posts, of the schemas in bot/control/schemas.py.
+# Fields with words of posts, of the schemas in bot/control/__init__.py.
 _WORD_FIELDS = frozenset({"text", "quote", "words", "claim", "reply", "addresses", "understood", "results"})
 
 
@@ -133,7 +133,7 @@ def _cover_fields(value: Any, spoilers: Sequence[Spoiler], *, words: bool = Fals
 
 
 class TerminalAnswerer:
-    """Answerer of the terminal in this process, with the methods of `bot.control.socket_client.RunningBot`.
+    """Answerer of the terminal in this process, with the methods of `bot.control.RunningBot`.
 
     They return None if there are no channels.
     """

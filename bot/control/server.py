@@ -17,8 +17,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
-from bot.control.doctor_facts import collect_index_facts
-from bot.control.socket_protocol import (
+from bot.control import (
     HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
     ROOT_USER_ID,
@@ -29,7 +28,8 @@ from bot.control.socket_protocol import (
     open_socket_path,
     require_same_protocol,
 )
-from bot.control.terminal_answers import TerminalAnswerer
+from bot.control.answers import TerminalAnswerer
+from bot.doctor.archive_checks import collect_index_facts
 from bot.indexing import IndexingWorker, RebuildRunner
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError

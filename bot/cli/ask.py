@@ -1,4 +1,4 @@
-"""`citegram ask`, `chat` and `verify`: questions and claims on the terminal; the viewer may read every channel."""
+"""`citegram ask`, `chat`, `verify` and `digest`: questions on the terminal; the viewer may read every channel."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 
-from bot.cli.open_data_folder import choose_folder_with_channels, is_folder_named, open_archive
-from bot.cli.open_up_to_date_indexes import open_up_to_date_engine
-from bot.control.schemas import AnswerJson
-from bot.control.socket_client import RunningBot, hold_folder_or_connect
-from bot.control.terminal_answers import TerminalAnswerer
+from bot.cli.folder import choose_folder_with_channels, is_folder_named, open_archive, open_up_to_date_engine
+from bot.control import AnswerJson, RunningBot, hold_folder_or_connect
+from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.settings import Settings, is_color_wanted
 from bot.stored_answer import record_traces
+from bot.views.results import format_digest_quote
 from bot.views.terminal_text import (
     format_answer_text,
     format_answer_trace,
@@ -26,11 +26,15 @@ from bot.views.terminal_text import (
     format_stages,
     format_verdicts_text,
 )
-from bot.views.text import dump_json
+from bot.views.text import dump_json, strip_control_characters
+from ingest.copies import CopyIndexer
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.recipes import RECIPES
+from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels
+from rag_core.text.post_text import cover_spoilers, list_spoilers
 from rag_core.text.tokens import detect_language
+from rag_core.types import format_channel_post_link
 
 _MAX_CHARACTERS = 20_000  # of what is read from a pipe: several times what a message of Telegram may have
 _UNREADABLE_TEXT = f"This cannot be read: write up to {_MAX_CHARACTERS:,} characters, in UTF-8."
@@ -245,3 +249,41 @@ def _read_line() -> str | None:
         return ""
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def declare_digest(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `digest`."""
+    parser.add_argument("--days", type=int, default=7, metavar="N", help="of the last N days (default: 7)")
+    parser.add_argument("--json", action="store_true", help="the lines as one JSON object")
+    parser.set_defaults(run=_run_digest)
+
+
+async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
+    settings = await choose_folder_with_channels(settings)
+    until = datetime.now(UTC)
+    since = until - timedelta(days=max(1, args.days))
+    async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
+        if owner is None:
+            await CopyIndexer(archive).catch_up()
+        known = await channels.load_channels(archive)
+        lines = await build_period_digest(archive, known.keys(), since, until)
+    found = [
+        {
+            "quote": cover_spoilers(line.quote, list_spoilers([line.post])),
+            "shown": cover_spoilers(format_digest_quote(line), list_spoilers([line.post])),
+            "url": format_channel_post_link(line.post.key, known[line.post.key.chat_id], line.post.topic),
+            "channel": strip_control_characters(known[line.post.key.chat_id].title),
+            "date": line.post.date.isoformat(),
+            "channels": line.channels,
+            "related": len(line.related),
+            "changed": line.changed,
+        }
+        for line in lines
+    ]
+    if args.json:
+        print(dump_json({"since": since.isoformat(), "until": until.isoformat(), "lines": found}))
+    elif found:
+        print("\n\n".join(f"{one['shown']}\n  {one['channel']} · {one['url']}" for one in found))
+    else:
+        print("Nothing is new in this time: try --days 30.", file=sys.stderr)
+    return 0

@@ -1,0 +1,345 @@
+"""`citegram import`, `reindex`, `history`, `backup`, `restore` and `trace`: the archive and its indexes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from dataclasses import asdict
+from datetime import UTC, date, datetime, time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.cli.folder import (
+    catch_up_copies,
+    catch_up_indexes,
+    catch_up_lexical_index,
+    catch_up_vectors,
+    choose_folder_with_channels,
+    open_archive,
+    require_archive,
+    require_channel,
+    show_progress_bar,
+)
+from bot.control import hold_folder, hold_folder_or_connect
+from bot.jobs import open_history_client
+from bot.settings import Settings
+from bot.views.terminal_text import format_stages
+from bot.views.text import dump_json, strip_control_characters
+from ingest.history import BackfillRunner, PacedSource, estimate_minutes, estimate_size
+from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.rebuild import EmbedderChange
+from rag_core.engine import Engine, open_engine
+from rag_core.errors import HistoryUnavailable
+from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
+from rag_core.storage.channel_history import Backfill
+from rag_core.storage.questions import fetch_trace
+from rag_core.types import Channel, Visibility
+
+if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
+    from bot.indexing import RebuildRunner
+    from ingest.exports import ImportReport
+    from ingest.json_export import ImportOptions
+
+
+def declare_import(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
+    which = "the channel of a messages.html, which does not say it: its id, or its @name if the bot knows it"
+    parser.add_argument("--chat", metavar="ID", help=which)
+    parser.add_argument("--title", help="what to call it, if not as in the export")
+    parser.add_argument("--username", help="the channel's public @name: exports do not hold it, and links need it")
+    who = "who may read it: public, members or admins (default: public with --username, else admins)"
+    parser.add_argument("--visibility", choices=[v.value for v in Visibility], help=who)
+    parser.add_argument("--allow-private", action="store_true", help="import personal chats too")
+    parser.add_argument("--json", action="store_true", help="end with one line of counts as JSON")
+    parser.set_defaults(run=_run_import)
+
+
+async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
+    from ingest.json_export import ImportOptions
+
+    visibility = Visibility(args.visibility) if args.visibility else None
+    name = args.username.lstrip("@") if args.username else None
+    options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        if owner:  # it owns the indexes: only the archive is written here
+            async with open_archive(settings.data.dir) as archive:
+                report = await _import_with_progress(archive, args.path, options)
+            try:
+                with show_progress_bar("index") as moved:
+                    await owner.wake(moved)
+            finally:  # the posts are stored even if the bot ended: it indexes them at its next start
+                _print_report(report, as_json=args.json)
+        else:
+            async with open_engine(settings.rag(), language=False) as rag:
+                report = await _import_with_progress(rag.archive, args.path, options)
+                await catch_up_lexical_index(rag)
+                _print_report(report, as_json=args.json)
+                await catch_up_copies(rag)
+                await catch_up_vectors(rag)
+    return 0
+
+
+async def _import_with_progress(archive: Archive, path: Path, options: ImportOptions) -> ImportReport:
+    from ingest.exports import import_export
+
+    with show_progress_bar("import", "B") as moved:
+        return await import_export(archive, path, options, moved)
+
+
+def _print_report(report: ImportReport, *, as_json: bool) -> None:
+    if as_json:
+        print(dump_json(asdict(report.tally)))
+        return
+    titles = ", ".join(strip_control_characters(channel.title) for channel in report.channels)
+    tally = report.tally
+    print(f"{titles}: {tally.new} new, {tally.edited} edited, {tally.unchanged} unchanged, "
+          f"{tally.skipped} skipped, {tally.deleted} deleted.")  # fmt: skip
+    for note in report.notes:
+        print(strip_control_characters(note))
+
+
+def declare_reindex(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    parser.add_argument("--channel", metavar="CHANNEL", help="only this one: @name, link, id or title")
+    parser.set_defaults(run=_run_reindex)
+
+
+async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
+    require_archive(settings.data.dir)
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        if owner:
+            async with open_archive(settings.data.dir) as archive:
+                channel = await require_channel(archive, args.channel) if args.channel is not None else None
+                with show_progress_bar("reindex") as moved:
+                    await owner.reindex(channel.chat_id if channel else None, moved)
+                await _print_result(archive, channel)
+        else:
+            async with open_engine(settings.rag(), language=False) as rag:
+                channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
+                await _rebuild(rag, channel.chat_id if channel else None)
+                await _print_result(rag.archive, channel)
+                await _change_embedder(rag)
+                await catch_up_vectors(rag)
+    return 0
+
+
+async def _rebuild(rag: Engine, chat_id: int | None) -> None:
+    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
+    from bot.indexing import RebuildRunner
+
+    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+    reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
+    try:
+        left = await reindexing.resume()
+        if left:
+            print("A rebuild was interrupted: it goes on.", file=sys.stderr)
+            await _show_rebuild_progress(reindexing)
+        if left is None or left.chat_id not in (None, chat_id):
+            await reindexing.start(chat_id)
+            await _show_rebuild_progress(reindexing)
+    finally:
+        await reindexing.stop()
+
+
+async def _change_embedder(rag: Engine) -> None:
+    """Embed all posts with the model that was asked for, beside the vectors in use, and put them in their place."""
+    if rag.dense is None:
+        return
+    change = EmbedderChange(rag, DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder))
+    try:
+        if rag.next_embedder is None:
+            await change.run()
+        else:
+            with show_progress_bar(rag.next_embedder.name) as moved:
+                await change.run(moved)
+    finally:
+        await change.close()
+
+
+async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:
+    with show_progress_bar("reindex") as moved:
+        async for done, total in reindexing.progress():
+            moved(done, total)
+
+
+async def _print_result(archive: Archive, channel: Channel | None) -> None:
+    count = await posts.count_posts(archive, channel.chat_id if channel else None)
+    title = strip_control_characters(channel.title) if channel else "All channels"
+    print(f"{title}: the index was built anew ({count} posts).")
+
+
+_STATE_BY_ACTION = {
+    "pause": ("paused", ("running",)),
+    "resume": ("running", ("paused", "failed")),
+    "cancel": ("cancelled", ("running", "paused", "failed")),
+}
+
+
+def declare_history(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    actions = ("list", "estimate", "begin", *_STATE_BY_ACTION, "undo")
+    parser.add_argument("action", nargs="?", default="list", choices=actions, help="what to do (default: list)")
+    parser.add_argument("channel", nargs="?", metavar="CHANNEL", help="its @name, link, id or title; not for list")
+    parser.add_argument("--since", type=date.fromisoformat, metavar="YYYY-MM-DD", help="begin: no older posts")
+    parser.add_argument("--json", action="store_true", help="list: one JSON object for each channel")
+    parser.set_defaults(run=_run_history)
+
+
+async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
+    require_archive(settings.data.dir)
+    if args.action == "list":
+        async with open_archive(settings.data.dir) as archive:
+            await _print_list(archive, as_json=args.json)
+        return 0
+    if not settings.history.api_id:
+        raise HistoryUnavailable(
+            "Set HISTORY__API_ID and HISTORY__API_HASH first: my.telegram.org gives them (see .env.example)."
+        )
+    async with hold_folder_or_connect(settings.data.dir) as owner:
+        async with open_archive(settings.data.dir) as archive:
+            channel = await require_channel(archive, args.channel or "")
+            await _act(args, archive, channel, settings)
+        if args.action in ("begin", "resume"):
+            if owner:
+                print("The running bot fetches the posts: citegram history shows how far it is.")
+            else:
+                # Fetch the posts of one channel and index them; interrupted, the next run goes on.
+                async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
+                    assert client is not None
+                    runner = BackfillRunner(rag.archive, PacedSource(client), lambda: None, only=channel.chat_id)
+                    with show_progress_bar("history", "id") as moved:
+                        while await runner.run_once():
+                            job = (await channel_history.list_backfills(rag.archive))[channel.chat_id]
+                            newest = job.newest_id or 0
+                            moved(newest - (job.next_id or 0), newest)
+                            await asyncio.sleep(0)
+                    await catch_up_indexes(rag)
+                    await _print_list(rag.archive, as_json=False)
+    return 0
+
+
+async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, settings: Settings) -> None:
+    title, chat_id = strip_control_characters(channel.title), channel.chat_id
+    if args.action == "begin":
+        if channel.kind != "channel":
+            raise HistoryUnavailable(
+                f"{title} is a group: ask for its history in /channels, so that the group is told."
+            )
+        since = datetime.combine(args.since, time(), settings.bot.zone) if args.since else None
+        if not await channel_history.begin_backfill(archive, chat_id, since):
+            raise HistoryUnavailable(f"{title} waits for approval: choose who may ask about it in /channels first.")
+    elif args.action == "undo":
+        print(f"{title}: {await channel_history.undo_deletions(archive, chat_id, datetime.now(UTC))} posts are back.")
+    elif args.action == "estimate":
+        async with open_history_client(settings) as client:
+            assert client is not None
+            count = await estimate_size(archive, PacedSource(client), chat_id)
+        print(f"{title}: at most {count} posts, about {estimate_minutes(count)} min.")
+    else:
+        state, among = _STATE_BY_ACTION[args.action]
+        if not await channel_history.set_backfill_state(archive, chat_id, state, among=among):
+            raise HistoryUnavailable(f"There is no backfill of {title} to {args.action}: see citegram history.")
+
+
+async def _print_list(archive: Archive, *, as_json: bool) -> None:
+    jobs = await channel_history.list_backfills(archive)
+    counts = await channel_history.count_history(archive, datetime.now(UTC))
+    for chat_id, channel in (await channels.load_channels(archive)).items():
+        job, count = jobs.get(chat_id), counts.get(chat_id, channel_history.HistoryCounts(0, 0))
+        line = {
+            "chat_id": chat_id,
+            "title": channel.title,
+            "state": job.state if job else "none",
+            "percent": int(100 * job.share) if job else 0,
+            "posts": job.saved if job else 0,
+            "since": job.since.date().isoformat() if job and job.since else None,
+            "missing": count.missing,
+            "deleted": count.deleted,
+        }
+        print(dump_json(line) if as_json else _format_line(channel, job, count))
+
+
+def _format_line(channel: Channel, job: Backfill | None, count: channel_history.HistoryCounts) -> str:
+    said = "not fetched"
+    if job:
+        said = f"{job.state}, {int(100 * job.share)} %, {job.saved} posts"
+        said += f" since {job.since:%Y-%m-%d}" if job.since else ""
+        said += f" ({job.problem})" if job.problem else ""
+    if count.missing:
+        said += f"; {count.missing} posts seem deleted and wait for a second look"
+    if count.deleted:
+        said += f"; {count.deleted} were taken out this week (citegram history undo {channel.chat_id})"
+    return f"{strip_control_characters(channel.title)}: {said}"
+
+
+def declare_backup(parser: argparse.ArgumentParser) -> None:
+    """Add nothing to the parser of `backup`, which has no arguments."""
+    parser.set_defaults(run=_run_backup)
+
+
+def declare_restore(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `restore`."""
+    parser.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="the backup (default: the newest that is whole)"
+    )
+    parser.set_defaults(run=_run_restore)
+
+
+def declare_trace(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `trace`."""
+    parser.add_argument("id", metavar="ID", help="trace_id of an answer")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    parser.set_defaults(run=_run_trace)
+
+
+async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
+    folder = settings.data.dir
+    backup = await run_cancellable(partial(make_backup, folder))
+    if settings.data.backups:
+        prune_backups(folder, settings.data.backups)
+    print(f"{backup} ({_format_size(backup)})")
+    return 0
+
+
+async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
+    folder = settings.data.dir
+    async with hold_folder(folder):
+        restored = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
+    print(
+        f"The archive is that of {get_backup_time(restored.backup):%Y-%m-%d %H:%M} UTC "
+        f"({restored.backup}, {_format_size(restored.backup)})."
+    )
+    if restored.aside:
+        print(f"What was there before is kept as {restored.aside}; delete it when all is well.")
+    print("The indexes are built anew at the next start, and the bot tells which times its channels lack posts of.")
+    return 0
+
+
+def _format_size(file: Path) -> str:
+    return f"{max(1, file.stat().st_size >> 20)} MB"
+
+
+async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
+    """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
+    settings = await choose_folder_with_channels(settings)
+    async with open_archive(settings.data.dir) as archive:
+        trace = await fetch_trace(archive, args.id)
+    if trace is None:
+        print(
+            f"There is no trace {args.id}: citegram ask --json prints the id of an answer as trace_id; old ones are "
+            "forgotten.",
+            file=sys.stderr,
+        )
+        return 1
+    if args.json:
+        print(dump_json(asdict(trace) | {"ended_at": trace.ended_at.isoformat()}))
+        return 0
+    print(f"{trace.trace_id}  {trace.recipe}  {trace.ended_at:%Y-%m-%d %H:%M:%S} UTC")
+    print("\n".join(format_stages(trace.spans)))
+    if trace.without:
+        print(f"without: {', '.join(trace.without)}")
+    return 0

@@ -293,21 +293,10 @@ class LanceDb(Engine):
         del self.table
 
 
-class LanceDbIndexed(LanceDb):
-    """LanceDB with its default vector index, approximate; ten times as many candidates are scored exactly."""
-
-    def settle(self) -> None:
-        self.table.create_index(metric="cosine", vector_column_name="vector", index_type="IVF_PQ")
-        super().settle()
-
-    def _query(self, near: Near) -> Any:
-        return super()._query(near).refine_factor(10)
-
-
 ENGINES: dict[str, type[Engine]] = {
     "citegram": Ours, "qdrant-client local": LocalQdrant, "sqlite-vec": SqliteVec, "lancedb": LanceDb,
-    "lancedb ivf_pq": LanceDbIndexed, "numpy scan": NumpyScan,
+    "numpy scan": NumpyScan,
 }  # fmt: skip
 NEEDS = {  # engine -> module
-    "qdrant-client local": "qdrant_client", "sqlite-vec": "apsw", "lancedb": "lancedb", "lancedb ivf_pq": "lancedb",
+    "qdrant-client local": "qdrant_client", "sqlite-vec": "apsw", "lancedb": "lancedb",
 }  # fmt: skip

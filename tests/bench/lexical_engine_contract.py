@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from bench.lexical_engine_adapters import BM25S, FTS5, Tantivy
 from bench.synthetic_posts import CHANNELS, Corpus, Query
 from numpy.typing import NDArray
 
@@ -116,7 +115,69 @@ class RankBM25:
             pickle.dump(self.index, file, pickle.HIGHEST_PROTOCOL)
 
 
-ENGINES: dict[str, type[Engine]] = {
-    "citegram": Ours, "rank-bm25": RankBM25, "bm25s": BM25S, "sqlite-fts5": FTS5, "tantivy": Tantivy,
-}  # fmt: skip
-NEEDS = {"rank-bm25": "rank_bm25", "bm25s": "bm25s", "tantivy": "tantivy"}  # engine -> module
+class Tantivy:
+    """tantivy (Rust), through its Python package; posts are told by a fast field."""
+
+    def __init__(self, corpus: Corpus, folder: Path) -> None:
+        import tantivy
+
+        self.corpus, self.t = corpus, tantivy
+        schema = tantivy.SchemaBuilder().add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
+        for name in ("post", "chat", "date"):
+            schema = schema.add_integer_field(name, indexed=name == "chat", fast=True)
+        self.schema = schema.build()
+        self.index = tantivy.Index(self.schema, str(folder))
+        self.index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+
+    def build(self, documents: Documents) -> None:
+        self.writer = self.index.writer(256_000_000, 1)
+        for n, terms in enumerate(documents):
+            self._put(n, terms)
+        self.writer.commit()
+        self.writer.wait_merging_threads()
+        self.writer = self.index.writer(64_000_000, 1)
+        self._reload()
+
+    def _put(self, post: int, terms: Sequence[str]) -> None:
+        row = {"chat": self.corpus.frame.key(post).chat_id, "date": int(self.corpus.frame.date[post]), "post": post}
+        self.writer.add_document(self.t.Document(terms=" ".join(terms), **row))
+
+    def _reload(self) -> None:
+        self.index.reload()
+        self.searcher = self.index.searcher()
+
+    def _terms(self, query: Query) -> Any:
+        should = self.t.Occur.Should
+        return self.t.Query.boolean_query(
+            [(should, self.t.Query.term_query(self.schema, "terms", term)) for term in query.terms]
+        )
+
+    def search(self, query: Query) -> Any:
+        return self._found(self._terms(query))
+
+    def _found(self, query: Any) -> Any:
+        hits = self.searcher.search(query, MOST, count=False).hits
+        return hits, self.searcher.fast_field_values("post", [address for _, address in hits])
+
+    def within(self, query: Query) -> Any:
+        must, window = self.t.Occur.Must, query.window
+        dated = (int(window.since.timestamp()), int(window.until.timestamp()), True, False)
+        chats = self.t.Query.term_set_query(self.schema, "chat", list(window.channels))
+        dates = self.t.Query.range_query(self.schema, "date", self.t.FieldType.Integer, *dated)
+        only = [(must, self.t.Query.const_score_query(part, 0.0)) for part in (chats, dates)]
+        return self._found(self.t.Query.boolean_query([(must, self._terms(query)), *only]))
+
+    def best(self, found: Any) -> list[tuple[int, float]]:
+        return [(post, score) for (score, _), post in zip(*found, strict=True)]
+
+    def add(self, terms: Sequence[str]) -> None:
+        self._put(0, terms)
+        self.writer.commit()
+        self._reload()
+
+    def save(self) -> None:
+        """Nothing to do: a commit is on disk."""
+
+
+ENGINES: dict[str, type[Engine]] = {"citegram": Ours, "rank-bm25": RankBM25, "tantivy": Tantivy}
+NEEDS = {"rank-bm25": "rank_bm25", "tantivy": "tantivy"}  # engine -> module

@@ -1,4 +1,4 @@
-"""The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json and bench.png.
+"""The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json.
 
 python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--resume] [--out DIR]
 """
@@ -35,17 +35,7 @@ _ENGINES = {
 }
 _NEEDS = lexical_engine_contract.NEEDS | dense_engines.NEEDS
 _MOST = {"qdrant-client local": 100_000}  # above it needs hours
-_PACKAGES = (
-    "rank-bm25",
-    "bm25s",
-    "tantivy",
-    "qdrant-client",
-    "qdrant-edge-py",
-    "lancedb",
-    "sqlite-vec",
-    "numpy",
-    "matplotlib",
-)
+_PACKAGES = ("rank-bm25", "tantivy", "qdrant-client", "qdrant-edge-py", "lancedb", "sqlite-vec", "numpy")
 _SHORT_FORM: dict[int, dict[str, tuple[str, ...]]] = {  # size -> leg -> engines
     2000: {
         "lexical": ("citegram", "rank-bm25"),
@@ -156,7 +146,7 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--legs", default=",".join(_ENGINES), help="what to measure (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
-    parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json and bench.png")
+    parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json")
     args = parser.parse_args(argv)
     try:
         args.sizes = [parse_size(word) for word in args.sizes.split(",")]
@@ -182,12 +172,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = bench.report()
     print(format_table(told))
     (args.out / "bench.json").write_text(json.dumps(told, ensure_ascii=False, indent=1), encoding="utf-8")
-    if find_spec("matplotlib") is None:
-        print("matplotlib is not installed: no picture")
-    elif not args.quick:
-        from bench.plot_results import plot_results
-
-        plot_results(told, args.out / "bench.png")
     notes.unlink(missing_ok=True)
     return int(any(line.startswith("citegram failed") for line in bench.skipped))
 

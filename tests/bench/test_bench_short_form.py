@@ -18,7 +18,6 @@ import pytest
 from bench import lexical_engine_contract as lexical_engines
 from bench import run_bench, synthetic_posts
 from bench.measure_process import in_child
-from bench.plot_results import plot_results
 
 HERE = Path(__file__).parent
 
@@ -122,16 +121,3 @@ def test_the_short_form_writes_what_a_program_can_read(
         assert all(f"{name} is not installed: left out" in told["skipped"] for name in left_out), told["skipped"]
         pytest.skip(f"{', '.join(sorted(left_out))} is not installed (make bench installs it)")
     assert all(row["same_nearest"] >= 0.99 for row in dense.values())
-
-
-@pytest.mark.parametrize("missing", ["lexical", "dense", "whole"])
-def test_the_picture_is_drawn_without_any_one_leg(missing: str, tmp_path: Path) -> None:
-    rows = {
-        "lexical": {"query_p95_ms": 2.0},
-        "dense": {"filtered_p95_ms": 3.0},
-        "whole": {"answer_p95_ms": 20.0, "exec_to_ready_s": 2.0},
-    }
-    legs = {leg: {"citegram": row} if leg != missing else {} for leg, row in rows.items()}
-    told = {"metrics": {"10000": legs, "100000": legs}, "settings": {"machine": {"cpus": 2}}}
-    plot_results(told, tmp_path / "bench.png")
-    assert (tmp_path / "bench.png").stat().st_size > 10_000

@@ -22,6 +22,7 @@ from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, 
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
 from rag_core.recipe_choice import RecipeChoice, choose_recipe
+from rag_core.recipe_steps import Round
 from rag_core.recipes import RECIPES
 from rag_core.run import Run, Span, Stage
 from rag_core.storage import channels
@@ -81,7 +82,8 @@ async def answer_question(
         question = await resolve_followup(asked, rag, run)
         choosing = _choose_and_note(question, rag, run)
         chosen = await run.attempt(Stage.CHOOSE, choosing, RecipeChoice(DIRECT_RECIPE, "no choice"))
-        draft, evidence = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
+        found = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
+        draft, evidence = found.draft, found.evidence
         sentences = await cite_and_verify(draft, evidence, question, rag, run)
         sources = await _filter_current_sources(evidence, question, rag, run)
         if not sentences:  # a refusal is of no model, and lacks no part
@@ -130,9 +132,7 @@ async def _choose_and_note(question: Question, rag: Engine, run: Run) -> RecipeC
     return choice
 
 
-async def run_recipe(
-    name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
-) -> tuple[Draft, Evidence]:
+async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False) -> Round:
     """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
 
     Raises RagError where `direct` fails too.
@@ -172,13 +172,15 @@ def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
 
 async def _run_within(
     seconds: float, name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
-) -> tuple[Draft, Evidence]:
+) -> Round:
     async with run.within(seconds):
-        draft, evidence = await RECIPES[name](question, rag, run)
+        found = await RECIPES[name](question, rag, run)
         # it found nothing because its stages had no time: `direct` may
-        if name != DIRECT_RECIPE and not draft.sentences and run.is_hurried:
+        if name != DIRECT_RECIPE and not found.draft.sentences and run.is_hurried:
             raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
-        return (await reflect_on_draft(question, draft, evidence, rag, run) if careful else draft), evidence
+        if not careful:
+            return found
+        return replace(found, draft=await reflect_on_draft(question, found.draft, found.evidence, rag, run))
 
 
 async def cite_and_verify(

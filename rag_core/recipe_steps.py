@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from rag_core.context.conflicts import Successor, add_conflicting_post, find_successor
 from rag_core.context.evidence import compose_evidence, gather_evidence
@@ -36,6 +36,18 @@ from rag_core.writing.write import write_draft
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One search for a question: its plan, the posts found by it, and the draft made of them.
+
+    A draft without sentences is a refusal.
+    """
+
+    plan: Plan
+    draft: Draft
+    evidence: Evidence = field(default_factory=Evidence)
+
+
 async def plan_or_answer_exactly(
     question: Question, rag: Engine, run: Run, *, by_model: bool = False
 ) -> tuple[Plan, Draft | None]:
@@ -58,7 +70,7 @@ async def plan_or_answer_exactly(
     return plan, exact
 
 
-async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
+async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Search once, rerank and extract. Search has no fallback: an index that is down is an error.
 
     Of sentences that were likely pasted from a post, words such as "in the file" or "on 7 May" may be no filters.
@@ -67,7 +79,7 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
     hits = await search_passages(plan, question, rag, run)
     if not hits and is_pasted(question.text) and (unfiltered := lift_filters(plan)) != plan:
         outside = await search_passages(unfiltered, question, rag, run)
-        return Draft((), 0.0), await gather_or_compose_evidence(question, outside, rag, run)
+        return Round(plan, Draft((), 0.0), await gather_or_compose_evidence(question, outside, rag, run))
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
@@ -94,9 +106,7 @@ async def compare_sources(question: Question, plan: Plan, evidence: Evidence, ra
     return replace(evidence, similarities=known)
 
 
-async def extract_from_hits(
-    question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run
-) -> tuple[Draft, Evidence]:
+async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> Round:
     """Compose the evidence from hits, and extract from it."""
     evidence = await gather_or_compose_evidence(question, hits, rag, run)
     evidence = await compare_sources(question, plan, evidence, rag, run)
@@ -111,7 +121,7 @@ async def extract_from_hits(
         draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
-    return draft, evidence
+    return Round(plan, draft, evidence)
 
 
 _SUCCESSOR_FIRST = 0.25  # probability that a later post supersedes the best piece
@@ -132,14 +142,12 @@ def _add_successor(
 _MIN_IMPROVEMENT = 0.1  # by which the coverage of the model's plan must exceed that of the rules
 
 
-async def search_by_model_plan(
-    question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
-) -> tuple[Plan, Draft, Evidence]:
-    """Search with the model's plan where that of the rules found nothing sure; the better of both drafts.
+async def search_by_model_plan(question: Question, rules: Round, rag: Engine, run: Run) -> Round:
+    """Search with the model's plan where that of the rules found nothing sure; the better of both rounds.
 
     A model that fails or is late leaves what the rules found.
     """
-    rules = plan, draft, evidence
+    plan, draft = rules.plan, rules.draft
     if rag.planner is None or draft.certainty is Certainty.SURE or not plan.queries or judges_only(rag.planner.name):
         return rules
     if run.on_extract and draft.sentences:
@@ -148,14 +156,14 @@ async def search_by_model_plan(
     if planned == plan:
         return rules
     run.plan = plan
-    second = await run.attempt(Stage.AGAIN, _search_apart(question, planned, rag, run), (draft, evidence))
-    if not _is_better(second[0], draft):
+    second = await run.attempt(Stage.AGAIN, _search_apart(question, planned, rag, run), rules)
+    if not _is_better(second.draft, draft):
         return rules
     run.plan = read
-    return planned, *second
+    return second
 
 
-async def _search_apart(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
+async def _search_apart(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     async with run.use_separate_budgets():  # its stages have their own budgets
         return await search_and_extract(question, plan, rag, run)
 
@@ -186,36 +194,35 @@ def is_model_late(run: Run) -> bool:
     return any(span.stage in _MODEL_STAGES and span.error == StageTimeout.__name__ for span in run.spans)
 
 
-async def complete_answer(
-    question: Question, plan: Plan, extract: Draft, evidence: Evidence, rag: Engine, run: Run
-) -> tuple[Draft, Evidence]:
+async def complete_answer(question: Question, extracted: Round, rag: Engine, run: Run) -> Round:
     """Finish the extract, which stands from then on; then let a model judge it, and write.
 
     Where the model fails, is late or refuses, the finished extract is the answer. Questions about a date are answered
     by the extract alone.
     """
-    draft, evidence = await finish_draft(question, plan, extract, evidence, rag, run)
-    if rag.writer is None or not draft.sentences or plan.kind is Kind.WHEN or is_model_late(run):
-        return draft, evidence
+    finished = await finish_draft(question, extracted, rag, run)
+    draft, evidence, extract = finished.draft, finished.evidence, extracted.draft
+    if rag.writer is None or not draft.sentences or finished.plan.kind is Kind.WHEN or is_model_late(run):
+        return finished
     if run.on_extract:
         await run.on_extract(draft)
-    candidates = extract.candidates[
-        : None if draft.sentences == extract.sentences else 1
-    ]  # a conflict stays below its sentence
+    # a conflict stays below its sentence
+    candidates = extract.candidates[: None if draft.sentences == extract.sentences else 1]
     draft = await judge_draft(question, replace(draft, candidates=candidates), rag.writer, rag, run)
+    quoted = replace(finished, draft=draft)
     writes = writes_in_time(rag.writer, rag.budgets)
     if not draft.sentences or is_model_late(run) or not writes:
-        return draft, evidence
+        return quoted
     written = await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run), draft)
     if written is draft:
-        return draft, evidence
+        return quoted
     if not written.sentences:
-        return keep_extract(draft, rag.writer.name, run), evidence
+        return replace(quoted, draft=keep_extract(draft, rag.writer.name, run))
     graded = replace(written, covered=draft.covered, judged=draft.judged).graded_by(draft)
     before = len(run.shortfalls)
-    finished = await finish_draft(question, plan, graded, evidence, rag, run)
+    finished = await finish_draft(question, replace(quoted, draft=graded), rag, run)
     late = any(one.stage == Stage.CONFLICTS for one in run.shortfalls[before:])
-    return (draft, evidence) if late else finished  # the extract was compared with the other posts
+    return quoted if late else finished  # the extract was compared with the other posts
 
 
 def keep_extract(extract: Draft, model: str, run: Run) -> Draft:
@@ -226,43 +233,34 @@ def keep_extract(extract: Draft, model: str, run: Run) -> Draft:
     return replace(extract, certainty=Certainty.PROBABLE)
 
 
-async def finish_draft(
-    question: Question,
-    plan: Plan,
-    draft: Draft,
-    evidence: Evidence,
-    rag: Engine,
-    run: Run,
-) -> tuple[Draft, Evidence]:
+async def finish_draft(question: Question, found: Round, rag: Engine, run: Run) -> Round:
     """Finish a recipe: search for what is doubted, add a conflicting post to a sure answer.
 
     A refusal gets the number of unindexed and of unembedded posts as shortfalls.
     """
-    if draft.doubted and draft.sentences:
-        draft, evidence = await search_for_doubted(question, plan, draft, evidence, rag, run)
+    if found.draft.doubted and found.draft.sentences:
+        found = await search_for_doubted(question, found, rag, run)
+    draft = found.draft
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
         await note_unembedded_posts(question.viewer, rag, run)
     if draft.certainty is not Certainty.SURE or not draft.sentences:
-        return draft, evidence
-    return await run.attempt(
-        Stage.CONFLICTS, add_conflicting_post(question, plan, draft, evidence, rag), draft
-    ), evidence
+        return found
+    adding = add_conflicting_post(question, found.plan, draft, found.evidence, rag)
+    return replace(found, draft=await run.attempt(Stage.CONFLICTS, adding, draft))
 
 
 _MAX_DOUBTED = 2  # sentences that get a search of their own
 
 
-async def search_for_doubted(
-    question: Question, plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
-) -> tuple[Draft, Evidence]:
+async def search_for_doubted(question: Question, found: Round, rag: Engine, run: Run) -> Round:
     """Verify each sentence of a model that the posts it names do not support; keep it where other posts say so.
 
     The number of sentences that stay doubted is a shortfall of the answer.
     """
-    left_out = len(draft.doubted)
+    draft, evidence, left_out = found.draft, found.evidence, len(found.draft.doubted)
     for text in draft.doubted[:_MAX_DOUBTED]:
-        checking = _verify_sentence(replace(question, text=text), plan, rag, run)
+        checking = _verify_sentence(replace(question, text=text), found.plan, rag, run)
         sentence, sources = await run.attempt(Stage.FOLLOW, checking, (None, ()))
         if sentence is None:
             continue
@@ -277,7 +275,7 @@ async def search_for_doubted(
         one = "1 sentence was left out: the posts do not say it."
         several = f"{left_out} sentences were left out: the posts do not say them."
         run.shortfalls.append(Shortfall("support", one if left_out == 1 else several))
-    return draft, evidence
+    return replace(found, draft=draft, evidence=evidence)
 
 
 async def _verify_sentence(

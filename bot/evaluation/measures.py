@@ -322,7 +322,7 @@ async def judge_first_sentence(
     rag = replace(data.rag, writer=model, planner=None, calibration=Calibration().without_bars())
     run = Run(rag.budgets, "judge")
     plan = await run.require(Stage.PLAN, make_plan(question, rag, run, by_model=False))
-    draft, _ = await search_and_extract(question, plan, rag, run)
+    draft = (await search_and_extract(question, plan, rag, run)).draft
     if not draft.candidates:
         return None
     quote = draft.candidates[0].citations[0]

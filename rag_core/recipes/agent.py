@@ -19,6 +19,7 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.planning.plan import split_question, widen_plan
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import (
+    Round,
     add_hyde_query,
     complete_answer,
     extract_from_hits,
@@ -42,8 +43,8 @@ _SECOND_ROUND_LIKELY = 0.5
 _READ_AROUND = 3  # first hits of a second round whose neighbours are read
 
 
-async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """Run the recipe `agent`: a draft and its evidence; a draft without sentences is a refusal."""
+async def run_agent(question: Question, rag: Engine, run: Run) -> Round:
+    """Run the recipe `agent`: each part by itself; a second search where nothing in the first is read as an answer."""
     parts = await asyncio.to_thread(complete_parts, question.text, question.asked_at)
     if len(parts) > 1:
         if answered := await answer_parts(question, parts, rag, run):
@@ -53,7 +54,7 @@ async def run_agent(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
         return await _answer_in_rounds(question, plan, rag, run)
     plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
-        return exact, Evidence()
+        return Round(plan, exact)
     return await _answer_in_rounds(question, plan, rag, run)
 
 
@@ -72,23 +73,16 @@ async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run
     return await search_passages(plan, question, rag, run)
 
 
-@dataclass(frozen=True, slots=True)
-class _SearchRound:
-    plan: Plan
-    draft: Draft
-    evidence: Evidence
-
-
-async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
+async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Answer by one search, and by a second, wider one where nothing in the first is read as an answer."""
-    draft, evidence = await search_and_extract(question, plan, rag, run)
-    first = best = _SearchRound(*await search_by_model_plan(question, plan, draft, evidence, rag, run))
+    first = await search_and_extract(question, plan, rag, run)
+    best = first = await search_by_model_plan(question, first, rag, run)
     if plan.queries and not first.draft.sentences:
         best = await _search_again(question, first, rag, run)
-    return await complete_answer(question, best.plan, best.draft, best.evidence, rag, run)
+    return await complete_answer(question, best, rag, run)
 
 
-async def _search_again(question: Question, first: _SearchRound, rag: Engine, run: Run) -> _SearchRound:
+async def _search_again(question: Question, first: Round, rag: Engine, run: Run) -> Round:
     """Search again with twice as many hits, both retrievers and other words; the better of both rounds."""
     plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
     # the second round may fail: the result of the first is kept
@@ -96,13 +90,13 @@ async def _search_again(question: Question, first: _SearchRound, rag: Engine, ru
     return second if second.draft.covered >= _SECOND_ROUND_LIKELY else first
 
 
-async def _run_second_round(question: Question, plan: Plan, rag: Engine, run: Run) -> _SearchRound:
+async def _run_second_round(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Search, and read the posts around the first hits too."""
     async with run.use_separate_budgets():  # its stages have their own budgets
         hits = await search_passages(plan, question, rag, run)
         hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
         hits = await run.attempt(Stage.FOLLOW, add_neighbours(hits, _READ_AROUND, plan, question.viewer, rag), hits)
-        return _SearchRound(plan, *await extract_from_hits(question, plan, hits, rag, run))
+        return await extract_from_hits(question, plan, hits, rag, run)
 
 
 _REFERRING = re.compile(
@@ -134,25 +128,20 @@ def complete_parts(text: str, now: datetime) -> tuple[CompletePart, ...]:
     return tuple(parts)
 
 
-async def answer_parts(
-    question: Question, parts: Sequence[CompletePart], rag: Engine, run: Run
-) -> tuple[Draft, Evidence] | None:
+async def answer_parts(question: Question, parts: Sequence[CompletePart], rag: Engine, run: Run) -> Round | None:
     """Answer each part by its own search, with its best sentence; the parts without an answer are named.
 
     None where no part has an answer.
     """
-    plans, drafts, evidence_of_parts = list[Plan](), list[Draft](), list[Evidence]()
+    rounds = list[Round]()
     async with run.use_separate_budgets():
         for part in parts:
             asked = replace(question, text=part.text)
             plan, exact = await plan_or_answer_exactly(asked, rag, run)
-            draft, evidence = (exact, Evidence()) if exact else await search_and_extract(asked, plan, rag, run)
-            plans.append(plan)
-            drafts.append(draft)
-            evidence_of_parts.append(evidence)
+            rounds.append(Round(plan, exact) if exact else await search_and_extract(asked, plan, rag, run))
     drafts = [  # what holds only the words carried over from the first part is no answer
-        draft if _is_covered(part, draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
-        for part, draft in zip(parts, drafts, strict=True)
+        one.draft if _is_covered(part, one.draft.sentences[:1], question, rag, _LEAST_WORDS) else Draft()
+        for part, one in zip(parts, rounds, strict=True)
     ]
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:
@@ -160,10 +149,10 @@ async def answer_parts(
     if run.plan:
         run.plan = replace(
             run.plan,
-            read_as=tuple(dict.fromkeys(pair for plan in plans for pair in plan.read_as)),
-            aliases=tuple(dict.fromkeys(pair for plan in plans for pair in plan.aliases)),
+            read_as=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)),
+            aliases=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)),
         )
-    evidence, sentences = _join_evidence(evidence_of_parts), _join_first_sentences(answered)
+    evidence, sentences = _join_evidence([one.evidence for one in rounds]), _join_first_sentences(answered)
     sure = all(draft.certainty is Certainty.SURE for draft in answered)
     draft = Draft(
         sentences,
@@ -175,7 +164,7 @@ async def answer_parts(
             if not own.sentences and not _is_covered(part, sentences, question, rag, _MOST_WORDS)
         ),
     )
-    return await complete_answer(question, plans[0], draft, evidence, rag, run)
+    return await complete_answer(question, Round(rounds[0].plan, draft, evidence), rag, run)
 
 
 def _is_covered(
@@ -287,10 +276,9 @@ def parse_parts_reply(text: str) -> tuple[QuestionPart, ...]:
     return tuple(parts)
 
 
-async def answer_open_parts(
-    open_parts: Sequence[Question], plan: Plan, draft: Draft, evidence: Evidence, rag: Engine, run: Run
-) -> tuple[Draft, Evidence]:
+async def answer_open_parts(open_parts: Sequence[Question], written: Round, rag: Engine, run: Run) -> Round:
     """Search and answer the open parts; sentences that their new posts support are added to the draft."""
+    plan, draft, evidence = written.plan, written.draft, written.evidence
     for question in open_parts:
         more = await run.attempt(Stage.FOLLOW, _search_for_part(question, plan, evidence, rag, run), Evidence)
         if not more.sources:
@@ -300,7 +288,7 @@ async def answer_open_parts(
             sentences = limit_answer_length((*draft.sentences, *added.sentences))
             draft = replace(draft, sentences=sentences, doubted=(*draft.doubted, *added.doubted))
             evidence = Evidence((*evidence.sources, *more.sources))
-    return draft, evidence
+    return Round(plan, draft, evidence)
 
 
 async def _search_for_part(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:

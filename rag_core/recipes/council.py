@@ -18,6 +18,7 @@ from rag_core.errors import RecipeFailed
 from rag_core.llm.protocol import LanguageModel
 from rag_core.llm.rates import COUNCIL_POSTS, COUNCIL_PREDICTIONS
 from rag_core.recipe_steps import (
+    Round,
     extract_from_hits,
     finish_draft,
     keep_extract,
@@ -40,29 +41,30 @@ _MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more
 _WRITING_TIME_FACTOR = 2.0  # time of the final answer and its check, as a multiple of the slowest predictor's
 
 
-async def run_council(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """Run the recipe `council`: a draft and its evidence. Raises RecipeFailed without a model, GenerationFailed."""
+async def run_council(question: Question, rag: Engine, run: Run) -> Round:
+    """Run the recipe `council`. Raises RecipeFailed without a model, GenerationFailed."""
     model = rag.writer
     if model is None:
         raise RecipeFailed("The recipe council needs a language model: set LLM__MODEL.")
     plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
-        return exact, Evidence()
+        return Round(plan, exact)
     # both retrievers, and the posts above the judge's threshold, which depends on all scores
     hybrid = replace(rag, dense_weight=rag.settings.council.alpha)
     hits = (await search_passages(plan, question, hybrid, run))[:COUNCIL_POSTS]
     await report_extract(question, plan, hits, rag, run)
     judging = _judge_hits(question, hits, model, rag, run)
     kept = await run.attempt(Stage.JUDGE, judging, hits[:UNJUDGED_POSTS])
-    extract, evidence = await extract_from_hits(question, plan, kept, rag, run)
-    if run.on_extract and extract.sentences:
-        await run.on_extract(extract)
-    draft = await _write_final_answer(question, extract, evidence, model, rag, run)
+    extracted = await extract_from_hits(question, plan, kept, rag, run)
+    if run.on_extract and extracted.draft.sentences:
+        await run.on_extract(extracted.draft)
+    draft = await _write_final_answer(question, extracted, model, rag, run)
+    written = replace(extracted, draft=draft)
     if draft.sentences and rag.follow_up:
         parts = await run.attempt(Stage.PARTS, judge_question_parts(question, draft.sentences, model, run), ())
         open_parts = [replace(question, text=part.ask) for part in parts if part.ask]
-        draft, evidence = await answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], plan, draft, evidence, rag, run)
-    return await finish_draft(question, plan, draft, evidence, rag, run)
+        written = await answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], written, rag, run)
+    return await finish_draft(question, written, rag, run)
 
 
 async def _judge_hits(
@@ -90,8 +92,9 @@ async def _judge_hits(
 
 
 async def _write_final_answer(
-    question: Question, extract: Draft, evidence: Evidence, model: LanguageModel, rag: Engine, run: Run
+    question: Question, extracted: Round, model: LanguageModel, rag: Engine, run: Run
 ) -> Draft:
+    extract, evidence = extracted.draft, extracted.evidence
     predictions = await _predict_from_each_source(question, evidence.sources, rag, run)
     answering = tuple(source for source in evidence.sources if predictions.get(source.number, Draft()).sentences)
     if predictions and not answering:

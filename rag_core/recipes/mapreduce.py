@@ -22,7 +22,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.llm.rates import has_time_to_reduce
-from rag_core.recipe_steps import finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
+from rag_core.recipe_steps import Round, finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
@@ -112,15 +112,16 @@ _SHOWN_FACTS = 3  # facts shown where the model did not write an answer from the
 _MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
 
 
-async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """Run the recipe `mapreduce`: a draft and its evidence. Raises RecipeFailed without a model, GenerationFailed."""
+async def run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
+    """Run the recipe `mapreduce`. Raises RecipeFailed without a model, GenerationFailed."""
     model = rag.writer
     if model is None:
         raise RecipeFailed("The recipe mapreduce needs a language model: set LLM__MODEL.")
     plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
-        return exact, Evidence()
-    extract, evidence = await search_and_extract(question, plan, rag, run)
+        return Round(plan, exact)
+    extracted = await search_and_extract(question, plan, rag, run)
+    extract, evidence = extracted.draft, extracted.evidence
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
     facts = await run.require(Stage.MAP, _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
@@ -128,12 +129,13 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> tuple[Draf
     kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:
-        return await finish_draft(question, plan, keep_extract(extract, model.name, run), evidence, rag, run)
+        return await finish_draft(question, replace(extracted, draft=keep_extract(extract, model.name, run)), rag, run)
     overlap = measure_overlap(question, draft, rag)
     if overlap < _MIN_OVERLAP:
         doubt = "The answer has few of the question's words: it may be about something else."
         run.shortfalls.append(Shortfall("overlap", doubt))
-    return await finish_draft(question, plan, replace(draft, covered=overlap).graded_by(extract), evidence, rag, run)
+    reduced = replace(draft, covered=overlap).graded_by(extract)
+    return await finish_draft(question, replace(extracted, draft=reduced), rag, run)
 
 
 async def _map_sources(

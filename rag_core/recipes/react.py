@@ -20,7 +20,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.llm.rates import MAX_REACT_STEPS
-from rag_core.recipe_steps import complete_answer, extract_from_hits, plan_or_answer_exactly
+from rag_core.recipe_steps import Round, complete_answer, extract_from_hits, plan_or_answer_exactly
 from rag_core.recipes.react_tools import (
     MAX_POSTS,
     SUM_FORMAT,
@@ -33,7 +33,7 @@ from rag_core.retrieval.search import note_unindexed_posts
 from rag_core.run import Run, Stage
 from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
-from rag_core.types import Citation, Draft, Evidence, Passage, Plan, Question, Sentence
+from rag_core.types import Citation, Passage, Plan, Question, Sentence
 from rag_core.writing.prompts import LETTERS, escape_prompt_text, load_prompt, parse_json_object, quote_question
 
 _MAX_CITATIONS = 3
@@ -162,8 +162,8 @@ _TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
 _EXACT_TOOLS = frozenset({"first_mention", "count_mentions", "timeline"})
 
 
-async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, Evidence]:
-    """Run the recipe `react`: a draft and its evidence. Raises RecipeFailed without a model, or where nothing is found.
+async def run_react(question: Question, rag: Engine, run: Run) -> Round:
+    """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found.
 
     Exact answers of the aggregation tools are returned as they are.
     """
@@ -172,11 +172,11 @@ async def run_react(question: Question, rag: Engine, run: Run) -> tuple[Draft, E
         raise RecipeFailed("The recipe react needs a language model: set LLM__MODEL.")
     plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
-        return exact, Evidence()
+        return Round(plan, exact)
     context = ToolContext(question, rag, run)
     if await _run_steps(context, model) in _EXACT_TOOLS and context.exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
-        return context.exact, Evidence()
+        return Round(plan, context.exact)
     if not context.found:
         raise RecipeFailed("The model found no post with its tools.")
     return await _write_from_found_posts(plan, context)
@@ -226,14 +226,15 @@ async def _request_step(
     return step
 
 
-async def _write_from_found_posts(plan: Plan, context: ToolContext) -> tuple[Draft, Evidence]:
+async def _write_from_found_posts(plan: Plan, context: ToolContext) -> Round:
     question, rag, run = context.question, context.rag, context.run
     # Interleave the hits of all tools by rank, the last tool first: it was called with the most information
     rows = zip_longest(*reversed(context.batches))
     numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
     hits = tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))
-    draft, evidence = await extract_from_hits(question, plan, hits, rag, run)
-    written, evidence = await complete_answer(question, plan, draft, evidence, rag, run)
-    if written.sentences and (calculation := build_calculation_sentence(context)) is not None:
-        written = replace(written, sentences=(calculation, *written.sentences))
-    return written, evidence
+    extracted = await extract_from_hits(question, plan, hits, rag, run)
+    written = await complete_answer(question, extracted, rag, run)
+    if written.draft.sentences and (calculation := build_calculation_sentence(context)) is not None:
+        sentences = (calculation, *written.draft.sentences)
+        written = replace(written, draft=replace(written.draft, sentences=sentences))
+    return written

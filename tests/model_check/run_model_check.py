@@ -76,7 +76,7 @@ async def write_answers(model: LocalModel, expect: Callable[[bool, str], None]) 
                 question = Question(text, "en" if text.isascii() else "ru", datetime(2026, 9, 1, tzinfo=UTC), viewer)
                 run, started = Run(rag.budgets, "model-check", results=[]), time.perf_counter()
                 plan = rag.plan(question, await channels.load_channels(rag.archive))
-                _, evidence = await search_and_extract(question, plan, rag, run)
+                evidence = (await search_and_extract(question, plan, rag, run)).evidence
                 try:
                     draft = await run.require(Stage.WRITE, write_draft(question, evidence, rag, run))
                     said = " / ".join(one.text for one in draft.sentences) or "the posts do not say"

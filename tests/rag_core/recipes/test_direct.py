@@ -13,7 +13,8 @@ from rag_core.types import Certainty, Evidence
 async def run(library: Any, text: str, **changes: Any) -> Any:
     rag = replace(library.rag, **changes)
     notebook = Run(rag.budgets, "direct")
-    return *(await run_direct(library.question(text), rag, notebook)), notebook
+    found = await run_direct(library.question(text), rag, notebook)
+    return found.draft, found.evidence, notebook
 
 
 async def test_the_bar_alone_decides_between_an_answer_and_a_refusal(library: Any) -> None:

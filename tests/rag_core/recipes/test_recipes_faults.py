@@ -17,10 +17,11 @@ from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
+from rag_core.recipe_steps import Round
 from rag_core.run import Budgets, Run, Stage
 from rag_core.settings import LlmSettings
 from rag_core.storage.readers import AnswerMode, save_answer_mode
-from rag_core.types import Citation, Draft, Evidence, Post, PostKey, Sentence
+from rag_core.types import Citation, Draft, Plan, Post, PostKey, Sentence
 
 pytestmark = pytest.mark.slow
 
@@ -189,9 +190,9 @@ async def test_an_index_that_is_down_is_never_nothing_found(quick: Any, recipe: 
     assert not quick.rag.health.resting(recipe)
 
 
-async def lazy(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+async def lazy(question: Any, rag: Any, run: Run) -> Round:
     await asyncio.sleep(60)
-    return Draft(), Evidence()
+    return Round(Plan(()), Draft())
 
 
 async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kept_back(
@@ -208,10 +209,10 @@ async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kep
 async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_had_no_time(
     quick: Any, monkeypatch: Any, hurried: bool, recipe: str
 ) -> None:
-    async def empty(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+    async def empty(question: Any, rag: Any, run: Run) -> Round:
         if hurried:
             await asyncio.sleep(run.left - run.after)
-        return Draft(), Evidence()
+        return Round(Plan(()), Draft())
 
     monkeypatch.setitem(recipes.RECIPES, "empty", empty)
     reply = await answered(quick, "empty")
@@ -219,10 +220,10 @@ async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_h
 
 
 async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: Any) -> None:
-    async def oracle(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+    async def oracle(question: Any, rag: Any, run: Run) -> Round:
         key, start = PostKey(quick.harbour, 1), quick.now
         quote = Citation(key, SAYS, 0, len(SAYS), start)
-        return Draft((Sentence(SAYS, (quote,)), Sentence("It never sails.", (quote,), 0.9)), 1.0), Evidence()
+        return Round(Plan(()), Draft((Sentence(SAYS, (quote,)), Sentence("It never sails.", (quote,), 0.9)), 1.0))
 
     monkeypatch.setitem(recipes.RECIPES, "oracle", oracle)
     reply = await answered(quick, "oracle")
@@ -235,7 +236,7 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     long = replace(quick.rag.budgets, write=60.0, question=3.0)
     rag = replace(quick.rag, budgets=long, writer=RoleLlm({"write": SLOW}))
     notebook, started = Run(long, "direct"), time.monotonic()
-    draft, _ = await run_recipe("direct", quick.question(QUESTION), rag, notebook)
+    draft = (await run_recipe("direct", quick.question(QUESTION), rag, notebook)).draft
     assert (draft.model, "7:30" in draft.sentences[0].text) == (None, True)
     assert time.monotonic() - started < 3.0
     assert "ANSWER__SECONDS" in notebook.shortfalls[0].reason
@@ -329,7 +330,7 @@ async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(qui
 async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any, monkeypatch: Any) -> None:
     begun = asyncio.Event()
 
-    async def endless(question: Any, rag: Any, run: Run) -> tuple[Draft, Evidence]:
+    async def endless(question: Any, rag: Any, run: Run) -> Round:
         begun.set()
         return await lazy(question, rag, run)
 

@@ -71,7 +71,7 @@ async def test_preview_and_second_search_compare_each_post_once(rag: Engine, mon
     assert len(hits) > 1
     await report_extract(ASKED, plan, hits[:1], rag, run)
     await report_extract(ASKED, plan, hits, rag, run)
-    draft, _ = await extract_from_hits(ASKED, plan, hits, rag, run)
+    draft = (await extract_from_hits(ASKED, plan, hits, rag, run)).draft
     await extract_from_hits(ASKED, widen_plan(plan), hits[::-1], rag, run)
     assert previews[-1].sentences == draft.sentences
     assert [len(one) for one in ranked] == [1, *[len(hits)] * 3]
@@ -84,6 +84,6 @@ async def test_a_comparison_that_fails_is_not_tried_again(rag: Engine) -> None:
     run, plan = Run(rag.budgets, "direct"), rag.plan(ASKED, {})
     hits = await search_passages(plan, ASKED, rag, run)
     for _ in range(2):
-        draft, evidence = await extract_from_hits(ASKED, plan, hits, rag, run)
-        assert draft.sentences and not evidence.similarities
+        extracted = await extract_from_hits(ASKED, plan, hits, rag, run)
+        assert extracted.draft.sentences and not extracted.evidence.similarities
     assert [one.stage for one in run.shortfalls] == ["compare"]

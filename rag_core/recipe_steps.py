@@ -64,7 +64,7 @@ async def plan_or_answer_exactly(
     if exact is None and plan.kind is Kind.CLAIM:
         from rag_core.verification.claim_answer import answer_claim  # late: its tables take 0.1 s
 
-        exact = await answer_claim(question, plan, rag, run)
+        exact = await run.attempt(Stage.CLAIM, answer_claim(question, plan, rag, run), None)
     if exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
     return plan, exact

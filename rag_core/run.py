@@ -89,6 +89,7 @@ class Stage(StrEnum):
     RANK = "rank", "write"
     EXTRACT = "extract", "write"
     VERIFY = "verify", "verify"
+    CLAIM = "claim", "write"
     CONFLICTS = "conflicts", "verify"
     REWRITE = "rewrite", "rewrite"
     HYDE = "hyde", "rewrite"

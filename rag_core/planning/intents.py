@@ -188,6 +188,11 @@ _ALL_COUNTED = (
     r"in (?:this|the|these) channels?))*\W*$",
 )
 # Kind, how the question begins, and the rest of the pattern: only what begins so needs the rest, which is long.
+# What stands before a claim that is asked: "правда, что …", "is it true that …", "did he really …".
+CLAIM_LEAD = (
+    r"^\W*(?:(?:а|и|но|ну|скажи(?:те)?|слушай(?:те)?|so|and|but|wait)\W+)*(?:(?:это )?(?:правда|верно|действительно|так)(?:,? ли\b|(?=,? что\b)),?(?: что\b)?"
+    r"|is (?:it|that) (?:really )?(?:true|right|correct)\b,?(?: that\b)?|(?:do|does|did)\b(?=.+\breally\b))"
+)
 _INTENT_SOURCES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.HOW_MANY, r"^(?:сколько раз|как часто|how (?:many times|often))\b", rf".*?\b{REPORTING_VERBS}\b"),
     (Kind.HOW_MANY, r"^в скольких ", rf"{POST_WORDS}\b"),
@@ -207,7 +212,7 @@ _INTENT_SOURCES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.TIMELINE, "", r"\b(?:хронологи[яюи]|таймлайн|timeline|chronology)\b"),
     (Kind.WHEN, _WHEN_ASKED, rf".*?\b(?:{REPORTING_VERBS}|{POSTING_VERBS})\b"),
     (Kind.WHEN, _WHEN_ASKED, rf" (?:[^«\"“„]*?\b{THROWING_VERBS}\b[^«\"“„]*?(?:\b{POSTED_THINGS}\b|[«\"“„])|.*?\b{POSTED_THINGS}\b.*?\b{THROWING_VERBS}\b)"),
-    (Kind.CLAIM, "", r"^(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct)|did .+ really)\b"),
+    (Kind.CLAIM, "", CLAIM_LEAD),
     (Kind.COMPARE, "", r"\b(?:сравни\w*|чем .+ отлича\w+|разниц\w+ между|compare|difference between|differ from|versus|vs)\b"),
     (Kind.SUMMARY, "", r"\b(?:дайджест|краткое содержание|вкратце|кратко|краткий|пересказ|перескажи\w*|обзор|сводка|резюмируй|подведи итог\w*|summar\w+|recap|digest|overview)\b"),
     (Kind.LIST, "", r"^(?:перечисли\w*|назови все|какие есть|список|list|name all)\b"),

@@ -112,9 +112,6 @@ _SPAN = re.compile(
     r"\bкак (?:менял|изменял|изменил|развива|рос)\w*|\bhow (?:has|have|did)\b[^?]*\b(?:chang|develop|grow|evolv)\w*|\b(?:timeline|хронологи\w+|таймлайн)\b",
     re.IGNORECASE,
 )
-_CLAIM_ASKED = re.compile(
-    r"^(?:а )?(?:правда ли|верно ли|действительно ли|так ли|is it true|is it (?:right|correct))\b", re.IGNORECASE
-)
 _COUNT_ASKED = re.compile(r"^(?:а )?(?:сколько раз|как часто|в скольких|how many times|how often)\b", re.IGNORECASE)
 
 
@@ -140,7 +137,6 @@ def _choose_recipe(text: str, plan: Plan) -> tuple[str, str]:
         return "agent", plan.kind.value.replace("_", " ")
     text = text[:MAX_QUESTION_LENGTH]
     for why, pattern in (
-        ("a claim", _CLAIM_ASKED),
         ("a comparison", _COMPARISON),
         ("a span of time", _SPAN),
         ("a count", _COUNT_ASKED),

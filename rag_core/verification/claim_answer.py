@@ -26,9 +26,8 @@ async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) ->
         return None
     claimed = replace(question, text=claims[0].text)
     search = replace(plan_claim_search(claimed), channels=plan.channels)
-    async with run.use_separate_budgets():
-        known = await channels.load_channels(rag.archive)
-        verdict = await verify_claim(claims[0], claimed, search, known, rag, run)
+    known = await channels.load_channels(rag.archive)
+    verdict = await verify_claim(claims[0], claimed, search, known, rag, run)
     sentences = tuple(_phrase_verdict(verdict, question.lang))
     if not sentences:
         return None

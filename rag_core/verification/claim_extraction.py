@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from rag_core.planning.intents import CLAIM_LEAD
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, parted, split_sentences
 from rag_core.text.tokens import detect_language
 from rag_core.verification.facts import LONGEST_STATED
@@ -22,7 +23,7 @@ _QUESTION_PATTERN = re.compile(
     r"|\?[\s\"»”)!]*$",
     re.I | re.S,
 )
-_IS_IT_TRUE_PATTERN = re.compile(r"^(?:правда(?: ли)?|верно ли|это правда|is it true),?\s*(?:что|that)?\s", re.I)
+_IS_IT_TRUE_PATTERN = re.compile(rf"{CLAIM_LEAD}\s+", re.I)
 _GREETING_PATTERN = re.compile(
     r"^\W*(?:привет\w*|здравствуй\w*|добр\w+ (?:утро|день|вечер|дня|ночи)|доброго|друзья|коллеги|спасибо|благодар\w+|пожалуйста|пока|до свидания|ура|"
     r"hi|hello|hey|dear|good (?:morning|evening|afternoon|day)|thanks?(?: you)?|please|bye|goodbye|welcome|congratulations|поздравля\w+|подпи(?:сывай\w+|саться|шись|шитесь)|прислать новость|присылай\w*|follow us|"

@@ -11,10 +11,12 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from rag_core.engine import Engine
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
 from rag_core.llm.turns import TimedSession
+from rag_core.models.onnx_models import PassageSimilarity
 from rag_core.run import Run, Stage
 from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage, Question, Shortfall, Viewer
@@ -61,6 +63,7 @@ async def judge_support(claim: Claim, passages: Sequence[Passage], run: Run, mod
         return [await seat.odds(prompt, template.parts["yes"], template.parts["no"]) for prompt in prompts]
 
 
+VALUE_DIFFERS = "≠"  # in the reason of a check: another number, date or name
 _UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
 _JUDGE_WEIGHT = 0.5  # weight of its log odds: small models are overconfident
 _BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a server that tells log-probabilities."
@@ -78,6 +81,7 @@ async def assess_passages(
     supports = await run.attempt(Stage.VERIFY, weighing, list[Support])
     if not supports:  # it took too long: there is no verdict without it
         supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
+    supports = await _compare_rivals(claim, passages, supports, weight, rag, run)
     open_ones = [n for n, support in enumerate(supports) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
     if rag.writer is None or not open_ones:
         return supports
@@ -95,10 +99,31 @@ async def assess_passages(
     return supports
 
 
-def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = lambda _: 1.0) -> list[Support]:
-    """Assess a claim against each passage by its words alone; `weight` gives the rarity of a term."""
+async def _compare_rivals(
+    claim: Claim, passages: Sequence[Passage], supports: list[Support], weight: TermWeight, rag: Engine, run: Run
+) -> list[Support]:
+    """Assess again the posts with another value of what may be the same, where the embedding model compares tokens."""
+    rivals = [n for n, one in enumerate(supports) if one.label is Label.NOT_FOUND and VALUE_DIFFERS in one.why]
+    if not (rivals and rag.dense and rag.dense.model.centres):
+        return supports
+    compared = [passages[n] for n in rivals]
+    comparing = rag.dense.embedder.compare(claim.text.strip(), [passage.text for passage in compared])
+    if alike := await run.attempt(Stage.COMPARE, comparing, []):
+        again = await asyncio.to_thread(assess_by_words, claim, compared, weight, alike)
+        for n, support in zip(rivals, again, strict=True):
+            supports[n] = support
+    return supports
+
+
+def assess_by_words(
+    claim: Claim,
+    passages: Sequence[Passage],
+    weight: TermWeight = lambda _: 1.0,
+    alike: Sequence[PassageSimilarity] = (),
+) -> list[Support]:
+    """Assess a claim against each passage by its words; `weight` gives the rarity of a term, `alike` compares tokens."""
     facts = extract_facts(claim.text.strip(), claim.lang)
     return [
-        assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight)
-        for one in passages
+        assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight, similarity)
+        for one, similarity in zip_longest(passages, alike)
     ]

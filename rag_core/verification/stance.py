@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
+from rag_core.models.onnx_models import PassageSimilarity
 from rag_core.text.query_terms import TermWeight
 from rag_core.verification.assertion_cues import (
     find_correction,
@@ -53,18 +54,24 @@ _GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence ma
 _JOINED_SENTENCES = (2, 3)  # sentences of a post read together
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
+_MIN_MAXSIM = 0.8  # of the claim and a sentence with another value
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
 
 
 def assess_stance(
-    facts: SentenceFacts, post: Sequence[SentenceFacts], header: str, date: datetime, weight: TermWeight
+    facts: SentenceFacts,
+    post: Sequence[SentenceFacts],
+    header: str,
+    date: datetime,
+    weight: TermWeight,
+    similarity: PassageSimilarity | None = None,
 ) -> Support:
     """Assess what a post says of a claim: the sentence that says most of it decides; `header` may name the subject.
 
     Only a sentence that has the claim's predicate, names and values supports it, and only one about the same subject
     contradicts it. Everything else is not found.
     """
-    claim = ClaimTerms(facts, header, weight)
+    claim = ClaimTerms(facts, header, weight, similarity)
     if not post or not facts.all_words or len(facts.numbers) + len({m.start for m in facts.moments}) > MOST_FIGURES:
         return Support(Label.NOT_FOUND, 0.0, "words")
     by_place = [_read_sentence(claim, post, n, header, date) for n in range(len(post))]
@@ -101,8 +108,10 @@ class _Reading:
 class ClaimTerms:
     """Terms of a claim with their weights; numbers that name a thing ("bus 27") are terms, the others are values."""
 
-    def __init__(self, facts: SentenceFacts, header: str, weight: TermWeight) -> None:
-        self.facts = facts
+    def __init__(
+        self, facts: SentenceFacts, header: str, weight: TermWeight, similarity: PassageSimilarity | None = None
+    ) -> None:
+        self.facts, self._similarity = facts, similarity
         self.low = fold_text(facts.text)
         self.title = extract_facts(header.partition(" · ")[0], "ru")
         self.names = [name.word for name in facts.names if not name.weak]
@@ -133,6 +142,11 @@ class ClaimTerms:
         before = [pair for pair in self.terms if pair[0].start < joint]
         after = [pair for pair in self.terms if pair[0].start >= joint]
         self.subject, self.predicate = before or after, after or before
+
+    def is_alike(self, there: SentenceFacts) -> bool:
+        """Check by the tokens of the embedding model that a sentence of the post is about the same."""
+        span = there.start, there.start + len(there.text)
+        return self._similarity is not None and self._similarity.measure_piece(span)[0] >= _MIN_MAXSIM
 
     def measure_share(self, terms: Sequence[tuple[Word, float]], sentences: Sequence[SentenceFacts]) -> float:
         """Weight share of these terms in the sentences, light words aside; 1 for no terms."""
@@ -230,14 +244,14 @@ def _compare(
     opposed = sum(each for word, each in claim.terms if word.start in opposites) / claim.total if claim.total else 0.0
     subject = (
         enough
+        and about >= _MIN_ABOUT_VALUE
         and (not opposites or (own + about) / 2 - opposed >= _MIN_LEANING)
         and claim.is_subject_there([here, *around, claim.title], _MIN_SUBJECT)
-        and (bool(opposites) or _has_verb(claim, here))
-    )
+    ) or claim.is_alike(here)
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
-        subject and about >= _MIN_ABOUT_VALUE, same and about >= _MIN_LEANING, "" if verbatim else items.find_name_elsewhere(),
+        subject, same and about >= _MIN_LEANING, "" if verbatim else items.find_name_elsewhere(),
     )  # fmt: skip
 
 
@@ -259,7 +273,7 @@ def _read_sentence(
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
-        or _read_gap(claim, seen, date, post)
+        or _read_gap(claim, seen, post)
         or (_reject(seen, other) if other else _read_support(claim, seen))
     )
 
@@ -304,14 +318,6 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
     return None
 
 
-def _is_announcement(claim: SentenceFacts, here: SentenceFacts, date: datetime) -> bool:
-    """Check whether a day that the claim names was still to come when the post was written, which says nothing past."""
-    if any(is_past(word) for word in here.all_words):
-        return False
-    days = [(moment.year or date.year, moment.month, moment.day or 1) for moment in claim.moments if moment.month]
-    return any((year, month, day) > (date.year, date.month, date.day) for year, month, day in days)
-
-
 def _reject(seen: _Comparison, why: str, *, contradicts: bool = False, leaning: Label = Label.NOT_FOUND) -> _Reading:
     label = Label.CONTRADICTED if contradicts else Label.NOT_FOUND
     return _Reading(label, seen.here, seen.about, seen.score, why, leaning)
@@ -335,12 +341,10 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     return None
 
 
-def _read_gap(claim: ClaimTerms, seen: _Comparison, date: datetime, post: Sequence[SentenceFacts]) -> _Reading | None:
+def _read_gap(claim: ClaimTerms, seen: _Comparison, post: Sequence[SentenceFacts]) -> _Reading | None:
     """Read what the sentence lacks of the claim: a value, the thing or the name that a value belongs to."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
         return _reject(seen, _NO_VALUE)
-    if claim.happened and _is_announcement(claim.facts, seen.here, date):
-        return _reject(seen, "it was still to come")
     if why := next((why for why in find_role_differences(claim.facts, seen.here, post)), ""):
         names = {name.word.start for name in claim.facts.names}
         role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
@@ -361,7 +365,6 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
         own = 0.0  # a timetable without a verb is of what the sentences around it speak of
     own_subject = claim.measure_share(claim.subject, [seen.here])
     said = claim.measure_share(claim.predicate, [seen.here]) >= (_MIN_VALUED if seen.matched else _MIN_PREDICATE)
-    said = said and _has_verb(claim, seen.here)
     said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT) or seen.matched > 1
     subject = claim.is_subject_there(everywhere, _MIN_VALUED if seen.matched else _MIN_SUBJECT)
     if seen.about >= least and seen.own >= own and named and said and subject and not odd:
@@ -369,9 +372,3 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
     why, leaning = TOO_LITTLE if named else _NO_NAME, Label.SUPPORTED if leans else Label.NOT_FOUND
     return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
-
-
-def _has_verb(claim: ClaimTerms, here: SentenceFacts) -> bool:
-    """Check that the claim's main verb is in the sentence in some form; true for a light one or none."""
-    verb = claim.verb
-    return verb is None or is_light(verb) or not verb.stem or here.words.has(verb)

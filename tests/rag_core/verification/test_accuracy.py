@@ -20,7 +20,7 @@ from rag_core.verification.verdict_types import Claim, Label
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parents[1]
-STEP = choose_size(1, 3)  # every so many of the pairs
+STEP = choose_size(1, 2)  # every so many of the pairs
 
 
 def assess(claim: str, text: str, lang: str) -> Label:

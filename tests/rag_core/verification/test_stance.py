@@ -83,11 +83,6 @@ YES, NO, OPEN = Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND
         ),
         ("Пожарные задержали грабителя.", "Грабитель связал троих сотрудников и сбежал.", OPEN),
         ("Банк привлёк 15 млрд рублей.", "Банк сможет привлечь 15 млрд рублей.", OPEN),
-        (
-            "The summer fete took place on 11 July 2027.",
-            "Summer fete on Saturday 11 July 2027, dog show and teas.",
-            OPEN,
-        ),
         ("Режим действует по всей стране.", "Режим действует только в четырёх областях страны.", OPEN),
         ("Режим действует по всей стране.", "Режим действует в четырёх областях страны.", OPEN),
         # two values of one sentence belong to different verbs

@@ -204,11 +204,9 @@ class RebuildRunner:
         return self._launch(rebuild, anew=True)
 
     async def resume(self) -> Rebuild | None:
-        """Resume a rebuild that was running when the process ended, or start one of an index of an earlier version."""
+        """Resume a rebuild that was running when the process ended."""
         rebuild = await index_state.find_running_rebuild(self._archive)
-        if rebuild:
-            return self._launch(rebuild, anew=False)
-        return await self.start() if self._indexer.lexical.outdated else None
+        return self._launch(rebuild, anew=False) if rebuild else None
 
     def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
         self._cancelled, self._installing = False, False
@@ -268,10 +266,9 @@ class RebuildRunner:
                 await remove_next_index(self._archive)  # a leftover of another rebuild
                 if rebuild.chat_id is not None:
                     await self._indexer.save()  # the channel is replaced in the index on disk
-            words = self._indexer.lexical
-            await build_next_index(self._archive, self._dense, rebuild, self._report_progress, self._save_every, words)
+            await build_next_index(self._archive, self._dense, rebuild, self._report_progress, self._save_every)
             self._installing = True  # the rest takes seconds and must not be interrupted
-            await self._indexer.put_in_place(await load_next_index(self._archive, rebuild, words))
+            await self._indexer.put_in_place(await load_next_index(self._archive, rebuild))
         except asyncio.CancelledError:
             if self._cancelled:
                 await self._finish("cancelled", "The rebuild was cancelled: the old index is in use.")

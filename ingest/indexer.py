@@ -164,8 +164,8 @@ class LexicalIndexer:
         """
         done = 0
         async with self._turn:
-            while (batch := await read_changes(self._archive, after := self.lexical.watermark)).changes:
-                await _run_to_completion(self._take, batch, after)
+            while (batch := await read_changes(self._archive, self.lexical.watermark)).changes:
+                await _run_to_completion(self._take, batch)
                 done += len(batch.changes)
                 if progress:
                     progress(done)
@@ -189,8 +189,8 @@ class LexicalIndexer:
         Raises ArchiveUnavailable.
         """
         async with self._turn:
-            after = self.lexical.watermark
-            await _run_to_completion(self._take, await read_posts_again(self._archive, keys, after), after)
+            batch = await read_posts_again(self._archive, keys, self.lexical.watermark)
+            await _run_to_completion(self._take, batch)
 
     async def put_in_place(self, fresh: LexicalIndex) -> None:
         """Bring a newly built index up to date, save it, and swap it in for the one in use.
@@ -206,14 +206,12 @@ class LexicalIndexer:
             await _run_to_completion(self.lexical.adopt, fresh)
             self._unsaved = 1  # remains of the old index are cleaned up by the next save
 
-    def _take(self, batch: ChangeBatch, after: int) -> None:
-        """Apply a batch that was read when the watermark was `after`."""
+    def _take(self, batch: ChangeBatch) -> None:
         # text analysis is slow, so it is done before the old entries are replaced at once
         entries = [build_lexical_entry(passage) for change in batch.changes for passage in batch.passages(change)]
         self.lexical.replace([change.key for change in batch.changes], entries)
         # the watermark comes last: after a crash before this line the batch is repeated
-        if self.lexical.watermark == after:  # else a server has lost its data meanwhile: it is refilled from 0
-            self.lexical.watermark = batch.changes[-1].seq
+        self.lexical.watermark = batch.changes[-1].seq
         self._unsaved += len(batch.changes)
 
 

@@ -7,8 +7,7 @@ The new index is saved now and then, so that a killed build is resumed:
     lexical.next/walk.json     how far the archive has been read
     lexical.next/stock         what the vector store held at the start (`VectorInventory`), where there is one
 
-The parent sends where the words are kept (it may hold a key). The worker reports its progress and waits for a message
-after each report.
+The worker reports its progress and waits for a message after each report.
 
 Another embedder: searches and new posts use the old model and its vectors until the swap, which is one transaction of
 the archive. The next vectors follow the archive by sequence number; the archive keeps how far they are, so that after
@@ -34,14 +33,13 @@ from typing import BinaryIO
 
 from ingest.indexer import BatchSize, DenseIndexer, build_lexical_entry, embed_posts, read_changes
 from ingest.integrity import VectorInventory, write_vector_inventory
-from rag_core.engine import Engine, load_or_make_lexical_index, load_saved_lexical_index, make_lexical_index
+from rag_core.engine import Engine, load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused, translate_errors
 from rag_core.index.bm25_files import translate_write_errors
-from rag_core.index.lexical_index import Bm25Index, LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import DenseIndex, open_store_of, open_vectors_of
 from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.processes import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
-from rag_core.settings import QdrantSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.index_state import Rebuild, VectorState
 from rag_core.types import Passage, PostKey
@@ -81,30 +79,21 @@ class IndexBuild:
     only: int | None = None
 
     @classmethod
-    async def resume_or_begin(
-        cls, archive: Archive, rebuild: int, chat_id: int | None, qdrant: QdrantSettings | None = None
-    ) -> IndexBuild:
+    async def resume_or_begin(cls, archive: Archive, rebuild: int, chat_id: int | None) -> IndexBuild:
         """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
-        if resumed := await cls._resume(archive, rebuild, qdrant):
+        if resumed := await cls._resume(archive, rebuild):
             return resumed
-        served = qdrant is not None and qdrant.words  # an index on a server cannot be copied: it is built anew
-        if chat_id is None or served:
-            lexical = await asyncio.to_thread(make_lexical_index, qdrant)
-        else:
-            lexical = await load_or_make_lexical_index(archive)
+        lexical = LexicalIndex() if chat_id is None else await load_or_make_lexical_index(archive)
         if not lexical.watermark:
             chat_id = None  # an empty index has no channel to replace
-        else:
-            assert chat_id is not None
+        if chat_id is not None:
             lexical.remove_channel(chat_id)
         return cls(archive, rebuild, lexical, 0, chat_id)
 
     @classmethod
-    async def _resume(cls, archive: Archive, rebuild: int, qdrant: QdrantSettings | None) -> IndexBuild | None:
+    async def _resume(cls, archive: Archive, rebuild: int) -> IndexBuild | None:
         folder = get_next_index_folder(archive.folder)
-        lexical = await asyncio.to_thread(
-            load_saved_lexical_index, qdrant, folder, format_rebuild_identity(archive, rebuild)
-        )
+        lexical = await asyncio.to_thread(LexicalIndex.load, folder, format_rebuild_identity(archive, rebuild))
         if lexical is None:
             return None
         try:
@@ -112,8 +101,6 @@ class IndexBuild:
             build = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        if build.only is None and lexical.watermark < build.cursor:
-            return None  # the server has lost its data
         last = await posts.get_last_seq(archive)  # smaller than before after a restored backup
         return build if max(build.cursor, lexical.watermark) <= last else None
 
@@ -153,14 +140,13 @@ async def build_next_index(
     rebuild: Rebuild,
     on_progress: Callable[[int, int, int], Awaitable[None]],
     save_every: float = SAVE_INTERVAL_SECONDS,
-    like: LexicalIndex | None = None,
 ) -> None:
     """Build the new index on disk, or resume building it; posts with wrong vectors are queued meanwhile.
 
     `on_progress` gets the numbers of posts done, posts in all, and posts to embed again.
     The build is saved every `save_every` seconds or less often, with 0 at every step. A killed worker is started again
-    and resumes. `like` says where the lexical index is kept (default: the folder). When this is cancelled the worker
-    ends, and its last save stays. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
+    and resumes. When this is cancelled the worker ends, and its last save stays. Raises RebuildRefused,
+    IndexUnavailable, ArchiveUnavailable.
     """
     folder = get_next_index_folder(archive.folder)
     with translate_write_errors():
@@ -177,8 +163,6 @@ async def build_next_index(
         with starting, (folder / "rebuild.log").open("w+b") as words:
             worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
         try:
-            # not on the command line, which other users can read
-            worker.send({"qdrant": "" if like is None else like.settings_json})
             while "finished" not in (report := await worker.receive()):
                 if "failed" in report:
                     raise IndexUnavailable.load(report["failed"])
@@ -206,11 +190,10 @@ async def build_next_index(
     )
 
 
-async def load_next_index(archive: Archive, rebuild: Rebuild, like: LexicalIndex | None = None) -> LexicalIndex:
-    """Load the index built by `build_next_index`, of the kind of `like`. Raises RebuildRefused."""
+async def load_next_index(archive: Archive, rebuild: Rebuild) -> LexicalIndex:
+    """Load the index built by `build_next_index`. Raises RebuildRefused."""
     folder = get_next_index_folder(archive.folder)
-    kind = Bm25Index() if like is None else like  # not `like or ...`: an index without passages is falsy
-    fresh = await asyncio.to_thread(kind.load_saved, folder, format_rebuild_identity(archive, rebuild.id))
+    fresh = await asyncio.to_thread(LexicalIndex.load, folder, format_rebuild_identity(archive, rebuild.id))
     if fresh is None:
         said = "The new index cannot be read back from {folder}. Check the disk, and begin again."
         raise RebuildRefused(said, code="rebuild-unreadable", folder=folder)
@@ -223,12 +206,9 @@ async def remove_next_index(archive: Archive) -> None:
 
 
 async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
-    if (order := await asyncio.to_thread(read_message, requests)) is None:
-        raise _ParentGone
-    qdrant = QdrantSettings.model_validate_json(order[0]["qdrant"]) if order[0]["qdrant"] else None
     archive = await Archive.open(args.folder)
     try:
-        build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel, qdrant)
+        build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel)
         file = get_next_index_folder(args.folder) / _INVENTORY_FILE_NAME
         inventory = VectorInventory(file, build.only) if args.model else None
         count = partial(index_state.count_changed_posts, archive, build.only)

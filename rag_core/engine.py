@@ -13,14 +13,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from rag_core.caches import Caches, IndexVersion, VersionedCache
 from rag_core.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import Bm25Index, LexicalIndex
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import (
     DenseIndex,
@@ -36,7 +35,7 @@ from rag_core.models.catalog import ModelSpec
 from rag_core.models.onnx_models import Reranker
 from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Budgets, Run
-from rag_core.settings import QdrantSettings, RagSettings
+from rag_core.settings import RagSettings
 from rag_core.storage import Archive, posts
 from rag_core.storage.readers import load_choices
 from rag_core.types import Channel, Plan, Question, Shortfall
@@ -157,8 +156,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
     async with AsyncExitStack() as stack:
         archive = await Archive.open(settings.data.dir)
         stack.push_async_callback(archive.close)
-        lexical = await load_or_make_lexical_index(archive, settings.qdrant)
-        stack.callback(lexical.close)
+        lexical = await load_or_make_lexical_index(archive)
         wanted = apply_model_choices(settings, await load_choices(archive))
         rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules)
         rag.budgets = Budgets(question=settings.question_s)
@@ -176,38 +174,18 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         yield rag
 
 
-async def load_or_make_lexical_index(archive: Archive, qdrant: QdrantSettings | None = None) -> LexicalIndex:
+async def load_or_make_lexical_index(archive: Archive) -> LexicalIndex:
     """Load the saved index of this archive, or make an empty one. Call it before anything is written to the archive.
 
     An index whose watermark is ahead of the archive is discarded: the archive was restored from a backup, and the
     missing sequence numbers will be used again, for other posts.
     """
     folder = get_lexical_folder(archive.folder)
-    lexical = await asyncio.to_thread(load_saved_lexical_index, qdrant, folder, archive.identity)
+    lexical = await asyncio.to_thread(LexicalIndex.load, folder, archive.identity)
     if lexical is not None and lexical.watermark <= await posts.get_last_seq(archive):
         return lexical
     log.info("no saved index of this archive: it is built anew")
-    return await asyncio.to_thread(make_lexical_index, qdrant)
-
-
-def make_lexical_index(qdrant: QdrantSettings | None = None) -> LexicalIndex:
-    """Make an empty lexical index, in files or on Qdrant (QDRANT__WORDS). An unreachable server is no error: it is
-    tried again.
-    """
-    if qdrant is None or not (qdrant.url and qdrant.words):
-        return Bm25Index()
-    from rag_core.index.sparse_qdrant import QdrantLexicalIndex  # imported here: it takes a second
-
-    return QdrantLexicalIndex(qdrant)
-
-
-def load_saved_lexical_index(qdrant: QdrantSettings | None, folder: Path, archive: str) -> LexicalIndex | None:
-    """Load the lexical index saved in `folder` for this archive, as the settings say; None if there is none."""
-    if qdrant is None or not (qdrant.url and qdrant.words):
-        return Bm25Index.load(folder, archive)
-    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
-
-    return QdrantLexicalIndex.load(qdrant, folder, archive)
+    return LexicalIndex()
 
 
 async def _close_replaceable_models(rag: Engine) -> None:

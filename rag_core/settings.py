@@ -77,7 +77,6 @@ class QdrantSettings(_SettingsSection):
     )
     key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
     collection: str = Field("citegram", description="Name of the collection.")
-    words: bool = Field(False, description="true: the search by words is kept there too, as sparse vectors.")
     shards: int = Field(0, ge=0, le=4096, description="Shards of a collection; 0: as the server likes. For good.")
     replicas: int = Field(1, ge=1, le=16, description="Copies of each shard, on different machines.")
     consistency: int = Field(1, ge=1, le=16, description="Copies that must have a write before it counts.")

@@ -4,8 +4,7 @@ The index is derived: it holds terms and passage references, no texts, and can b
 saved beside the archive with the archive's identity and the watermark (the archive's sequence number) up to which it
 is complete.
 
-`LexicalIndex` is this index or the one on a Qdrant server, which has the same methods. They raise IndexUnavailable, may
-block and belong in a thread, except `statistics`, `watermark`, `revision`, `chats` and `len`, which need only memory.
+Its methods may block and belong in a thread, except `statistics`, `watermark`, `revision`, `chats` and `len`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,7 @@ from rag_core.index.bm25_postings import (
     TermStatistics,
     TermVariants,
 )
-from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES
+from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 
@@ -261,19 +260,15 @@ class _IndexState:
         return IndexSnapshot(size, None if count == size else seen, count, total / max(1, count))
 
 
-class Bm25Index:
+class LexicalIndex:
     """BM25 index of passages in memory. One writer; searches may run in other threads meanwhile.
 
     Hits and scores of a search depend on the passages of the filter's channels alone.
     """
 
-    # Settings with which another process opens an index of the same kind: `QdrantSettings` as JSON, with the key.
-    settings_json = ""
-
     def __init__(self) -> None:
         self.watermark = 0  # the archive's sequence number up to which it is complete
         self.revision = 0  # grows after every change that can alter search results, never before it
-        self._analysis = ANALYSIS_VERSION
         # Replaced as one object, so that a running search keeps consistent document numbers.
         self._now = _IndexState(PostingsBM25(k1=BM25_K1, b=BM25_B), PassageTable())
 
@@ -317,21 +312,8 @@ class Bm25Index:
 
     def adopt(self, other: LexicalIndex) -> None:
         """Take over the content of another index atomically, while searches run; `other` is unusable then."""
-        assert isinstance(other, Bm25Index)
-        self._now, self.watermark, self._analysis = other._now, other.watermark, other._analysis
+        self._now, self.watermark = other._now, other.watermark
         self.revision += 1  # counts on from our own: the other's revision may be one that was used before
-
-    def make_empty(self) -> Bm25Index:
-        """Make an empty index of the same kind, beside this one."""
-        return Bm25Index()
-
-    def load_saved(self, folder: Path, archive: str) -> Bm25Index | None:
-        """Load an index of the same kind that this version saved for this archive; None if there is none."""
-        index = Bm25Index.load(folder, archive)
-        return None if index is None or index.outdated else index
-
-    def close(self) -> None:
-        """Close connections, of which this index has none. Closing twice is no error."""
 
     def compact(self) -> None:
         """Free the memory of deleted passages and of words that only they had."""
@@ -349,11 +331,6 @@ class Bm25Index:
         snapshot = now.snapshot(channels)
         frequency = partial(now.postings.frequency, snapshot=snapshot)
         return TermStatistics(snapshot.count, snapshot.average_length, frequency)
-
-    @property
-    def outdated(self) -> bool:
-        """Whether its terms were made by an earlier text analysis: it answers until a rebuild replaces it."""
-        return self._analysis != ANALYSIS_VERSION
 
     def list_vocabulary(self) -> list[str]:
         """Terms of all channels; before any is shown, its frequency in the asker's channels has to be looked at."""
@@ -387,13 +364,11 @@ class Bm25Index:
             docs = np.union1d(docs, now.postings.matching(way, allowed))
         return now.places.at(now.places.oldest_first(docs))
 
-    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef] | None:
+    def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef]:
         """List every post with all the terms, by its first passage that has them, oldest first.
 
-        Every term stands in the post itself, not only in a header. None: this index does not tell them apart.
+        Every term stands in the post itself, not only in a header.
         """
-        if self.outdated:
-            return None
         now = self._now
         allowed = now.places.allowed(only)
         docs = now.places.oldest_first(now.postings.matching(terms, allowed))
@@ -431,7 +406,6 @@ class Bm25Index:
         postings, places = self._now.postings, self._now.places
         about = {
             **_describe_bm25_files(archive),
-            "analysis": self._analysis,
             "chats": places.chats,
             "watermark": self.watermark,
         }
@@ -439,7 +413,7 @@ class Bm25Index:
         bm25_files.write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
 
     @classmethod
-    def load(cls, folder: Path, archive: str = "") -> Bm25Index | None:
+    def load(cls, folder: Path, archive: str = "") -> LexicalIndex | None:
         """Load a saved index. None if there is none, or it is damaged, of another version or of another archive."""
         index, postings = cls(), PostingsBM25(k1=BM25_K1, b=BM25_B)
         try:
@@ -447,9 +421,6 @@ class Bm25Index:
             if files is None:
                 return None
             about, arrays, vocabulary = files
-            if about["analysis"] not in READABLE_ANALYSES:
-                return None
-            index._analysis = about["analysis"]
             postings.restore(arrays, vocabulary)
             places = PassageTable.restored(about["chats"], arrays, postings.corpus_size)
             index._now = _IndexState(postings, places).changed(np.arange(postings.corpus_size), np.zeros(0, np.intp))
@@ -460,12 +431,4 @@ class Bm25Index:
 
 
 def _describe_bm25_files(archive: str) -> dict[str, object]:
-    return {"format": _FILE_FORMAT, "archive": archive}
-
-
-if TYPE_CHECKING:
-    from rag_core.index.sparse_qdrant import QdrantLexicalIndex
-
-    LexicalIndex: TypeAlias = Bm25Index | QdrantLexicalIndex
-else:  # Qdrant's client takes a second to import
-    LexicalIndex = Bm25Index
+    return {"format": _FILE_FORMAT, "analysis": ANALYSIS_VERSION, "archive": archive}

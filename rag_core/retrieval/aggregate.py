@@ -151,7 +151,7 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
         terms = [word.terms[0] for word in words]
         listed = await asyncio.to_thread(rag.lexical.mentioning, terms, only)
         changes = await posts.list_post_changes(rag.archive, watermark, _POSTS_PER_READ) if listed else []
-        if listed is not None and len(changes) < _POSTS_PER_READ:
+        if len(changes) < _POSTS_PER_READ:
             changed = {change.key: change.post for change in changes}  # since the index was brought up to date
             gone = {
                 key for key, post in changed.items() if not post or not _holds_all_terms(join_post_text(post), words)

@@ -190,9 +190,7 @@ def read_phrases(file: Path) -> dict[str, str]:
     return {name: "|".join(lines) for name, lines in sections.items()}
 
 
-ANALYSIS_VERSION = 8  # from 6 on an index knows which terms of a passage only its header has
-# Versions whose terms are much the same: their indexes answer until they are rebuilt.
-READABLE_ANALYSES = frozenset({3, 4, 5, 6, 7, ANALYSIS_VERSION})
+ANALYSIS_VERSION = 8  # an index of another version is built anew
 
 WORD = re.compile(r"[^\W_]+")
 # A sign at the end of a name of one or two letters, or a full stop before a short one, belongs to it: C++, F#, A+, .NET.

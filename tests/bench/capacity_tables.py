@@ -22,8 +22,6 @@ WORDS_IN_MEMORY = 982
 # Measured: `filtered_vectors.py`, on disk between 100,000 and a million vectors, in memory at a million just written.
 VECTOR, VECTOR_IN_MEMORY = 1_233, 1_198
 BOT = 229 * MB  # what is left of the bot's memory without posts
-TERMS = 34  # different terms of a passage
-VOCABULARY = 149_000  # different terms of 100,000 posts
 # Measured, two cores (EVALUATION.md): milliseconds at 100,000 and a million posts.
 MS = {"search by words": (0.4, 3), "search by meaning": (5, 14), "a whole answer, words alone": (19, 39)}
 IMPORTED = 282_000 / 70  # posts a second, archive and words
@@ -36,11 +34,10 @@ PASSAGES = 1.1  # assumed: of a post; news posts are seldom longer than one
 HEADROOM = 1.5  # documentation: times what is counted, for versions and segments in the making
 LINKS = 16
 GRAPH = 2 * LINKS * 4 * 1.1  # assumed: bytes; four to a link, twice LINKS at the bottom, a tenth above
-POSTING = 8  # assumed: bytes of a term in a sparse vector; four for the point, four for the weight
 LOOKUP = 8  # assumed: bytes of a value in a payload index
-INDEXED = 5  # fields of a point beside its terms
+INDEXED = 5  # fields of a point
 POINT = 40  # assumed: bytes; UUID, number, version
-STORED = 300  # assumed: bytes of a payload on disk, beside eight a term
+STORED = 300  # assumed: bytes of a payload on disk
 MACHINE = 64 * GB
 PRICE = 60  # assumed: euros a month for such a machine
 FULL = 0.75  # of a machine's memory
@@ -103,11 +100,8 @@ def speed() -> str:
 
 
 def _point(bytes_of_a_number: float) -> float:
-    """Bytes of memory of a passage on the server, words and vectors."""
-    vectors = (DIMENSION * bytes_of_a_number + GRAPH) * HEADROOM
-    words = TERMS * POSTING * HEADROOM
-    # places are in both collections, and the terms are looked up as well
-    return vectors + words + 2 * POINT + (2 * INDEXED + TERMS) * LOOKUP
+    """Bytes of memory of a passage on the server."""
+    return (DIMENSION * bytes_of_a_number + GRAPH) * HEADROOM + POINT + INDEXED * LOOKUP
 
 
 def cluster() -> str:
@@ -118,7 +112,7 @@ def cluster() -> str:
         for kind, size in IN_MEMORY.items():
             memory = points * _point(size) * REPLICAS
             machines = max(3, math.ceil(memory / (MACHINE * FULL)))
-            whole = 2 * DIMENSION + (0 if size == 2 else DIMENSION * size) + GRAPH + 2 * STORED + 2 * TERMS * LOOKUP
+            whole = 2 * DIMENSION + (0 if size == 2 else DIMENSION * size) + GRAPH + STORED
             disk = points * whole * HEADROOM * REPLICAS
             row = [f"{posts:,}", kind, f"{_point(size):.0f}", _size(memory), str(machines), str(2 * machines)]
             rows.append([*row, _size(disk / machines), f"{PRICE * machines:,}"])
@@ -131,10 +125,9 @@ def archive() -> str:
     """What stays on the bot's machine."""
     rows = []
     for posts in (10**6, 10**8, 10**9):
-        terms = VOCABULARY * math.sqrt(posts / 10**5)
         disk = (ARCHIVE + COPIES) * posts
-        rows.append([f"{posts:,}", _size(disk), _time(posts / IMPORTED), _size(8 * terms)])
-    return _table(["posts", "archive on disk", "import", "counts of terms in memory"], rows)
+        rows.append([f"{posts:,}", _size(disk), _time(posts / IMPORTED), _size(WORDS_IN_MEMORY * posts)])
+    return _table(["posts", "archive on disk", "import", "words in memory"], rows)
 
 
 def embedding() -> str:

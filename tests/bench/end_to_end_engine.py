@@ -38,7 +38,7 @@ async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
     from bench.synthetic_posts import CHANNELS
 
     from ingest.indexer import LexicalIndexer
-    from rag_core.index.lexical_index import Bm25Index
+    from rag_core.index.lexical_index import LexicalIndex
     from rag_core.storage import Archive, channels
     from rag_core.storage.posts import save_posts
 
@@ -50,7 +50,7 @@ async def _filled(posts: Any, folder: Path) -> tuple[float, float]:
         for first in range(0, len(posts), _SLICE):
             await save_posts(archive, list(posts.posts(first, first + _SLICE)), source="import")
         kept = time.perf_counter()
-        indexer = LexicalIndexer(archive, Bm25Index())
+        indexer = LexicalIndexer(archive, LexicalIndex())
         await indexer.catch_up()
         await indexer.save()
         return kept - started, time.perf_counter() - kept

@@ -18,7 +18,7 @@ from bench.synthetic_posts import CHANNELS, Corpus, Query
 from numpy.typing import NDArray
 
 from rag_core.index.bm25_postings import compute_idf
-from rag_core.index.lexical_index import BM25_B, BM25_K1, Bm25Index, IndexEntry
+from rag_core.index.lexical_index import BM25_B, BM25_K1, IndexEntry, LexicalIndex
 from rag_core.types import PassageRef, SearchFilter
 
 MOST = 50
@@ -57,7 +57,7 @@ class Ours:
     """rag_core.index.lexical_index, filled the way the indexer fills it."""
 
     def __init__(self, corpus: Corpus, folder: Path) -> None:
-        self.corpus, self.folder, self.index = corpus, folder, Bm25Index()
+        self.corpus, self.folder, self.index = corpus, folder, LexicalIndex()
         self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
 
     def build(self, documents: Documents) -> None:

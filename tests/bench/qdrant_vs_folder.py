@@ -1,4 +1,4 @@
-"""The indexes in the folder against those on real Qdrant servers: the same posts and queries, figures of each.
+"""Vectors in the folder against those on real Qdrant servers: the same posts and queries, figures of each.
 
 QDRANT_BIN=/path/to/qdrant python tests/bench/qdrant_vs_folder.py [--size 100000] [--queries 200] [--nodes 3]
 
@@ -29,8 +29,6 @@ from qdrant_client import QdrantClient
 from qdrant_node import BINARY, QdrantNode, run_cluster
 
 from bot.settings import read_settings
-from rag_core.engine import make_lexical_index
-from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
 from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import VectorStore, open_vector_store
 from rag_core.settings import QdrantSettings
@@ -49,28 +47,6 @@ _TOP = 10
 _COLLECTION = "citegram-bench"
 
 Hits = list[list[PassageRef]]
-
-
-def words(
-    index: LexicalIndex, posts: synthetic_posts.Corpus, queries: Sequence[synthetic_posts.Query]
-) -> tuple[Row, Hits]:
-    """Figures of one search by words, and what it finds."""
-    everything = SearchFilter(frozenset(channel.chat_id for channel in synthetic_posts.CHANNELS))
-
-    def fill() -> None:
-        for first in range(0, len(posts), _SLICE):
-            some = posts.posts(first, min(len(posts), first + _SLICE))
-            entries = [
-                IndexEntry(PassageRef(p.key, 0, 0, len(p.text)), p.date, posts.terms(n))
-                for n, p in enumerate(some, first)
-            ]
-            index.replace((), entries)
-
-    row = {"posts_per_s": len(posts) / seconds(fill)}
-    row |= percentiles(times(queries, lambda q: index.search(q.terms, everything)))
-    within = times(queries, lambda q: index.search(q.terms, q.window))
-    found = [[place for place, _ in index.search(q.terms, q.window, _TOP)] for q in queries]
-    return row | percentiles(within, "filtered"), found
 
 
 def vectors(
@@ -129,15 +105,7 @@ def _wait_until_optimized(qdrant: QdrantSettings) -> None:
 
 def measure(qdrant: QdrantSettings, nodes: Sequence[QdrantNode], size: int, count: int, folder: Path) -> None:
     """Measure the folder and the servers side by side, and print a row of each."""
-    posts, frame = synthetic_posts.make_posts(size), synthetic_posts.Frame.make(size)
-    queries = synthetic_posts.draw_queries(posts, count)
-    row, best = words(Bm25Index(), posts, queries)
-    _print_row("words, folder", row)
-    served = make_lexical_index(qdrant)
-    row, found = words(served, posts, queries)
-    _print_row("words, server", {**row, "recall": measure_recall(found, best), **_measure_servers(nodes)})
-    served.close()
-    _delete_collections(qdrant)
+    frame = synthetic_posts.Frame.make(size)
     with asyncio.Runner() as runner:
         best = []
         for name, layout in {"folder": None, **_LAYOUTS}.items():
@@ -161,7 +129,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--nodes", type=int, default=1)
     args = parser.parse_args()
-    given = read_settings(None).qdrant.model_copy(update={"words": True, "collection": _COLLECTION, "timeout": 60})
+    given = read_settings(None).qdrant.model_copy(update={"collection": _COLLECTION, "timeout": 60})
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder, nodes = Path(name), list[QdrantNode]()
         if not given.url:

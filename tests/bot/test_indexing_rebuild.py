@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import signal
@@ -25,9 +24,9 @@ from rag_core import Engine, RagSettings, open_engine
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import ArchiveUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels, index_state, posts
-from rag_core.text.tokens import ANALYSIS_VERSION, READABLE_ANALYSES, tokenize
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Post, PostKey, SearchFilter
 
 PIER, KILN = -1001, -1002
@@ -215,25 +214,6 @@ async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> No
     assert await RebuildRunner(bot.rag.archive, bot.indexer).resume() is None
 
 
-async def test_an_index_of_an_earlier_analysis_answers_until_its_rebuild_is_done(filled: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(filled, tmp_path / "data")
-    note = folder / "lexical" / "current.json"
-    about = json.loads(note.read_text())
-    note.write_text(json.dumps({**about, "analysis": min(READABLE_ANALYSES)}))
-    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        bot = Bot(rag)
-        assert rag.lexical.outdated
-        assert bot.found("boat number 7") == [7]
-        await bot.keep(post(BOATS + 1, "Boat at last."))
-        await bot.indexer.save()
-        assert json.loads(note.read_text())["analysis"] == min(READABLE_ANALYSES)
-        assert await bot.reindexing.resume() is not None
-        assert (await bot.ended()).state == "done"
-        assert not rag.lexical.outdated
-        assert bot.found("boat last") == [BOATS + 1]
-    assert json.loads(note.read_text())["analysis"] == ANALYSIS_VERSION
-
-
 class Listening(RebuildRunner):
     """One that remembers what its child said."""
 
@@ -291,7 +271,7 @@ async def test_killed_with_the_bot_it_goes_on_from_what_was_saved(tmp_path: Path
         states = [state async for state in again.states()]
         assert 0 < again.heard[0] < killed_at, "it began from zero, or with posts that were not saved"
         assert states[-1].state == "done"
-        fresh = Bm25Index()
+        fresh = LexicalIndex()
         await LexicalIndexer(rag.archive, fresh).catch_up(save=False)
         fresh.compact()
         assert rag.lexical.search(tokenize("boat number 77"), ALL) == fresh.search(tokenize("boat number 77"), ALL)
@@ -341,7 +321,7 @@ async def test_after_an_end_that_could_not_be_kept_another_may_begin(
 
 async def test_a_bug_is_logged_and_said_and_the_old_index_stays(bot: Bot, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(LexicalIndexer):
-        async def put_in_place(self, fresh: Bm25Index) -> None:
+        async def put_in_place(self, fresh: LexicalIndex) -> None:
             raise ZeroDivisionError
 
     old = bot.rag.lexical._now

@@ -12,7 +12,7 @@ from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Answer, Channel, Post, SearchFilter
 
@@ -79,7 +79,7 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
 ) -> None:
     await channels.save_channel(archive, Channel(-1001, "Gone"))
     await posts.save_posts(archive, [make_post(1, "ferry"), make_post(2, "harbour", chat=-1002)], source="test")
-    lexical = Bm25Index()
+    lexical = LexicalIndex()
     indexer = LexicalIndexer(archive, lexical)
     await indexer.catch_up()
     await channels.remove_channel(archive, -1001)
@@ -90,7 +90,7 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
 
     await run(IndexingWorker(archive, indexer, every=0.01), gone())
     assert await channels.load_channels(archive) == {}
-    saved = Bm25Index.load(get_lexical_folder(archive.folder), archive.identity)
+    saved = LexicalIndex.load(get_lexical_folder(archive.folder), archive.identity)
     assert saved is not None
     for index in (lexical, saved):
         assert len(index) == 1

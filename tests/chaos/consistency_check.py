@@ -16,7 +16,7 @@ from chaos.expected_posts import ExpectedPost, list_expected_posts
 
 from ingest.indexer import hash_embedded_text
 from rag_core import RagSettings, open_engine
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import posts
 from rag_core.text.tokens import normalize_characters, tokenize
@@ -133,7 +133,7 @@ def _updates(states: Mapping[int, str], traffic: ChannelTraffic, found: Verdict)
     found.lost += [f"update {number} is {state}, not {right[number]}" for number, state in wrong.items()]
 
 
-def check_lexical_index(index: Bm25Index, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
+def check_lexical_index(index: LexicalIndex, places: Mapping[PassageRef, str], marks: Iterable[str]) -> Verdict:
     """Every passage once, and every mark in the posts that say it now, nowhere else."""
     there = Counter(index.matching(tokenize(COMMON), _EVERYWHERE))
     found = _compared(there, places)

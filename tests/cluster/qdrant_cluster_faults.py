@@ -112,9 +112,9 @@ class Life:
         self.rows: list[dict[str, Any]] = []
 
     def settings(self, cluster: bool) -> RagSettings:
-        """Settings for both legs on the cluster, or in the folder."""
+        """Settings for vectors on the cluster, or in the folder."""
         url = ",".join(node.url for node in self.nodes) if cluster else ""
-        qdrant = {"url": url, "words": cluster, "shards": _SHARDS, "replicas": _REPLICAS}
+        qdrant = {"url": url, "shards": _SHARDS, "replicas": _REPLICAS}
         models = {"dir": self._models} if self._models else {"embedder": "none"}
         models["reranker"] = "none"
         return RagSettings.model_validate({"data": {"dir": self._folder}, "qdrant": qdrant, "models": models})
@@ -226,10 +226,9 @@ class Life:
         asked.outcomes["found" if found else "not_found"] += 1
 
     async def repair(self, rag: Engine, worker: IndexingWorker) -> None:
-        """Let the nightly check find what both indexes lack. Raises AssertionError if it finds nothing."""
+        """Let the nightly check find what the vectors lack. Raises AssertionError if it finds nothing."""
         report = await check_integrity(rag, worker.indexer, _tell_nobody)
         print(f"  repaired: {report}", flush=True)
-        assert report.words_wrong, "the words lack nothing"
         assert report.vectors_wrong, "the vectors lack nothing"
 
     async def compare(self, rag: Engine, worker: IndexingWorker) -> None:

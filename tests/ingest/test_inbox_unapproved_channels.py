@@ -14,7 +14,7 @@ from ingest.inbox import (
     process_pending_posts,
 )
 from ingest.indexer import LexicalIndexer, read_posts_again
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import (
     Archive,
     channel_history,
@@ -117,7 +117,7 @@ async def test_only_so_many_channels_wait(archive: Archive) -> None:
 
 
 async def test_what_nobody_approved_is_in_no_index(archive: Archive) -> None:
-    lexical = Bm25Index()
+    lexical = LexicalIndex()
     indexer = LexicalIndexer(archive, lexical)
     await channels.save_channel(archive, Channel(READ, "Read"))
     await posted(archive, ["Fresh rolls at six."], chat=READ)

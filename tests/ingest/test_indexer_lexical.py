@@ -18,7 +18,7 @@ from ingest.indexer import LexicalIndexer
 from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import Bm25Index, IndexEntry
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.storage import channels, posts, visible_posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey, SearchFilter
@@ -73,7 +73,7 @@ async def test_a_crash_between_adding_and_the_watermark_indexes_nothing_twice(li
 
 
 async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library: Any, make_post: Any) -> None:
-    class Dying(Bm25Index):
+    class Dying(LexicalIndex):
         dead = True
 
         def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
@@ -96,7 +96,7 @@ async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(libra
     """A thread goes on when its task is cancelled: what is saved then must not be half of what it does."""
     begun = threading.Event()
 
-    class Long(Bm25Index):
+    class Long(LexicalIndex):
         def replace(self, keys: Iterable[PostKey], entries: Sequence[IndexEntry]) -> int:
             begun.set()
             time.sleep(0.2)

@@ -22,7 +22,7 @@ from ingest.rebuild import IndexBuild, build_next_index, format_rebuild_identity
 from rag_core import Engine, RagSettings, open_engine
 from rag_core.errors import IndexUnavailable, RebuildRefused
 from rag_core.index.bm25_files import get_lexical_folder
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels, index_state, posts
 from rag_core.storage.index_state import Rebuild
 from rag_core.text.tokens import tokenize
@@ -98,12 +98,12 @@ async def begun(rag: Engine, chat_id: int | None = None) -> Rebuild:
     return rebuild
 
 
-def found(lexical: Bm25Index) -> dict[str, Found]:
+def found(lexical: LexicalIndex) -> dict[str, Found]:
     """What is found, without regard to the order of equal scores."""
     return {words: dict(lexical.search(tokenize(words), ALL, 10_000)) for words in QUERIES}
 
 
-def find_the_same(built: Bm25Index, expected: Bm25Index) -> bool:
+def find_the_same(built: LexicalIndex, expected: LexicalIndex) -> bool:
     """Whether the same is found with the same scores, but for the last digits of a float."""
     return all(
         places.keys() == others.keys() and all(isclose(score, others[place]) for place, score in places.items())
@@ -111,8 +111,8 @@ def find_the_same(built: Bm25Index, expected: Bm25Index) -> bool:
     )
 
 
-async def fresh(rag: Engine) -> Bm25Index:
-    lexical = Bm25Index()
+async def fresh(rag: Engine) -> LexicalIndex:
+    lexical = LexicalIndex()
     await LexicalIndexer(rag.archive, lexical).catch_up(save=False)
     lexical.compact()
     return lexical
@@ -125,7 +125,7 @@ def children(name: str = "ingest.rebuild") -> list[int]:
     return [pid for pid in pids if name in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
-async def walked(rag: Engine, chat_id: int | None = None, number: int = 1) -> Bm25Index:
+async def walked(rag: Engine, chat_id: int | None = None, number: int = 1) -> LexicalIndex:
     """What the child does, in this process."""
     walk = await IndexBuild.resume_or_begin(rag.archive, number, chat_id)
     while await walk.step() is not None:
@@ -228,7 +228,7 @@ async def test_what_another_rebuild_left_is_not_gone_on_with(rag: Engine) -> Non
     walk.save()
     assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == walk.cursor > 0
     assert (await IndexBuild.resume_or_begin(rag.archive, 2, None)).cursor == 0
-    assert Bm25Index.load(get_next_index_folder(rag.archive.folder), rag.archive.identity) is None
+    assert LexicalIndex.load(get_next_index_folder(rag.archive.folder), rag.archive.identity) is None
 
 
 async def test_what_a_damaged_or_later_archive_left_is_not_gone_on_with(rag: Engine) -> None:

@@ -20,7 +20,7 @@ from sample_sizes import choose_size
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.bm25_postings import TermStatistics
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import visible_posts
 from rag_core.types import Answer, Origin, PassageRef, PostKey, SearchFilter
 
@@ -87,7 +87,7 @@ async def test_a_quote_that_is_not_there_any_more_takes_its_sentence_along(libra
     await every_sentence_has_its_post(library, answer)
 
 
-class Meanwhile(Bm25Index):
+class Meanwhile(LexicalIndex):
     """An index beside which something happens while an answer is made: after the search, before the last look."""
 
     happens: Callable[[], None]
@@ -124,7 +124,7 @@ async def test_what_is_deleted_or_edited_while_it_is_answered_is_not_shown(
 # 2. "The index is down" is never "nothing was found"; what is down or late: test_degraded_answers.py.
 
 
-class Broken(Bm25Index):
+class Broken(LexicalIndex):
     def __init__(self, failure: Exception) -> None:
         super().__init__()
         self.failure = failure
@@ -157,7 +157,7 @@ async def test_a_refusal_while_the_index_is_being_built_says_that_something_may_
 
 async def test_an_empty_index_of_a_full_archive_says_so(library: Any) -> None:
     """A first start, or an index that was lost: nothing can be found, and that is no statement about the posts."""
-    library.rag = replace(library.rag, lexical=Bm25Index())
+    library.rag = replace(library.rag, lexical=LexicalIndex())
     answer = await library.ask("When does the ferry leave?")
     assert answer.refused
     assert answer.shortfalls

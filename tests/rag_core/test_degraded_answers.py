@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailable, StageTimeout, VectorsUnavailable
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.retrieval.post_search import list_posts
@@ -37,7 +37,7 @@ def missing(answer: Answer) -> list[str]:
     return [shortfall.stage for shortfall in answer.shortfalls]
 
 
-class Odd(Bm25Index):
+class Odd(LexicalIndex):
     """The index of a library, in which some searches fail or take their time."""
 
     trouble: Exception | None = None  # None: too slow
@@ -295,7 +295,7 @@ async def test_an_archive_that_takes_too_long_is_an_error_and_no_refusal(library
         await library.ask(ASKED)
 
 
-class Uncountable(Bm25Index):
+class Uncountable(LexicalIndex):
     def matching(self, terms: Sequence[str], only: SearchFilter, *others: Sequence[str]) -> list[PassageRef]:
         raise IndexUnavailable("The index cannot be counted.")
 

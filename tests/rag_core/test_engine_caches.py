@@ -18,7 +18,7 @@ import pytest
 from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.index.store_points import VectorPoint
 from rag_core.index.vector_store import open_vector_store
 from rag_core.models.active_models import DenseIndex
@@ -122,7 +122,7 @@ async def test_all_is_forgotten_when_the_index_has_changed(library: Any, make_po
     assert await forgotten()
     await library.indexer.renew([PostKey(library.harbour, 1)])  # no change of the archive: the watermark stays
     assert await forgotten()
-    await library.indexer.put_in_place(Bm25Index())  # the swap at the end of a rebuild
+    await library.indexer.put_in_place(LexicalIndex())  # the swap at the end of a rebuild
     assert await forgotten()
     assert not await forgotten()
 
@@ -230,7 +230,7 @@ async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, mak
         assert given.sentences
 
 
-class Broken(Bm25Index):
+class Broken(LexicalIndex):
     def search(
         self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
     ) -> list[tuple[PassageRef, float]]:

@@ -13,7 +13,7 @@ from bot.handlers import search
 from bot.sandbox import Sandbox
 from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels, posts
 from rag_core.types import Channel, Post, PostKey, Visibility
 
@@ -229,7 +229,7 @@ async def test_an_index_that_is_down_is_said_to_be_so(
     async with live():
         first = await say(sandbox, OTTO, "/search tugboat")
         for name in ("search", "matching", "all_of"):
-            monkeypatch.setattr(Bm25Index, name, broken)
+            monkeypatch.setattr(LexicalIndex, name, broken)
         for text in ("/search mackerel", "/search posts in March 2024", "/search «bird cliffs»"):
             told = (await say(sandbox, OTTO, text))["text"]
             assert told.startswith("The search is down right now, so I")

@@ -13,7 +13,7 @@ from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, open_
 from bot.sandbox import Sandbox, page_api
 from bot.sandbox.page_api import UserMessage
 from rag_core.errors import IndexUnavailable
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import questions
 from rag_core.types import Origin, Post, PostKey
 
@@ -166,7 +166,7 @@ async def test_an_index_that_is_down_is_never_not_found(
         raise IndexUnavailable("index /srv/x is damaged")
 
     async with live():
-        monkeypatch.setattr(Bm25Index, "search", broken)
+        monkeypatch.setattr(LexicalIndex, "search", broken)
         told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
     assert told.startswith("The search is down right now, so I")
     assert "/srv/x" not in told

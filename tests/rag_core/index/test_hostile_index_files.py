@@ -21,12 +21,12 @@ import pytest
 from numpy.lib import format as npy
 
 from rag_core.errors import ModelUnavailable
-from rag_core.index.lexical_index import Bm25Index, IndexEntry
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.index.store_points import StoreInfo
 from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
 from rag_core.models.catalog import find_models
 from rag_core.models.model_files import check_model_files, read_kept_checksums
-from rag_core.text.tokens import READABLE_ANALYSES
+from rag_core.text.tokens import ANALYSIS_VERSION
 from rag_core.types import PassageRef, PostKey
 
 pytestmark = pytest.mark.slow
@@ -39,8 +39,8 @@ def entry(number: int, *terms: str) -> IndexEntry:
     return IndexEntry(PassageRef(PostKey(-1, number), 0, 0, 9), DAY, terms)
 
 
-def saved(folder: Path) -> Bm25Index:
-    index = Bm25Index()
+def saved(folder: Path) -> LexicalIndex:
+    index = LexicalIndex()
     index.replace((), [entry(n, "ferry", f"word{n}") for n in range(50)])
     index.watermark = 7
     index.save(folder, "archive")
@@ -211,7 +211,7 @@ HARM: dict[str, Harm] = {
     "no folder": about(folder=[1]),
     "a folder with a nought": about(folder="x\0y"),
     "another archive": about(archive="somebody else's"),
-    "an old analysis": about(analysis=min(READABLE_ANALYSES) - 1),
+    "an old analysis": about(analysis=ANALYSIS_VERSION - 1),
     "a watermark without an end": about(watermark=float("inf")),
     "channels without an end": about(chats=[float("inf")] * 3),
     **{
@@ -240,13 +240,13 @@ def test_a_hostile_index_is_none_and_the_next_takes_its_place(
     note = json.loads((folder / "current.json").read_text("utf-8"))
     harm(folder / "current.json", folder / note["folder"])
     began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert Bm25Index.load(folder, "archive") is None
+    assert LexicalIndex.load(folder, "archive") is None
     assert time.process_time() - began < 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KB
     assert not (tmp_path / "pwned").exists()
     if not (folder / "current.json").is_dir():
         saved(folder)
-        again = Bm25Index.load(folder, "archive")
+        again = LexicalIndex.load(folder, "archive")
         assert again
         assert len(again) == 50
 

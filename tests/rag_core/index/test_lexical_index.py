@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import IndexUnavailable
-from rag_core.index.lexical_index import Bm25Index, IndexEntry
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def entry(number: int, *terms: str, chat: int = -1, date: datetime = DAY) -> Ind
     return IndexEntry(PassageRef(PostKey(chat, number), 0, 0, 10), date, terms)
 
 
-def numbers(index: Bm25Index, *terms: str, only: SearchFilter = ALL) -> list[int]:
+def numbers(index: LexicalIndex, *terms: str, only: SearchFilter = ALL) -> list[int]:
     return [place.key.message_id for place, _ in index.search(terms, only)]
 
 
@@ -48,15 +48,15 @@ def repeated_in_threads(read: Callable[[], None]) -> Iterator[None]:
 
 
 def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) -> None:
-    index, seen = Bm25Index(), list[int]()
+    index, seen = LexicalIndex(), list[int]()
     changes: list[Callable[[], object]] = [
         lambda: index.replace((), [entry(n, "cat", chat=-1 - n % 2) for n in range(6)]),
         lambda: index.replace([PostKey(-1, 2)], [entry(2, "dog")]),
         lambda: index.replace([PostKey(-1, 0)], ()),
         lambda: index.remove_channel(-2),
         lambda: index.compact(),
-        lambda: index.adopt(Bm25Index()),
-        lambda: index.adopt(Bm25Index()),
+        lambda: index.adopt(LexicalIndex()),
+        lambda: index.adopt(LexicalIndex()),
     ]
     for change in changes:
         seen.append(index.revision)
@@ -70,12 +70,12 @@ def test_the_revision_grows_with_all_that_changes_what_is_found(tmp_path: Path) 
 
 
 def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
-    index = Bm25Index()
+    index = LexicalIndex()
     index.replace((), [entry(n, "кот", f"w{n}", chat=-1 - n % 2) for n in range(50)])
     index.watermark = 77
     before = index.search(["кот", "w3"], ALL)
     index.save(tmp_path)
-    loaded = Bm25Index.load(tmp_path)
+    loaded = LexicalIndex.load(tmp_path)
     assert loaded is not None
     assert (loaded.watermark, len(loaded)) == (77, 50)
     assert [p for p, _ in loaded.search(["кот", "w3"], ALL)] == [p for p, _ in before]
@@ -84,7 +84,7 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_a_second_save_leaves_one_index_on_disk(tmp_path: Path) -> None:
-    index = Bm25Index()
+    index = LexicalIndex()
     for n in range(3):
         index.replace((), [entry(n, "cat")])
         index.save(tmp_path)
@@ -92,7 +92,7 @@ def test_a_second_save_leaves_one_index_on_disk(tmp_path: Path) -> None:
 
 
 def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
-    index = Bm25Index()
+    index = LexicalIndex()
     index.replace((), [entry(0, "cat")])
 
     def read() -> None:
@@ -118,7 +118,7 @@ def versioned(turn: int, parts: int) -> list[IndexEntry]:
 
 
 def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none() -> None:
-    index = Bm25Index()
+    index = LexicalIndex()
     index.replace((), [entry(n, "dog") for n in range(100, 300)])
     index.replace((), versioned(0, 2))
 
@@ -138,7 +138,7 @@ def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none
 
 
 def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting() -> None:
-    index, expected = Bm25Index(), Bm25Index()
+    index, expected = LexicalIndex(), LexicalIndex()
     index.replace((), [entry(n, "cat", f"w{n}") for n in range(20)])
     index.replace([PostKey(-1, 3), PostKey(-1, 4), PostKey(-2, 3)], [entry(3, "dog"), entry(40, "cat")])
     index.replace([PostKey(-1, 5)], [])
@@ -149,9 +149,9 @@ def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting()
         assert index.search(query, ALL) == expected.search(query, ALL)
 
 
-def shelf(*chats: int, turn: int) -> Bm25Index:
+def shelf(*chats: int, turn: int) -> LexicalIndex:
     """An index of many posts of channels in this order."""
-    index = Bm25Index()
+    index = LexicalIndex()
     for chat in chats:
         index.replace(
             (), [IndexEntry(PassageRef(PostKey(chat, n), 0, turn, turn + 1), DAY, ["cat"]) for n in range(50)]
@@ -177,7 +177,7 @@ def test_an_index_that_is_exchanged_while_it_is_searched_shows_nobody_another_ch
 
 
 def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Path) -> None:
-    index = Bm25Index()
+    index = LexicalIndex()
     index.replace((), [entry(n, "cat", f"w{n}") for n in range(3000)])
     index.save(tmp_path)
     index.replace((), [entry(n, "dog", f"w{n}") for n in range(3000, 6000)])
@@ -188,21 +188,21 @@ def test_a_disk_that_is_full_leaves_the_saved_index_and_no_half_one(tmp_path: Pa
             index.save(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    loaded = Bm25Index.load(tmp_path)
+    loaded = LexicalIndex.load(tmp_path)
     assert loaded is not None
     assert len(loaded) == 3000
     assert len([p for p in tmp_path.iterdir() if p.is_dir()]) == 1
 
 
 def test_words_that_no_post_has_any_more_leave_the_dictionary_and_change_no_score(tmp_path: Path) -> None:
-    index, expected = Bm25Index(), Bm25Index()
+    index, expected = LexicalIndex(), LexicalIndex()
     index.replace((), [entry(n, "cat", f"old{n}") for n in range(50)])
     for n in range(50):
         index.replace([PostKey(-1, n)], [entry(n, f"new{n}", "cat")])
     expected.replace((), [entry(n, f"new{n}", "cat") for n in range(50)])
     assert len(index.list_vocabulary()) == 101
     index.save(tmp_path)
-    loaded = Bm25Index.load(tmp_path)
+    loaded = LexicalIndex.load(tmp_path)
     assert loaded
     for one in (index, loaded):
         assert sorted(one.list_vocabulary()) == sorted(expected.list_vocabulary())

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import secrets
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_qdrant import FakeQdrant
-from pydantic import SecretStr
-from qdrant_node import needs_server
 
-from rag_core.engine import load_saved_lexical_index, make_lexical_index
-from rag_core.errors import IndexUnavailable, QdrantGone
-from rag_core.index import sparse_qdrant
-from rag_core.index.lexical_index import Bm25Index, IndexEntry, LexicalIndex
-from rag_core.settings import QdrantSettings
+from rag_core.index.lexical_index import IndexEntry, LexicalIndex
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
-
-pytestmark = pytest.mark.slow
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 ALL = SearchFilter(frozenset({-1, -2}))
@@ -39,24 +26,9 @@ def numbers(index: LexicalIndex, *terms: str, only: SearchFilter = ALL) -> list[
     return [place.key.message_id for place, _ in index.search(terms, only)]
 
 
-@pytest.fixture(params=["folder", "memory", pytest.param("server", marks=needs_server)])
-def index(request: pytest.FixtureRequest) -> Iterator[LexicalIndex]:
-    given = {"folder": "", "memory": ":memory:"}
-    url = given[request.param] if request.param in given else request.getfixturevalue("qdrant_server")
-    key = SecretStr(os.environ.get("QDRANT__KEY", ""))
-    settings = QdrantSettings(url=url, key=key, words=True, collection=f"citegram-test-{secrets.token_hex(4)}")
-    made = make_lexical_index(settings)
-    assert isinstance(made, Bm25Index) == (request.param == "folder")
-    yield made
-    made.close()
-    if request.param == "server":
-        from qdrant_client import QdrantClient
-
-        client = QdrantClient(url=url, api_key=key.get_secret_value() or None, check_compatibility=False)
-        for one in client.get_collections().collections:
-            if one.name.startswith(settings.collection):
-                client.delete_collection(one.name)
-        client.close()
+@pytest.fixture
+def index() -> LexicalIndex:
+    return LexicalIndex()
 
 
 def test_the_filter_is_inside_the_query_not_after_the_cut(index: LexicalIndex) -> None:
@@ -178,141 +150,8 @@ def test_what_was_replaced_counts_no_more(index: LexicalIndex) -> None:
 def test_hits_of_one_score_come_in_the_order_of_their_posts_also_where_the_cut_falls(index: LexicalIndex) -> None:
     numbered = [entry(n, "cat", f"w{n}") for n in (7, 3, 9, 1, 5, 8, 2, 6, 4)]
     index.replace((), numbered)
-    if isinstance(index, Bm25Index):  # in the order in which they came
+    if isinstance(index, LexicalIndex):  # in the order in which they came
         assert numbers(index, "cat")[:3] == [7, 3, 9]
     else:
         found = index.search(["cat"], ALL, 4)
         assert [place.key.message_id for place, _ in found] == [1, 2, 3, 4]
-
-
-def test_too_long_a_list_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse_qdrant, "MAX_LISTED_PASSAGES", 5)
-    index = make_lexical_index(QdrantSettings(url=":memory:", words=True))
-    index.replace((), [entry(n, "cat") for n in range(6)])
-    with pytest.raises(IndexUnavailable, match=r"^6 passages fit: ask about one channel"):
-        index.matching(["cat"], ALL)
-    index.close()
-
-
-def served(qdrant: FakeQdrant) -> QdrantSettings:
-    return QdrantSettings(url=qdrant.url, words=True)
-
-
-async def test_what_is_kept_here_is_found_again_with_its_watermark(qdrant: FakeQdrant, tmp_path: Path) -> None:
-    settings = served(qdrant)
-    index = await asyncio.to_thread(make_lexical_index, settings)
-    await asyncio.to_thread(index.replace, (), [entry(n, "cat", f"w{n}") for n in range(50)])
-    index.watermark = 77
-    await asyncio.to_thread(index.save, tmp_path, "ours")
-    index.close()
-    assert await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "another") is None
-    assert Bm25Index.load(tmp_path, "ours") is None
-    again = await asyncio.to_thread(load_saved_lexical_index, settings, tmp_path, "ours")
-    assert again is not None
-    assert (again.watermark, len(again), again.chats, frequency(again, "cat")) == (77, 50, [-1], 50)
-    assert await asyncio.to_thread(numbers, again, "w7") == [7]
-    again.close()
-
-
-async def test_a_server_that_lost_everything_is_filled_from_the_beginning(qdrant: FakeQdrant) -> None:
-    settings = served(qdrant)
-    index = await asyncio.to_thread(make_lexical_index, settings)
-    await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
-    index.watermark = 7
-    qdrant.forget()
-    with pytest.raises(QdrantGone, match="has lost a collection"):
-        await asyncio.to_thread(numbers, index, "cat")
-    for _ in range(200):
-        if index.watermark == 0:
-            break
-        await asyncio.sleep(0.05)
-    assert (index.watermark, len(index)) == (0, 0)
-    assert await asyncio.to_thread(numbers, index, "cat") == []
-    index.close()
-
-
-async def test_an_index_built_beside_takes_the_place_and_the_old_collection_goes_with_the_next_save(
-    qdrant: FakeQdrant, tmp_path: Path
-) -> None:
-    index = await asyncio.to_thread(make_lexical_index, served(qdrant))
-    await asyncio.to_thread(index.replace, (), [entry(1, "old")])
-    beside = await asyncio.to_thread(index.make_empty)
-    await asyncio.to_thread(beside.replace, (), [entry(2, "new")])
-    beside.watermark = 9
-    assert await asyncio.to_thread(numbers, index, "old", "new") == [1]
-    await asyncio.to_thread(beside.save, tmp_path, "ours")
-    await asyncio.to_thread(index.adopt, beside)
-    assert (index.watermark, len(index)) == (9, 1)
-    assert await asyncio.to_thread(numbers, index, "old", "new") == [2]
-    assert len(qdrant.collections) == 2
-    await asyncio.to_thread(index.save, tmp_path, "ours")
-    assert len(qdrant.collections) == 1
-    assert await asyncio.to_thread(numbers, index, "new") == [2]
-    index.close()
-
-
-@pytest.mark.parametrize("failing", ["write", "delete"])
-def test_a_write_that_failed_half_way_is_counted_once_when_repeated(
-    monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    index = make_lexical_index(QdrantSettings(url=":memory:", words=True, collection="citegram-test-half"))
-    index.replace((), [entry(1, "cat"), entry(1, "tail", part=1), entry(2, "dog")])
-    real, writes = getattr(sparse_qdrant.SparseCollection, failing), []
-
-    def fail_once(self: object, *given: object) -> None:
-        real(self, *given)
-        writes.append(1)
-        if len(writes) == 1:
-            raise QdrantGone("half way")
-
-    monkeypatch.setattr(sparse_qdrant.SparseCollection, failing, fail_once)
-    keys, entries = [PostKey(-1, 1), PostKey(-1, 3)], [entry(1, "fox"), entry(3, "dog"), entry(3, "owl", part=1)]
-    with pytest.raises(QdrantGone):
-        index.replace(keys, entries)
-    index.replace(keys, entries)
-    assert len(index) == 4
-    words = "cat", "tail", "dog", "fox", "owl"
-    assert [frequency(index, word) for word in words] == [0, 0, 2, 1, 1]
-    index.replace(keys, [])
-    assert [len(index), *(frequency(index, word) for word in words)] == [1, 0, 0, 1, 0, 0]
-    index.close()
-
-
-@pytest.mark.parametrize("way", ["adopted", "removed"])
-def test_what_failed_half_way_is_forgotten_with_its_counts(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    index = make_lexical_index(QdrantSettings(url=":memory:", words=True, collection=f"citegram-test-{way}"))
-    index.replace((), [entry(1, "cat")])
-    with monkeypatch.context() as failing:
-        failing.setattr(sparse_qdrant.SparseCollection, "delete", _raise_half_way)
-        with pytest.raises(QdrantGone):
-            index.replace([PostKey(-1, 1)], [entry(1, "fox")])
-    if way == "removed":
-        index.remove_channel(-1)
-        index.replace([PostKey(-1, 1)], [entry(1, "owl")])
-    else:
-        beside = index.make_empty()
-        beside.replace((), [entry(1, "owl")])
-        index.adopt(beside)
-        index.replace([PostKey(-1, 1)], [entry(1, "owl")])
-    assert [len(index), *(frequency(index, word) for word in ("cat", "fox", "owl"))] == [1, 0, 0, 1]
-    index.close()
-
-
-def _raise_half_way(*_: object) -> None:
-    raise QdrantGone("half way")
-
-
-async def test_a_server_that_is_gone_at_the_start_is_used_when_it_is_there(qdrant: FakeQdrant) -> None:
-    await qdrant.stop()
-    index = await asyncio.to_thread(make_lexical_index, served(qdrant))
-    with pytest.raises(QdrantGone, match="does not answer"):
-        index.search(["cat"], ALL)
-    await qdrant.start()
-    for _ in range(200):
-        try:
-            await asyncio.to_thread(index.replace, (), [entry(1, "cat")])
-            break
-        except QdrantGone:
-            await asyncio.sleep(0.05)
-    assert await asyncio.to_thread(numbers, index, "cat") == [1]
-    index.close()

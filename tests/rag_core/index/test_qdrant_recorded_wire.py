@@ -24,9 +24,8 @@ from qdrant_client import QdrantClient
 from qdrant_client.http.api_client import ApiClient
 from qdrant_node import needs_binary, run_node
 
-from rag_core.engine import load_saved_lexical_index, make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.lexical_index import IndexEntry, LexicalIndex
+from rag_core.index.lexical_index import IndexEntry
 from rag_core.index.reconnecting import Reconnecting
 from rag_core.index.store_points import StoredPoint, VectorPoint
 from rag_core.index.vector_store import VectorStore, open_vector_store
@@ -123,9 +122,9 @@ async def until_open(what: Callable[[], object]) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def use_both_legs(url: str, folder: Path) -> None:
+async def use_server(url: str, folder: Path) -> None:
     """All that Citegram asks a server, in one order."""
-    ours = QdrantSettings(url=url, key=SecretStr(KEY), words=True, shards=2)
+    ours = QdrantSettings(url=url, key=SecretStr(KEY), shards=2)
 
     async def opened(**more: Any) -> VectorStore:
         settings = ours.model_copy(update=more)
@@ -150,7 +149,6 @@ async def use_both_legs(url: str, folder: Path) -> None:
     with pytest.raises(VectorsUnavailable, match="was not made by Citegram"):
         await opened(collection="foreign")
     client.close()
-    await asyncio.to_thread(use_words, ours, folder)
 
 
 async def use_vectors(store: VectorStore) -> None:
@@ -187,45 +185,11 @@ async def use_vectors(store: VectorStore) -> None:
     await store.close()
 
 
-def use_words(ours: QdrantSettings, folder: Path) -> None:
-    index = make_lexical_index(ours)
-    posts = {1: "cat sits mat", 2: "dog sits", 3: "cat dog bird", 4: "kitten sleeps"}
-    index.replace((), [entry(n, text, chat=-2 if n == 4 else -1, days=n) for n, text in posts.items()])
-    assert numbers(index.search(["sits", "mat"], ALL)) == [1, 2]
-    assert numbers(index.search(["cat"], ONE, 9, {"cat": {"kitten": 0.5}})) == [1, 3]
-    assert numbers(index.search(["cat"], ALL, 9, {"cat": {"kitten": 0.5}})) == [1, 3, 4]
-    assert numbers(index.search(["sits"], SearchFilter(ALL.channels, DAY + timedelta(2)))) == [2]
-    assert [place.key.message_id for place in index.matching(["cat"], ALL, ["sits"])] == [1, 2, 3]
-    assert [place.key.message_id for place in index.all_of(ALL)] == [1, 2, 3, 4]
-    assert (index.known("kitten", ALL), index.known("kitten", ONE)) == (True, False)
-    index.replace([PostKey(-1, 2), PostKey(-1, 3)], [entry(2, "cat", days=2)])
-    assert sorted(index.parts_of(-1)[0].tolist()) == [1, 2]
-    index.watermark = 7
-    index.save(folder, "archive")
-    index.replace((), [entry(5, "mat")])  # as if the process had been killed: the counts lack this one
-    index.close()
-    again = load_saved_lexical_index(ours, folder, "archive")
-    assert again is not None
-    assert (again.watermark, len(again), again.statistics(ALL.channels).frequency("mat")) == (7, 4, 2)
-    again.remove_channel(-2)
-    put_rebuilt_in_place(again, folder)
-
-
-def put_rebuilt_in_place(index: LexicalIndex, folder: Path) -> None:
-    beside = index.make_empty()
-    beside.replace((), [entry(8, "new cat")])
-    beside.save(folder, "archive")
-    index.adopt(beside)
-    index.save(folder, "archive")
-    assert numbers(index.search(["cat"], ALL)) == [8]
-    index.close()
-
-
 @pytest.mark.usefixtures("numbered_names")
-async def test_both_legs_read_what_a_server_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_store_reads_what_a_server_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Call] = json.loads(RECORDING.read_text("utf-8"))
     replay_wire(monkeypatch, calls)
-    await use_both_legs("http://127.0.0.1:1", tmp_path / "index")
+    await use_server("http://127.0.0.1:1", tmp_path / "index")
     assert calls == []
 
 
@@ -242,7 +206,7 @@ async def test_a_request_that_is_not_in_the_recording_is_no_reply(
     first["body"]["shard_number"] += 1
     replay_wire(monkeypatch, calls)
     with pytest.raises(AssertionError):
-        await use_both_legs("http://127.0.0.1:1", tmp_path / "index")
+        await use_server("http://127.0.0.1:1", tmp_path / "index")
 
 
 @pytest.fixture
@@ -255,7 +219,7 @@ def server(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.usefixtures("numbered_names")
 async def test_a_server_says_what_is_recorded(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = record_wire(monkeypatch)
-    await use_both_legs(server, tmp_path / "index")
+    await use_server(server, tmp_path / "index")
     if os.environ.get("QDRANT_RECORD"):
         RECORDING.parent.mkdir(exist_ok=True)
         RECORDING.write_text("[\n" + ",\n".join(json.dumps(call) for call in calls) + "\n]\n", "utf-8")

@@ -20,7 +20,6 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException
 from vector_store_helpers import numbers, point
 
-from rag_core.engine import make_lexical_index
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.qdrant_collections import make_search_params
 from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, _translate_qdrant_errors, connect_qdrant
@@ -80,19 +79,6 @@ async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sent
     ):
         await made(qdrant, shards=4)
     assert await made(qdrant)  # left to the server, whatever it has
-
-
-async def test_the_collection_of_words_has_the_same_shards_and_replicas(qdrant: FakeQdrant) -> None:
-    settings = QdrantSettings(url=qdrant.url, words=True, shards=4, replicas=2, collection="news")
-    (await asyncio.to_thread(make_lexical_index, settings)).close()
-    (name,) = qdrant.collections
-    assert name.startswith("news-words-")
-    info = qdrant.info(name)
-    assert info["config"]["params"]["shard_number"] == 4
-    assert info["config"]["params"]["replication_factor"] == 2
-    # no IDF modifier: the server would count the channels that the asker may not read
-    assert not info["config"]["params"]["sparse_vectors"]["words"].get("modifier")
-    assert set(info["payload_schema"]) == {"chat", "message", "part", "terms", "date"}
 
 
 def test_quantised_hits_are_measured_again_by_whole_vectors() -> None:

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.plan import plan_by_rules
@@ -181,7 +181,7 @@ async def test_the_index_lists_the_posts_that_reading_them_all_finds(
     assert all(map(len, listed))
     with monkeypatch.context() as patched:
         patched.setattr(posts, "list_post_changes", None)  # what reading does not need, and listing does
-        patched.setattr(Bm25Index, "mentioning", lambda *_: None)
+        patched.setattr(LexicalIndex, "mentioning", lambda *_: None)
         read = await find_all()
     # for the last mention reading ends with the batch that has one: here all posts are of one batch
     assert read == listed
@@ -244,7 +244,7 @@ async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
     assert [shortfall.stage for shortfall in answer.shortfalls] == [lack]
 
 
-class Broken(Bm25Index):
+class Broken(LexicalIndex):
     """An index of words that is down."""
 
     def search(

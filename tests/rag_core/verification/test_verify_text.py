@@ -12,7 +12,7 @@ import pytest
 
 from ingest.copies import CopyIndexer
 from rag_core.errors import IndexUnavailable
-from rag_core.index.lexical_index import Bm25Index
+from rag_core.index.lexical_index import LexicalIndex
 from rag_core.run import Budgets
 from rag_core.storage import channels, visible_posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
@@ -140,7 +140,7 @@ async def test_an_index_that_is_down_is_an_error(library: Any, monkeypatch: pyte
     def broken(*_: Any) -> Any:
         raise IndexUnavailable("The index is damaged: rebuild it.")
 
-    monkeypatch.setattr(Bm25Index, "search", broken)
+    monkeypatch.setattr(LexicalIndex, "search", broken)
     with pytest.raises(IndexUnavailable):
         await verified(library, FERRY)
     assert library.runs[-1].recipe == "verify"

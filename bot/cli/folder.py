@@ -91,16 +91,12 @@ async def catch_up_indexes(rag: Engine) -> None:
 
 
 async def catch_up_lexical_index(rag: Engine) -> None:
-    """Index the archive's pending changes in the lexical index, and save it; one of an earlier version is replaced."""
-    lexical = rag.lexical.make_empty() if rag.lexical.outdated else rag.lexical
-    indexer = LexicalIndexer(rag.archive, lexical)
-    if behind := await posts.get_last_seq(rag.archive) - lexical.watermark:
+    """Index the archive's pending changes in the lexical index, and save it."""
+    indexer = LexicalIndexer(rag.archive, rag.lexical)
+    if behind := await posts.get_last_seq(rag.archive) - rag.lexical.watermark:
         with show_progress_bar("index") as moved:
-            await indexer.catch_up(lambda done: moved(done, behind), save=lexical is rag.lexical)
-    if lexical is rag.lexical:
-        await indexer.save()
-    else:
-        await LexicalIndexer(rag.archive, rag.lexical).put_in_place(lexical)
+            await indexer.catch_up(lambda done: moved(done, behind))
+    await indexer.save()
 
 
 async def catch_up_copies(rag: Engine) -> None:

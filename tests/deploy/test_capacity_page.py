@@ -27,6 +27,6 @@ def test_the_arithmetic_has_no_other_tables() -> None:
 def test_a_changed_figure_changes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     before = capacity_tables.tables()
     monkeypatch.setattr(capacity_tables, "ARCHIVE", capacity_tables.ARCHIVE * 2)
-    monkeypatch.setattr(capacity_tables, "POSTING", capacity_tables.POSTING * 2)
+    monkeypatch.setattr(capacity_tables, "POINT", capacity_tables.POINT * 2)
     changed = [one != other for one, other in zip(before, capacity_tables.tables(), strict=True)]
     assert changed == [True, False, True, True, False, False]

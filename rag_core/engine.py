@@ -20,16 +20,23 @@ from rag_core.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
+from rag_core.llm.local import LocalModel
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import (
     DenseIndex,
+    GgufFile,
     LanguageModels,
+    ModelSwitch,
     apply_model_choices,
+    check_choice_allowed,
+    find_gguf,
     find_live_model,
     find_next_embedder,
     open_dense_index,
+    open_gguf,
     open_language_models,
     open_selected_reranker,
+    resolve_model_use,
 )
 from rag_core.models.catalog import ModelSpec
 from rag_core.models.onnx_models import Reranker
@@ -37,7 +44,7 @@ from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Budgets, Run
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, posts
-from rag_core.storage.readers import load_choices
+from rag_core.storage.readers import load_choices, save_choice
 from rag_core.types import Channel, Plan, Question, Shortfall
 
 _MAX_BOILERPLATES, _BOILERPLATES_TTL_S = 500, 300.0  # a few lines each
@@ -161,7 +168,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules)
         rag.budgets = Budgets(question=settings.question_s)
         stack.push_async_callback(_close_replaceable_models, rag)
-        live = await find_live_model(settings, archive)
+        live = await find_live_model(archive)
         rag.dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted, live))
         rag.next_embedder = find_next_embedder(wanted, rag.dense) if rag.dense else None
         rag.reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
@@ -204,3 +211,72 @@ async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> t
     except (ModelUnavailable, VectorsUnavailable) as exc:
         log.error("%s is off: %s", stage, exc.reason)
         return None, (Shortfall(stage, exc.reason),)
+
+
+_STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
+_CLOSING_TASKS: set[asyncio.Task[None]] = set()  # close old models; asyncio itself holds only weak references
+_SWITCH_LOCK = asyncio.Lock()
+
+
+async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
+    """Switch to a model (a catalog name, a path, auto, none, or same) at once and for every restart.
+
+    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder takes
+    its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises ModelUnavailable.
+    """
+    use = resolve_model_use(given, wanted)
+    async with _SWITCH_LOCK:
+        check_choice_allowed(rag.settings, use, given)
+        settings = apply_model_choices(rag.settings, {**await load_choices(rag.archive), use: given})
+        if use in ("writer", "planner"):
+            await _switch_language_models(rag, settings)
+        elif use == "reranker":
+            await _switch_reranker(rag, settings)
+        elif rag.dense:
+            rag.next_embedder = find_next_embedder(settings, rag.dense)
+        if use in _STAGE_BY_USE:
+            rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
+        await save_choice(rag.archive, use, given)
+    if use != "embedder":
+        return ModelSwitch(use, given, now=True)
+    return ModelSwitch(use, given, now=rag.dense is not None and not rag.next_embedder, beside=bool(rag.next_embedder))
+
+
+async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
+    """Replace writer and planner; an open local model swaps its file instead of being reopened."""
+    before = LanguageModels(rag.writer, rag.planner)
+    written = find_gguf(settings, settings.llm.model) if not settings.llm.url else None
+    planned = written if settings.llm.planner == "same" else find_gguf(settings, settings.llm.planner)
+    shared = settings.llm.planner == "same" or (planned == written and not settings.llm.url)
+    own = rag.planner if rag.planner is not rag.writer else None
+    writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
+    rag.writer = writer
+    rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
+    await before.close(but=(rag.writer, rag.planner))
+
+
+async def _swap_gguf(
+    old: LanguageModel | None, file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None
+) -> LanguageModel | None:
+    if file is None or not isinstance(old, LocalModel):
+        return await open_gguf(file, settings, beside)
+    if old.path != file.path:
+        await old.swap(file.path, file.name)
+    return old
+
+
+async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
+    old, new = rag.reranker, await open_selected_reranker(settings)
+    rag.reranker = new
+    if old is None:
+        return
+
+    async def close_later() -> None:
+        try:  # a question that already uses it may finish its stage
+            await asyncio.sleep(2 * rag.budgets.rerank)
+        finally:
+            await old.close()
+
+    task = asyncio.create_task(close_later())
+    _CLOSING_TASKS.add(task)
+    task.add_done_callback(_CLOSING_TASKS.discard)

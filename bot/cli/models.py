@@ -63,7 +63,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         choices, live, offer = dict[str, str](), "", None
         if (settings.data.dir / ARCHIVE_FILE).exists():  # listing must not create one
             async with open_archive(settings.data.dir) as archive:
-                choices, live = await load_choices(archive), await find_live_model(settings.rag(), archive)
+                choices, live = await load_choices(archive), await find_live_model(archive)
                 offer = await find_embedder_offer(settings.rag(), archive)
         used = list_models_in_use(settings.rag(), choices, live)
         for line in await asyncio.to_thread(

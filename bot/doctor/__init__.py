@@ -159,7 +159,7 @@ async def check_models(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None:
         return
     rag_settings = case.settings.rag()
-    live = await find_live_model(rag_settings, case.archive)
+    live = await find_live_model(case.archive)
     used = list_models_in_use(rag_settings, await load_choices(case.archive), live)
     for name in dict.fromkeys(used.values()):
         try:

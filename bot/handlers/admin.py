@@ -39,6 +39,7 @@ from bot.views.keyboards import (
     redraw_message,
 )
 from bot.views.text import join_lines, shorten
+from rag_core.engine import switch_model
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused
 from rag_core.models.active_models import (
     UNDECIDED_VALUES,
@@ -47,7 +48,6 @@ from rag_core.models.active_models import (
     get_model_setting,
     get_models_folder,
     list_models_in_use,
-    switch_model,
 )
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
@@ -276,7 +276,7 @@ async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
 
 async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup]:
     offered = await _list_offered_models(context)
-    live = await find_live_model(context.rag.settings, context.archive)
+    live = await find_live_model(context.archive)
     used = list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])

@@ -51,22 +51,6 @@ _PAYLOAD_INDEXES: PayloadIndexes = {
 }
 
 
-def read_collection_model(settings: QdrantSettings) -> str:
-    """Read for which model the collection of the settings was made; "" where it is not there or not Citegram's.
-
-    Raises VectorsUnavailable, QdrantGone.
-    """
-    calls = connect_qdrant(settings)
-    try:
-        if not calls(lambda client: client.collection_exists(settings.collection)):
-            return ""
-        info = calls(lambda client: client.get_collection(settings.collection))
-        ours = (info.config.metadata or {}).get(_METADATA_KEY)
-        return str(ours.get("model", "")) if isinstance(ours, dict) else ""
-    finally:
-        calls.close()
-
-
 def _read_dense_vector(vector: Any) -> VectorArray:
     return np.asarray(vector["dense"], np.float32)
 

@@ -13,33 +13,23 @@ models from a hub both are estimated from their size.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.vector_store import VectorStore, open_vector_store
-from rag_core.llm.local import LocalModel, check_gguf_file, open_local_model
+from rag_core.llm.local import check_gguf_file, open_local_model
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
 from rag_core.models.model_files import check_model_files, is_model_present
 from rag_core.models.onnx_models import Embedder, Reranker, open_embedder, open_reranker
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, index_state, posts
-from rag_core.storage.index_state import load_vector_state
 from rag_core.storage.readers import load_choices, save_choice
-from rag_core.untrusted_files import IrregularFile, read_regular_file
 from rag_core.writing.prompts import list_prompt_prefixes
-
-if TYPE_CHECKING:
-    from rag_core.engine import Engine
-
 
 log = logging.getLogger(__name__)
 
@@ -81,51 +71,30 @@ def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
     if name != "auto":
         rows = find_models(name)
         return next((row for row in rows if row.role is role), rows[0])
-    pulled = [row for row in MODELS if row.role is role and is_model_present(row, folder / row.name)]
-    return pulled[-1] if pulled else None  # the catalog is ordered from small to good
+    pulled = list_pulled_models(role, folder)
+    return pulled[-1] if pulled else None
 
 
 def select_embedder(settings: RagSettings, live: str = "") -> ModelSpec | None:
     """Select the embedder; "auto" keeps the one whose vectors the archive has (`live`), whatever was pulled since.
 
-    Another one makes all vectors anew, which takes hours for a large archive: it must be asked for by name. Before
-    the archive names a model, the data folder's vectors say it. Raises ModelUnavailable for an unknown name.
+    Another one makes all vectors anew, which takes hours for a large archive: it must be asked for by name.
+    Raises ModelUnavailable for an unknown name.
     """
-    folder, chosen = get_models_folder(settings), settings.models.embedder
-    if chosen == "auto":
-        if live:
-            return find_models(live)[0]
-        rows = list_embedders(folder)
-        used = [row for row in rows if (settings.data.dir / "vectors" / row.name).is_dir()]
-        return used[-1] if used else rows[-1] if rows else None
-    return select_model(ModelRole.EMBEDDER, chosen, folder)
+    if settings.models.embedder == "auto" and live:
+        return find_models(live)[0]
+    return select_model(ModelRole.EMBEDDER, settings.models.embedder, get_models_folder(settings))
 
 
-def list_embedders(folder: Path) -> list[ModelSpec]:
-    """List the embedding models in the folder, from small to good."""
-    return [row for row in MODELS if row.role is ModelRole.EMBEDDER and is_model_present(row, folder / row.name)]
+def list_pulled_models(role: ModelRole, folder: Path) -> list[ModelSpec]:
+    """List the models of a role in the folder, from small to good."""
+    return [row for row in MODELS if row.role is role and is_model_present(row, folder / row.name)]
 
 
-async def find_live_model(settings: RagSettings, archive: Archive) -> str:
-    """Find the name of the model that made the archive's vectors; "" where there are none.
-
-    An archive of an earlier version does not name it: the store does.
-    """
-    state = await load_vector_state(archive)
-    if state is None or state.model:
-        return state.model if state else ""
-    if settings.qdrant.url:
-        from rag_core.index.vectors_qdrant import read_collection_model
-
-        with suppress(VectorsUnavailable):  # of a server that is away: asked again at the next start
-            return await asyncio.to_thread(read_collection_model, settings.qdrant)
-        return ""
-    for row in MODELS:
-        with suppress(OSError, ValueError, KeyError, TypeError, IrregularFile):
-            about = json.loads(read_regular_file(settings.data.dir / "vectors" / row.name / "about.json"))
-            if about["identity"] == state.identity:
-                return row.name
-    return ""
+async def find_live_model(archive: Archive) -> str:
+    """Find the name of the model that made the archive's vectors; "" where there are none."""
+    state = await index_state.load_vector_state(archive)
+    return state.model if state else ""
 
 
 async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
@@ -147,7 +116,7 @@ async def open_dense_index(settings: RagSettings, live: str = "") -> DenseIndex 
     """
     row = select_embedder(settings, live)
     if row is not None and live and live != row.name:
-        rows = [one for one in list_embedders(get_models_folder(settings)) if one.name == live]
+        rows = [one for one in list_pulled_models(ModelRole.EMBEDDER, get_models_folder(settings)) if one.name == live]
         row = rows[0] if rows else row
     return await open_vectors_of(settings, row) if row else None
 
@@ -247,37 +216,30 @@ async def open_language_models(settings: RagSettings) -> LanguageModels:
 
     Raises ModelUnavailable.
     """
+    llm = settings.llm
     writer: LanguageModel | None
-    if settings.llm.url:
+    if llm.url:
         from rag_core.llm.openai_client import RemoteModel  # aiohttp takes a third of a second to load
 
-        writer = RemoteModel(settings.llm)
+        writer = RemoteModel(llm)
     else:
-        writer = await _open_gguf(settings, settings.llm.model)
-    planner = settings.llm.planner
+        writer = await open_gguf(find_gguf(settings, llm.model), settings, None)
+    if llm.planner == "same" or (llm.planner == llm.model and not llm.url):
+        return LanguageModels(writer, writer)
     try:
-        if planner == "same" or (planner == settings.llm.model and not settings.llm.url):
-            return LanguageModels(writer, writer)
-        return LanguageModels(writer, await _open_gguf(settings, planner, writer))
+        return LanguageModels(writer, await open_gguf(find_gguf(settings, llm.planner), settings, writer))
     except BaseException:
         if writer:
             await writer.close()
         raise
 
 
-async def _open_gguf(settings: RagSettings, given: str, beside: LanguageModel | None = None) -> LanguageModel | None:
-    file = find_gguf(settings, given)
-    return await _open_local(file, settings, beside) if file else None
-
-
-async def _open_local(file: GgufFile, settings: RagSettings, beside: LanguageModel | None) -> LanguageModel:
+async def open_gguf(file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None) -> LanguageModel | None:
+    """Open a GGUF, which takes turns with the model `beside`; None for none. Raises ModelUnavailable."""
+    if file is None:
+        return None
     data, prefixes = settings.data.dir, list_prompt_prefixes
     return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, data=data, prefixes=prefixes)
-
-
-_STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
-_CLOSING_TASKS: set[asyncio.Task[None]] = set()  # close old models; asyncio itself holds only weak references
-_SWITCH_LOCK = asyncio.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,30 +268,6 @@ def resolve_model_use(given: str, wanted: str = "") -> str:
     return rows[0].role.value
 
 
-async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
-    """Switch to a model (a catalog name, a path, auto, none, or same) at once and for every restart.
-
-    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder takes
-    its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises ModelUnavailable.
-    """
-    use = resolve_model_use(given, wanted)
-    async with _SWITCH_LOCK:
-        _check_choice_allowed(rag.settings, use, given)
-        settings = apply_model_choices(rag.settings, {**await load_choices(rag.archive), use: given})
-        if use in ("writer", "planner"):
-            await _switch_language_models(rag, settings)
-        elif use == "reranker":
-            await _switch_reranker(rag, settings)
-        elif rag.dense:
-            rag.next_embedder = find_next_embedder(settings, rag.dense)
-        if use in _STAGE_BY_USE:
-            rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])
-        await save_choice(rag.archive, use, given)
-    if use != "embedder":
-        return ModelSwitch(use, given, now=True)
-    return ModelSwitch(use, given, now=rag.dense is not None and not rag.next_embedder, beside=bool(rag.next_embedder))
-
-
 def find_next_embedder(settings: RagSettings, dense: DenseIndex) -> ModelSpec | None:
     """Find the embedder that is to take the place of the open one; None where that one stays."""
     row = select_embedder(settings, dense.model.name)
@@ -341,12 +279,12 @@ async def choose_model_for_next_start(
 ) -> ModelSwitch:
     """Store a model for the next start, while no bot runs. Raises ModelUnavailable for one that is not present."""
     use = resolve_model_use(given, wanted)
-    _check_choice_allowed(settings, use, given)
+    check_choice_allowed(settings, use, given)
     await save_choice(archive, use, given)
     return ModelSwitch(use, given, now=False)
 
 
-def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
+def check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
     if (fixed := get_model_setting(settings, use)) not in UNDECIDED_VALUES:
         raise ModelUnavailable(
@@ -368,48 +306,6 @@ def _check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     if row is None or row.role.value != use:
         raise ModelUnavailable(f"{given} is no {use}: citegram models list names those there are.")
     check_model_files(row, get_models_folder(settings) / row.name)
-
-
-async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
-    """Replace writer and planner; an open local model swaps its file instead of being reopened."""
-    before = LanguageModels(rag.writer, rag.planner)
-    written = find_gguf(settings, settings.llm.model) if not settings.llm.url else None
-    planned = written if settings.llm.planner == "same" else find_gguf(settings, settings.llm.planner)
-    shared = settings.llm.planner == "same" or (planned == written and not settings.llm.url)
-    own = rag.planner if rag.planner is not rag.writer else None
-    writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
-    rag.writer = writer
-    rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
-    await before.close(but=(rag.writer, rag.planner))
-
-
-async def _swap_gguf(
-    old: LanguageModel | None, file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None
-) -> LanguageModel | None:
-    if file is None:
-        return None
-    if not isinstance(old, LocalModel):
-        return await _open_local(file, settings, beside)
-    if old.path != file.path:
-        await old.swap(file.path, file.name)
-    return old
-
-
-async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
-    old, new = rag.reranker, await open_selected_reranker(settings)
-    rag.reranker = new
-    if old is None:
-        return
-
-    async def close_later() -> None:
-        try:  # a question that already uses it may finish its stage
-            await asyncio.sleep(2 * rag.budgets.rerank)
-        finally:
-            await old.close()
-
-    task = asyncio.create_task(close_later())
-    _CLOSING_TASKS.add(task)
-    task.add_done_callback(_CLOSING_TASKS.discard)
 
 
 def list_models_in_use(settings: RagSettings, remembered: dict[str, str], live: str = "") -> dict[str, str]:
@@ -475,13 +371,13 @@ async def find_embedder_offer(settings: RagSettings, archive: Archive) -> Embedd
 
     Raises ArchiveUnavailable, ModelUnavailable.
     """
-    live = await find_live_model(settings, archive)
+    live = await find_live_model(archive)
     wanted = apply_model_choices(settings, await load_choices(archive))
     row = select_embedder(wanted, live) if live else None
     asked = row is not None and row.name != live
     if not asked:
         better = dropwhile(lambda one: one.name != live, MODELS) if row and wanted.models.embedder == "auto" else ()
-        present = list_embedders(get_models_folder(settings))
+        present = list_pulled_models(ModelRole.EMBEDDER, get_models_folder(settings))
         row = next((one for one in reversed([*better]) if one in present and one.name != live), None)
     if row is None:
         return None

@@ -21,7 +21,8 @@ from ingest.indexer import DenseIndexer, LexicalIndexer, prepare_point
 from ingest.integrity import compare_indexes, read_current_passages
 from ingest.rebuild import EmbedderChange
 from rag_core import Engine, RagSettings, open_engine
-from rag_core.models.active_models import find_embedder_offer, switch_model
+from rag_core.engine import switch_model
+from rag_core.models.active_models import find_embedder_offer
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
 from rag_core.run import Run
@@ -364,7 +365,6 @@ async def test_on_a_server_auto_keeps_the_model_of_the_collection(
     served = {"url": qdrant.url}
     async with opened(OLD, qdrant=served) as bench:
         await bench.keep(*make_posts(make_post, 4))
-        await bench.rag.archive.execute("UPDATE dense SET model = ''", ())  # as an earlier version left it
     async with opened(qdrant=served) as bench:
         assert bench.rag.without == ()
         await bench.check_all_is_of(OLD)
@@ -390,15 +390,6 @@ async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(ope
         assert (offer.asked, offer.done, offer.total) == (True, 0, 4)
         await bench.change.run()
         assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None
-
-
-async def test_an_archive_of_an_earlier_version_is_changed_beside_as_well(opened: Open, make_post: Any) -> None:
-    async with opened(OLD) as bench:
-        await bench.keep(*make_posts(make_post, 4))
-    async with opened() as bench:
-        await bench.rag.archive.execute("UPDATE dense SET model = ''", ())
-    async with opened(NEW) as bench:
-        assert (bench.rag.dense.model.name, bench.rag.next_embedder.name) == (OLD, NEW)
 
 
 async def test_an_embedder_that_is_gone_is_asked_for_and_not_replaced(

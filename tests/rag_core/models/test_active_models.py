@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rag_core import RagSettings, open_engine
+from rag_core.engine import switch_model
 from rag_core.errors import ModelUnavailable
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect_generation
@@ -19,7 +20,6 @@ from rag_core.models.active_models import (
     open_language_models,
     resolve_model_use,
     select_embedder,
-    switch_model,
 )
 from rag_core.models.catalog import find_models
 from rag_core.settings import LlmSettings
@@ -103,10 +103,9 @@ def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -
     best = select_embedder(opened)
     assert best is not None
     assert best.name == "e5-small-centred"
-    (folder / "vectors" / "minilm-navec").mkdir(parents=True)
-    kept = select_embedder(opened)
+    kept = select_embedder(opened, "minilm-navec")
     assert kept is not None
-    assert kept.name == "minilm-navec" == list_models_in_use(opened, {})["embedder"]
+    assert kept.name == "minilm-navec" == list_models_in_use(opened, {}, "minilm-navec")["embedder"]
     asked = select_embedder(settings(folder, models={"embedder": "e5-small-centred"}))
     assert asked is not None
     assert asked.name == "e5-small-centred"

@@ -1,14 +1,8 @@
-"""Model selection: which embedder, reranker, writer and planner the settings and the admin's choices name,
-and the switch to others while the bot runs.
+"""Model selection: which embedder, reranker, writer and planner the settings and the admin's choices name.
 
 The order of precedence (`apply_model_choices`): a setting that names a model; an admin's choice in the chat; the best
 model that was pulled. So a configuration that names a model is never overruled by a button. Writer and planner may
 be the same model.
-
-Embedder offer: a better embedder than that of the archive's vectors, or one that takes its place, and what it costs.
-
-Posts a second are of posts of 390 characters on two processors, and the memory is that of a process that answers; of
-models from a hub both are estimated from their size.
 """
 
 from __future__ import annotations
@@ -57,8 +51,10 @@ class DenseIndex:
 
 
 def get_models_folder(settings: RagSettings) -> Path:
-    """Folder of the models."""
-    return settings.models.dir or settings.data.dir / "models"
+    """Folder of the models; the data that `citegram demo` keeps in a data folder share the models of that folder."""
+    data = settings.data.dir
+    shares = data.name == "demo" and not (data / "models").is_dir()
+    return settings.models.dir or (data.parent if shares else data) / "models"
 
 
 def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
@@ -331,7 +327,8 @@ def list_models_in_use(settings: RagSettings, remembered: dict[str, str], live: 
     return models
 
 
-# model -> posts a second, megabytes
+# model -> posts of 390 characters a second on two processors, megabytes of a process that answers; of models from a hub
+# both are estimated from their size
 _COSTS = {"e5-small-centred": (30.0, 350), "multilingual-e5-small": (20.0, 550), "bge-m3": (2.0, 1600)}
 _OTHER_COST = (100.0, 300)
 

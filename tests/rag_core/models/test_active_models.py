@@ -16,13 +16,14 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect
 from rag_core.models.active_models import (
     apply_model_choices,
     find_gguf,
+    get_models_folder,
     list_models_in_use,
     open_language_models,
     resolve_model_use,
     select_embedder,
 )
 from rag_core.models.catalog import find_models
-from rag_core.settings import LlmSettings
+from rag_core.settings import DataSettings, LlmSettings, ModelSettings
 from rag_core.storage import readers
 
 pytestmark = pytest.mark.slow
@@ -109,6 +110,18 @@ def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -
     asked = select_embedder(settings(folder, models={"embedder": "e5-small-centred"}))
     assert asked is not None
     assert asked.name == "e5-small-centred"
+
+
+def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path: Path) -> None:
+    def find(name: str, **models: Path) -> Path:
+        data, section = DataSettings(dir=tmp_path / name), ModelSettings(**models)  # type: ignore[arg-type]
+        return get_models_folder(RagSettings(data=data, models=section))
+
+    assert find("demo") == tmp_path / "models"
+    assert find("data") == tmp_path / "data" / "models"
+    assert find("demo", dir=tmp_path / "elsewhere") == tmp_path / "elsewhere"
+    (tmp_path / "demo" / "models").mkdir(parents=True)
+    assert find("demo") == tmp_path / "demo" / "models"
 
 
 def test_what_a_model_is_for_is_seen_from_its_row() -> None:

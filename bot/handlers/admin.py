@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.util import find_spec
@@ -35,6 +34,7 @@ from bot.views.keyboards import (
     build_page_row,
     cut_page,
     edit_message,
+    find_by_token,
     make_callback_token,
     redraw_message,
 )
@@ -79,81 +79,60 @@ _RECENT_FAILURE_AGE = timedelta(days=1)  # a failure that has passed is listed t
 
 @router.message(ChatCommand("stats", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_stats(message: Message, context: AppContext, words: Translator) -> None:
-    blocks = (_describe_contents, _describe_questions, _describe_backlog, _describe_jobs, _describe_machine)
-    shown = [[line async for line in block(context, words)] for block in blocks]
-    await message.answer(**as_list(*(as_list(*lines) for lines in shown if lines), sep="\n\n").as_kwargs())
+    archive, rag, now = context.archive, context.rag, datetime.now(context.settings.bot.zone)
+    known, count = await channels.load_channels(archive), await posts.count_posts(archive)
+    title = Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
+    contents: list[str | Text] = [title]
+    if (behind := await posts.get_last_seq(archive) - rag.lexical.watermark) > 0:
+        contents.append(words("stats-words", waiting=behind))
+    if rag.dense:
+        try:
+            await rag.dense.vectors.count()
+            if waiting := await index_state.count_unembedded_changes(archive, rag.dense.vectors.identity):
+                contents.append(words("stats-vectors", waiting=waiting))
+        except IndexUnavailable as exc:
+            contents.append(words("stats-vectors-fail", reason=words.error(exc)))
 
-
-async def _describe_contents(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    known, rag = await channels.load_channels(context.archive), context.rag
-    count = await posts.count_posts(context.archive)
-    yield Bold(words("channels-title", count=len(known)), " · ", words("channel-posts", count=count))
-    behind = max(0, await posts.get_last_seq(context.archive) - rag.lexical.watermark)
-    if behind:
-        yield words("stats-words", waiting=behind)
-    if rag.dense is None:
-        return
-    vectors = rag.dense.vectors
-    try:
-        await vectors.count()
-    except IndexUnavailable as exc:
-        yield words("stats-vectors-fail", reason=words.error(exc))
-        return
-    if waiting := await index_state.count_unembedded_changes(context.archive, vectors.identity):
-        yield words("stats-vectors", waiting=waiting)
-
-
-async def _describe_backlog(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    aside = (await raw_updates.count_updates_by_state(context.archive))["poison"]
-    if aside:
-        yield words("stats-inbox", aside=aside)
-    for poison in await monitoring_stats.list_poison_updates(context.archive, _MAX_REASONS) if aside else ():
-        yield f"• {poison.update_id}: {shorten(join_lines(poison.error), _MAX_ERROR_LENGTH)}"
-    for job in (await channel_history.list_backfills(context.archive)).values():
-        if job.state in ("running", "paused", "failed"):
-            yield words("stats-history", state=job.state, percent=int(100 * job.share))
-    if number := sum(map(len, (await channel_history.list_open_gaps(context.archive)).values())):
-        yield words("stats-gaps", count=number)
-
-
-async def _describe_questions(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    now = datetime.now(context.settings.bot.zone)
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    for name, since in (("stats-today", midnight), ("stats-week", now - timedelta(days=7))):
-        asked = await monitoring_stats.count_questions_since(context.archive, since)
+    asking, week = [], now - timedelta(days=7)
+    for name, since in (("stats-today", now.replace(hour=0, minute=0, second=0, microsecond=0)), ("stats-week", week)):
+        asked = await monitoring_stats.count_questions_since(archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
-        yield words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done)
-    if talk := await monitoring_stats.measure_talks_since(context.archive, now - timedelta(days=7)):
-        yield words("stats-talks", talks=talk.talks, questions=words.number(talk.questions, 1),
-                    refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
-                    tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),
-                    reviews=words.number(talk.reviews, 1))  # fmt: skip
-    votes = await questions.count_votes_since(context.archive, now - timedelta(days=7))
-    wrong, outdated, other, source = votes.reasons
-    yield words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
-                source=source)  # fmt: skip
+        asking.append(words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done))
+    if talk := await monitoring_stats.measure_talks_since(archive, week):
+        means = ("questions", "refused", "seconds", "tokens", "tools", "reviews")
+        numbers = {name: words.number(getattr(talk, name), 1) for name in means}
+        asking.append(words("stats-talks", talks=talk.talks, **numbers))
+    votes = await questions.count_votes_since(archive, week)
+    reasons = dict(zip(("wrong", "outdated", "other", "source"), votes.reasons, strict=True))
+    asking.append(words("stats-votes", good=votes.good, bad=votes.bad, **reasons))
 
+    backlog = []
+    if aside := (await raw_updates.count_updates_by_state(archive))["poison"]:
+        backlog.append(words("stats-inbox", aside=aside))
+        for poison in await monitoring_stats.list_poison_updates(archive, _MAX_REASONS):
+            backlog.append(f"• {poison.update_id}: {shorten(join_lines(poison.error), _MAX_ERROR_LENGTH)}")
+    for backfill in (await channel_history.list_backfills(archive)).values():
+        if backfill.state in ("running", "paused", "failed"):
+            backlog.append(words("stats-history", state=backfill.state, percent=int(100 * backfill.share)))
+    if number := sum(map(len, (await channel_history.list_open_gaps(archive)).values())):
+        backlog.append(words("stats-gaps", count=number))
 
-async def _describe_machine(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    folder = context.archive.folder
-    disk = await asyncio.to_thread(data_folder.measure_disk_usage, folder)
-    archive, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
-    kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
-    yield words("stats-disk", archive=archive, indexes=indexes, backups=kept, free=free)
-    backups = await asyncio.to_thread(list_backups, folder)
-    if backups:
-        yield words("stats-backup", ago=format_age(get_backup_time(backups[0]), words), count=len(backups))
-    else:
-        yield words("stats-no-backup" if context.settings.data.backups else "stats-backups-off")
-
-
-async def _describe_jobs(context: AppContext, words: Translator) -> AsyncIterator[str | Text]:
-    jobs = [job for _, job in sorted(context.indexing.job_log.jobs.items())]
-    for job in jobs:
+    jobs = []
+    for _, job in sorted(context.indexing.job_log.jobs.items()):
         if job.failed_at and (job.failing or datetime.now(UTC) - job.failed_at < _RECENT_FAILURE_AGE):
             sentence = "stats-job-fails" if job.failing else "stats-job-failed"
             moment, reason = format_age(job.failed_at, words), shorten(join_lines(job.error or ""), _MAX_ERROR_LENGTH)
-            yield words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason)
+            jobs.append(words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason))
+
+    disk = await asyncio.to_thread(data_folder.measure_disk_usage, archive.folder)
+    parts = ("archive", "indexes", "backups", "free")
+    machine = [words("stats-disk", **{part: _format_size(getattr(disk, part), words) for part in parts})]
+    if backups := await asyncio.to_thread(list_backups, archive.folder):
+        machine.append(words("stats-backup", ago=format_age(get_backup_time(backups[0]), words), count=len(backups)))
+    else:
+        machine.append(words("stats-no-backup" if context.settings.data.backups else "stats-backups-off"))
+    blocks = [as_list(*lines) for lines in (contents, asking, backlog, jobs, machine) if lines]
+    await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs())
 
 
 def format_age(moment: datetime, words: Translator) -> str:
@@ -196,10 +175,6 @@ class _PullCallback(CallbackData, prefix="mp"):
     token: str
 
 
-def _make_model_token(archive: Archive, name: str) -> str:
-    return make_callback_token(f"model {name}", archive.identity)
-
-
 @router.message(ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_models(message: Message, context: AppContext, words: Translator) -> None:
     text, buttons = await _render_models(context, words)
@@ -210,19 +185,17 @@ async def _on_models(message: Message, context: AppContext, words: Translator) -
 async def _press_model(
     pressed: CallbackQuery, callback_data: _ModelCallback, context: AppContext, words: Translator
 ) -> None:
-    found = {_make_model_token(context.archive, name): (name, use) for name, use in await _list_offered_models(context)}
-    if callback_data.token not in found:
+    offered = {f"model {name}": (name, use) for name, use in await _list_offered_models(context)}
+    found = find_by_token(callback_data.token, offered, context.archive.identity)
+    if found is None:
         raise Refusal(words("models-gone"))
-    name, use = found[callback_data.token]
+    name, use = found
+    values = {"name": words("models-nobody") if name == _NO_MODEL else name, "use": words(_USE_LABELS[use])}
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
-    await edit_message(pressed, Text(words("models-loading", name=_format_model_name(name, words))), None)
+    await edit_message(pressed, Text(words("models-loading", name=values["name"])), None)
     try:
         done = await asyncio.shield(switch_model(context.rag, name, use))
-        result = words(
-            "models-now" if done.now else "models-beside" if done.beside else "models-next",
-            use=words(_USE_LABELS[use]),
-            name=_format_model_name(name, words),
-        )
+        result = words("models-now" if done.now else "models-beside" if done.beside else "models-next", **values)
     except ModelUnavailable as exc:
         result = words("models-refused", reason=words.error(exc))
     text, buttons = await _render_models(context, words)
@@ -233,19 +206,13 @@ async def _press_model(
 async def _press_pull(
     pressed: CallbackQuery, callback_data: _PullCallback, context: AppContext, words: Translator
 ) -> None:
-    if callback_data.token != _make_model_token(context.archive, f"pull {_WRITER_TO_PULL.name}"):
+    """Download the writer, with its progress in the message, and switch to it."""
+    settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
+    if callback_data.token != make_callback_token(f"model pull {name}", context.archive.identity):
         raise Refusal(words("models-gone"))
     if find_spec("llama_cpp") is None:
         raise Refusal(words("models-need-llama"))
     await pressed.answer()
-    result = await _pull_and_switch(pressed, context, words)
-    text, buttons = await _render_models(context, words)
-    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
-
-
-async def _pull_and_switch(pressed: CallbackQuery, context: AppContext, words: Translator) -> str:
-    """Download the writer, with its progress in the message, and switch to it. Returns what came of it."""
-    settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
 
     def count_percent(done: int, total: int) -> None:
         nonlocal percent
@@ -259,11 +226,13 @@ async def _pull_and_switch(pressed: CallbackQuery, context: AppContext, words: T
             await asyncio.wait([pulling], timeout=_PROGRESS_SECONDS)
         await pulling
         await asyncio.shield(switch_model(context.rag, name, ModelRole.WRITER))
+        result = words("models-now", use=words(_USE_LABELS["writer"]), name=name)
     except ModelUnavailable as exc:
-        return words("models-refused", reason=words.error(exc))
+        result = words("models-refused", reason=words.error(exc))
     finally:
         pulling.cancel()
-    return words("models-now", use=words(_USE_LABELS["writer"]), name=name)
+    text, buttons = await _render_models(context, words)
+    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
 
 
 async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
@@ -275,7 +244,7 @@ async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
 
 
 async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup]:
-    offered = await _list_offered_models(context)
+    offered, key = await _list_offered_models(context), context.archive.identity
     live = await find_live_model(context.archive)
     used = list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
@@ -288,19 +257,16 @@ async def _render_models(context: AppContext, words: Translator) -> tuple[str, I
     rows: list[list[tuple[str, CallbackData]]] = []
     for name, use in offered:
         tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
-        label = f"{tick}{words(_USE_LABELS[use])}: {_format_model_name(name, words)}"
-        rows.append([(label, _ModelCallback(token=_make_model_token(context.archive, name)))])
+        said = words("models-nobody") if name == _NO_MODEL else name
+        label = f"{tick}{words(_USE_LABELS[use])}: {said}"
+        rows.append([(label, _ModelCallback(token=make_callback_token(f"model {name}", key)))])
     settings, pull = context.rag.settings, _WRITER_TO_PULL
     chosen_here = get_model_setting(settings, "writer") in UNDECIDED_VALUES and not settings.llm.url
     if chosen_here and (pull.name, pull.role.value) not in offered:
         label = words("models-pull", name=pull.name, gigabytes=f"{pull.bytes / 1e9:.1f}")
-        rows.append([(label, _PullCallback(token=_make_model_token(context.archive, f"pull {pull.name}")))])
+        rows.append([(label, _PullCallback(token=make_callback_token(f"model pull {pull.name}", key)))])
     hint = words("models-press") if offered else words("models-none", pull="citegram models pull offline")
     return f"{text}\n\n{hint}", build_keyboard(*rows)
-
-
-def _format_model_name(name: str, words: Translator) -> str:
-    return words("models-nobody") if name == _NO_MODEL else name
 
 
 _MAX_NAME_LENGTH = 60  # characters of a channel's name that is repeated
@@ -436,7 +402,14 @@ async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: A
         channel = (await channels.load_channels(archive)).get(rebuild.chat_id)
         what = format_channel_title(channel, words) if channel else words("unnamed-channel")
     if rebuild.state == "running":
-        return "\n".join([words("reindex-running", what=what), *_format_progress(rebuild, words)])
+        lines = [words("reindex-running", what=what)]
+        if not rebuild.total:
+            return "\n".join([*lines, words("reindex-preparing")])
+        percent = 100 * rebuild.done // rebuild.total
+        lines.append(words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent))
+        if rebuild.left_s is not None and rebuild.done < rebuild.total:
+            lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
+        return "\n".join(lines)
     if rebuild.state == "cancelled":
         return words("reindex-cancelled")
     if rebuild.state == "failed":
@@ -444,13 +417,3 @@ async def _format_rebuild(rebuild: Rebuild, failure: RagError | None, archive: A
     count = await posts.count_posts(archive, rebuild.chat_id)
     renewed = [words("reindex-renewed", count=rebuild.renewed)] if rebuild.renewed else []
     return "\n".join([words("reindex-done", what=what, count=count), *renewed])
-
-
-def _format_progress(rebuild: Rebuild, words: Translator) -> list[str]:
-    if not rebuild.total:
-        return [words("reindex-preparing")]
-    percent = 100 * rebuild.done // rebuild.total
-    lines = [words("reindex-progress", done=rebuild.done, total=rebuild.total, percent=percent)]
-    if rebuild.left_s is not None and rebuild.done < rebuild.total:
-        lines.append(words("reindex-left", minutes=round(rebuild.left_s / 60)))
-    return lines

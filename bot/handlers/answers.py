@@ -8,9 +8,8 @@ while the process remembers it. /plan shows how a question is searched, and answ
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +20,7 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, Reaction
 from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader_id, is_admin
+from bot.access import AdminRegistry, Reader, Refusal, get_reader_id, is_admin
 from bot.app_context import AppContext
 from bot.handlers.questions import create_question_link, queue_deeper_question, send_rephrase_hint
 from bot.i18n import Translator, get_translator
@@ -112,33 +111,28 @@ async def prepare_to_show(
     return reader, viewer, RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
-async def reply_in_pages(message: Message, view: View) -> None:
-    """Reply in as many messages as needed; the buttons under the last."""
-    cut = split_pages(view.text)
-    for page in cut:
-        await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is cut[-1] else None)
+async def reply_in_pages(message: Message, view: View, reader: Reader, admins: AdminRegistry) -> None:
+    """Reply in as many messages as needed, each checked before it is sent; the buttons under the last."""
+    pages = split_pages(view.text)
+    with recheck_before_sending(view.content, reader, admins):
+        for page in pages:
+            await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is pages[-1] else None)
 
 
 @router.message(ChatCommand("sources"))
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
-    view = await render_sources_page(asked, viewer, context.archive, shown)
-    with recheck_before_sending(view.content, reader, context.admins):
-        await reply_in_pages(message, view)
+    await reply_in_pages(
+        message, await render_sources_page(asked, viewer, context.archive, shown), reader, context.admins
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _ButtonPress:
-    """Permitted press of an answer button, with what its handler needs."""
-
-    query: CallbackQuery
-    press: AnswerCallback
-    asked: AnsweredQuestion
-    message: Message
-    context: AppContext
-    words: Translator
-    update_id: int
+# Buttons that send a message, which is sent once.
+_ONCE_ACTIONS = {
+    AnswerAction.SOURCES, AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK,
+    AnswerAction.REPHRASE,
+}  # fmt: skip
 
 
 @router.callback_query(AnswerCallback.filter(F.action != AnswerAction.SEARCH))  # that one is in search.py
@@ -152,120 +146,84 @@ async def _press_answer_button(
 ) -> None:
     """Handle a press of any button under an answer; a button that sends a message sends it once."""
     asked, message = await check_button_access(query, callback_data, context, words)
-    pressed = _ButtonPress(query, callback_data, asked, message, context, words, event_update.update_id)
-    handle, action = _ACTION_HANDLERS[callback_data.action], callback_data.action
-    if action not in _ONCE_ACTIONS:
-        await handle(pressed)
+    action, key = callback_data.action, (callback_data.handle, callback_data.action)
+    if action is AnswerAction.PAGE:
+        view, reader = await _render_reply(asked, callback_data, query, context, words)
+        with recheck_before_sending(view.content, reader, context.admins):
+            await redraw_message(query, view.text, view.buttons)
         return
-    key, rows = (callback_data.handle, action), message.reply_markup.inline_keyboard if message.reply_markup else []
+    if action not in _ONCE_ACTIONS:
+        await query.answer(await _change_keyboard(message, asked, query.from_user.id, action, context.archive, words))
+        return
+    rows = message.reply_markup.inline_keyboard if message.reply_markup else []
     # used buttons are removed from the message
     if key in running_presses or not any(get_button_action(one) is action for row in rows for one in row):
         await query.answer(words("answer-already"))
         return
     running_presses.add(key)
     try:
-        await handle(pressed)
+        notice = None
+        if action is AnswerAction.DEEPER:
+            await queue_deeper_question(asked, event_update.update_id, context, words, pressed=True)
+            notice = words("deeper-begins", count=DEEP_SENTENCES)[:200]
+        elif action is AnswerAction.REPHRASE:
+            await send_rephrase_hint(message, asked, context)
+        else:
+            view, reader = await _render_reply(asked, callback_data, query, context, words)
+            await reply_in_pages(message, view, reader, context.admins)
+        await _replace_keyboard(message, remove_buttons(message.reply_markup, action))
+        await query.answer(notice)
     finally:
         running_presses.discard(key)
 
 
-async def _press_vote(pressed: _ButtonPress) -> None:
-    """Save the vote; after a bad one ask for the reason. A reader's last vote counts."""
-    action, words = pressed.press.action, pressed.words
-    archive, asked = pressed.context.archive, pressed.asked
-    good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
-    new = await questions.save_vote(archive, asked.id, pressed.query.from_user.id, good=good, reason=reason)
-    shown = remove_buttons(pressed.message.reply_markup, *REASONS_BY_ACTION)
+async def _change_keyboard(
+    message: Message, asked: AnsweredQuestion, presser: int, action: AnswerAction, archive: Archive, words: Translator
+) -> str | None:
+    """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
+    notice = None
+    if action is AnswerAction.MORE or action is AnswerAction.BACK:
+        given, suggested = parse_stored_answer(asked.answer), list_suggestion_rows(message.reply_markup)
+        if action is AnswerAction.MORE:
+            shown = build_details_keyboard(asked, given, archive, get_translator(asked.lang), *suggested)
+        else:
+            shown = build_answer_keyboard(asked, given, get_translator(asked.lang), *suggested)
+    else:
+        good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
+        new = await questions.save_vote(archive, asked.id, presser, good=good, reason=reason)
+        notice = words(("vote-good" if good else "vote-reason" if reason else "vote-bad") if new else "vote-same")
+        shown = remove_buttons(message.reply_markup, *REASONS_BY_ACTION)
     shown = update_vote_counts(shown, await questions.count_votes_on_answer(archive, asked.id))
     if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
-    await _replace_keyboard(pressed.message, shown)
-    sentence = "vote-good" if good else "vote-reason" if reason else "vote-bad"
-    await pressed.query.answer(words(sentence if new else "vote-same"))
+    await _replace_keyboard(message, shown)
+    return notice
 
 
-async def _press_more(pressed: _ButtonPress) -> None:
-    asked, archive = pressed.asked, pressed.context.archive
-    given, words = parse_stored_answer(asked.answer), get_translator(asked.lang)
-    suggested = list_suggestion_rows(pressed.message.reply_markup)
-    if pressed.press.action is AnswerAction.MORE:
-        buttons = build_details_keyboard(asked, given, archive, words, *suggested)
-    else:
-        votes = await questions.count_votes_on_answer(archive, asked.id)
-        buttons = update_vote_counts(build_answer_keyboard(asked, given, words, *suggested), votes)
-    await _replace_keyboard(pressed.message, buttons)
-    await pressed.query.answer()
-
-
-async def _press_text(pressed: _ButtonPress) -> None:
-    """Show what is made of the answer's posts, as far as the presser may read them now."""
-    asked, archive, action = pressed.asked, pressed.context.archive, pressed.press.action
-    reader, viewer, shown = await prepare_to_show(asked, pressed.query.from_user.id, pressed.context)
+async def _render_reply(
+    asked: AnsweredQuestion, press: AnswerCallback, query: CallbackQuery, context: AppContext, words: Translator
+) -> tuple[View, Reader]:
+    """Render what a button shows, as far as the presser may read it now. Raises Refusal."""
+    reader, viewer, shown = await prepare_to_show(asked, query.from_user.id, context)
     view: View | None
-    if action is AnswerAction.WHY:
-        view = await explain_answer(asked, viewer, archive, shown, pressed.context.rag)
-    elif action is AnswerAction.SHORTER:
-        view = await shorten_answer(asked, viewer, archive, shown)
-    else:
-        view = await render_sources_page(asked, viewer, archive, shown, pressed.press.page)
+    match press.action:
+        case AnswerAction.LINK:
+            assert query.bot is not None
+            view = View(await create_question_link(asked.text, reader.user_id, query.bot, context.archive, words))
+        case AnswerAction.WHY:
+            view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
+        case AnswerAction.SHORTER:
+            view = await shorten_answer(asked, viewer, context.archive, shown)
+        case _:
+            view = await render_sources_page(asked, viewer, context.archive, shown, press.page)
     if view is None:
-        raise Refusal(pressed.words("answer-changed"))
-    with recheck_before_sending(view.content, reader, pressed.context.admins):
-        if action is AnswerAction.PAGE:
-            await redraw_message(pressed.query, view.text, view.buttons)
-        else:
-            await _reply_with_view(pressed, view)
-
-
-async def _press_deeper(pressed: _ButtonPress) -> None:
-    await queue_deeper_question(pressed.asked, pressed.update_id, pressed.context, pressed.words, pressed=True)
-    await _finish_press(pressed, pressed.words("deeper-begins", count=DEEP_SENTENCES))
-
-
-async def _press_link(pressed: _ButtonPress) -> None:
-    bot = pressed.query.bot
-    assert bot is not None
-    text = await create_question_link(
-        pressed.asked.text, pressed.query.from_user.id, bot, pressed.context.archive, pressed.words
-    )
-    await _reply_with_view(pressed, View(text))
-
-
-async def _press_rephrase(pressed: _ButtonPress) -> None:
-    await send_rephrase_hint(pressed.message, pressed.asked, pressed.context)
-    await _finish_press(pressed)
-
-
-async def _reply_with_view(pressed: _ButtonPress, view: View) -> None:
-    await reply_in_pages(pressed.message, view)
-    await _finish_press(pressed)
-
-
-async def _finish_press(pressed: _ButtonPress, notice: str = "") -> None:
-    await _replace_keyboard(pressed.message, remove_buttons(pressed.message.reply_markup, pressed.press.action))
-    await pressed.query.answer(notice[:200] or None)
+        raise Refusal(words("answer-changed"))
+    return view, reader
 
 
 async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> None:
     with suppress(TelegramBadRequest):  # "message is not modified", or it was deleted meanwhile
         await message.edit_reply_markup(reply_markup=shown)
-
-
-# Buttons that send a message, which is sent once.
-_ONCE_ACTIONS = {AnswerAction.SOURCES, AnswerAction.WHY, AnswerAction.SHORTER}
-_ONCE_ACTIONS |= {AnswerAction.DEEPER, AnswerAction.LINK, AnswerAction.REPHRASE}
-_ACTION_HANDLERS: dict[AnswerAction, Callable[[_ButtonPress], Awaitable[None]]] = {
-    **dict.fromkeys((AnswerAction.GOOD, AnswerAction.BAD, *REASONS_BY_ACTION), _press_vote),
-    AnswerAction.MORE: _press_more,
-    AnswerAction.BACK: _press_more,
-    AnswerAction.PAGE: _press_text,
-    AnswerAction.SOURCES: _press_text,
-    AnswerAction.WHY: _press_text,
-    AnswerAction.SHORTER: _press_text,
-    AnswerAction.DEEPER: _press_deeper,
-    AnswerAction.LINK: _press_link,
-    AnswerAction.REPHRASE: _press_rephrase,
-}
 
 
 # As the buttons: what asks or shows anew is for who asked.
@@ -308,22 +266,24 @@ async def _on_remark(
     context: AppContext,
     words: Translator,
 ) -> None:
-    reader, limits = get_reader_id(message), context.queue.limits
-    if remark in _ASKER_ONLY_REMARKS and asked.user_id != reader:
+    user_id, limits, archive = get_reader_id(message), context.queue.limits, context.archive
+    if remark in _ASKER_ONLY_REMARKS and asked.user_id != user_id:
         raise Refusal(words("answer-not-yours"))
-    if wait := limits.count_command(reader, message.chat.id):
-        raise Refusal(limits.build_notice(wait, reader, words))
-    if remark is AnswerRemark.MORE:
-        await _look_deeper(message, asked, event_update.update_id, context, words)
-    else:
-        await _reply_to_remark(message, remark, asked, context)
-
-
-async def _reply_to_remark(
-    message: Message, remark: AnswerRemark, asked: AnsweredQuestion, context: AppContext
-) -> None:
-    reader, viewer, shown = await prepare_to_show(asked, get_reader_id(message), context)
-    archive, given = context.archive, parse_stored_answer(asked.answer)
+    if wait := limits.count_command(user_id, message.chat.id):
+        raise Refusal(limits.build_notice(wait, user_id, words))
+    given = parse_stored_answer(asked.answer)
+    if remark is AnswerRemark.MORE:  # asked again with a wider search, once
+        latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, asked.message_id)
+        if not given.sentences:
+            await send_rephrase_hint(message, asked, context)
+        elif DEEP_MODE in {asked.mode, latest and latest.mode}:
+            await message.reply(get_translator(asked.lang)("remark-no-more"))
+        else:
+            await queue_deeper_question(asked, event_update.update_id, context, words)
+            if not asked.private:
+                await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
+        return
+    reader, viewer, shown = await prepare_to_show(asked, user_id, context)
     if remark is AnswerRemark.WHOLE:
         view = await _render_whole_posts(given, viewer, archive, shown)
     elif remark is AnswerRemark.SHORTER and given.sentences:
@@ -333,11 +293,11 @@ async def _reply_to_remark(
         view = shortened
     else:
         view = await render_sources_page(asked, viewer, archive, shown)
-        if heading := await _head_sources(remark, asked, given, viewer, archive, shown):
+        headed = asked.kind == "ask" or remark is not AnswerRemark.SURE
+        if headed and (heading := await _head_sources(remark, given, viewer, archive, shown)):
             text = as_list(heading.text, view.text, sep="\n\n")
             view = View(text, heading.content | view.content, view.buttons)
-    with recheck_before_sending(view.content, reader, context.admins):
-        await reply_in_pages(message, view)
+    await reply_in_pages(message, view, reader, context.admins)
 
 
 async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> View:
@@ -360,23 +320,17 @@ async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Arch
 
 
 async def _head_sources(
-    remark: AnswerRemark,
-    asked: AnsweredQuestion,
-    given: StoredAnswer,
-    viewer: Viewer,
-    archive: Archive,
-    shown: RenderContext,
+    remark: AnswerRemark, given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext
 ) -> View | None:
     """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
     readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
     if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].places:
-        first = readable.get(given.sentences[0].places[0].key)
-        if first is None:
-            return None
-        date = shown.words.date(first.date, shown.zone)
-        content = ShownContent(channels=frozenset({first.key.chat_id}))
-        return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
-    if remark is not AnswerRemark.SURE or not readable or asked.kind != "ask":
+        if first := readable.get(given.sentences[0].places[0].key):
+            date = shown.words.date(first.date, shown.zone)
+            content = ShownContent(channels=frozenset({first.key.chat_id}))
+            return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
+        return None
+    if remark is not AnswerRemark.SURE or not readable:
         return None
     stored = await visible_posts.fetch_posts(archive, readable)
     stands = len(readable) == len(given.cited) and all(
@@ -385,22 +339,6 @@ async def _head_sources(
     sure = given.certainty is Certainty.SURE
     said = shown.words("remark-unsure" if not sure else "remark-sure" if stands else "remark-changed")
     return View(Text(said), collect_content_of_posts(stored.values()))
-
-
-async def _look_deeper(
-    message: Message, asked: AnsweredQuestion, update_id: int, context: AppContext, limit_words: Translator
-) -> None:
-    """Queue the question again with a wider search; say so where that was done, and how to ask after a refusal."""
-    if not parse_stored_answer(asked.answer).sentences:
-        await send_rephrase_hint(message, asked, context)
-        return
-    latest = await questions.find_question_of_message(context.archive, asked.bot_id, asked.chat_id, asked.message_id)
-    if DEEP_MODE in {asked.mode, latest and latest.mode}:
-        await message.reply(get_translator(asked.lang)("remark-no-more"))
-        return
-    await queue_deeper_question(asked, update_id, context, limit_words)
-    if not asked.private:
-        await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 
 async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> Text | None:
@@ -448,8 +386,7 @@ async def _on_why(
         view = await _add_dropped_sentences(view, trace_id, viewer, context, words)
     if admin and (stages := await _render_trace(trace_id, context.archive, words)):
         view = replace(view, text=as_list(view.text, stages, sep="\n\n"))
-    with recheck_before_sending(view.content, reader, context.admins):
-        await reply_in_pages(message, view)
+    await reply_in_pages(message, view, reader, context.admins)
 
 
 @router.message(ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)

@@ -40,6 +40,7 @@ from bot.views.channel_card import (
     find_pressed_channel,
     load_channel_views,
     make_channel_token,
+    make_row,
     render_channel_card,
     render_channel_line,
 )
@@ -65,16 +66,11 @@ router = Router()
 
 log = logging.getLogger(__name__)
 
-_VISIBILITY_BY_ACTION = {
-    ChannelAction.PUBLIC: Visibility.PUBLIC,
-    ChannelAction.MEMBERS: Visibility.MEMBERS,
-    ChannelAction.ADMINS: Visibility.ADMINS,
-}
-
-
+_CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 _CARD_ACTIONS = {
-    ChannelAction.CARD, *_VISIBILITY_BY_ACTION, ChannelAction.PAUSE, ChannelAction.RESUME, ChannelAction.GUARDED_IN,
-    ChannelAction.GUARDED_OUT, ChannelAction.BINDABLE, ChannelAction.UNBINDABLE,
+    ChannelAction.CARD, ChannelAction.PUBLIC, ChannelAction.MEMBERS, ChannelAction.ADMINS, ChannelAction.PAUSE,
+    ChannelAction.RESUME, ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT, ChannelAction.BINDABLE,
+    ChannelAction.UNBINDABLE,
 }  # fmt: skip
 
 
@@ -96,22 +92,27 @@ async def _press_card(
 
 async def _apply_action(action: ChannelAction, channel: Channel, context: AppContext, words: Translator) -> str:
     title, archive, chat_id = format_channel_title(channel, words, 60), context.archive, channel.chat_id
-    if visibility := _VISIBILITY_BY_ACTION.get(action):
-        await channels.set_channel_visibility(archive, chat_id, visibility)
-        if awaits_approval(channel):
-            await channels.set_channel_state(archive, chat_id, "active")
-        reply = words("channel-visibility", visibility=visibility.value)
-        return words("channel-set", title=title, visibility=reply)
-    on = action in (ChannelAction.GUARDED_IN, ChannelAction.BINDABLE, ChannelAction.RESUME)
-    if action in (ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT):
-        await channels.allow_guarded_posts(archive, chat_id, on)
-        context.indexing.wake()
-        return words("channel-set-guarded", title=title, shown="yes" if on else "no")
-    if action in (ChannelAction.BINDABLE, ChannelAction.UNBINDABLE):
-        await readers.set_channel_bindable(archive, chat_id, on)
-        return words("channel-set-bindable", title=title, may="yes" if on else "no")
+    match action:
+        case ChannelAction.PUBLIC | ChannelAction.MEMBERS | ChannelAction.ADMINS:
+            visibility = Visibility[action.name]
+            await channels.set_channel_visibility(archive, chat_id, visibility)
+            if awaits_approval(channel):
+                await channels.set_channel_state(archive, chat_id, "active")
+            return words(
+                "channel-set", title=title, visibility=words("channel-visibility", visibility=visibility.value)
+            )
+        case ChannelAction.GUARDED_IN | ChannelAction.GUARDED_OUT:
+            on = action is ChannelAction.GUARDED_IN
+            await channels.allow_guarded_posts(archive, chat_id, on)
+            context.indexing.wake()
+            return words("channel-set-guarded", title=title, shown="yes" if on else "no")
+        case ChannelAction.BINDABLE | ChannelAction.UNBINDABLE:
+            on = action is ChannelAction.BINDABLE
+            await readers.set_channel_bindable(archive, chat_id, on)
+            return words("channel-set-bindable", title=title, may="yes" if on else "no")
     if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
         return words("channel-not-approved", title=title)
+    on = action is ChannelAction.RESUME
     await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
     return words("channel-resumed" if on else "channel-paused", title=title)
 
@@ -169,9 +170,6 @@ async def _on_topic_title(message: Message, context: AppContext) -> None:
         context.indexing.wake()
 
 
-_CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
-
-
 @router.callback_query(ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
 async def _press_remove(
     pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
@@ -180,12 +178,8 @@ async def _press_remove(
     channel = await find_pressed_channel(callback_data, context, words)
     count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
-    yes = ChannelCallback(action=ChannelAction.REMOVE, token=token, number=int(time.time()))
-    buttons = build_keyboard(
-        [(words("button-remove-yes"), yes)],
-        [(words("button-back"), ChannelCallback(action=ChannelAction.CARD, token=token))],
-    )
-    await redraw_message(pressed, asked, buttons)
+    yes = make_row(words("button-remove-yes"), ChannelAction.REMOVE, token, int(time.time()))
+    await redraw_message(pressed, asked, build_keyboard(yes, make_row(words("button-back"), ChannelAction.CARD, token)))
 
 
 @router.callback_query(ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
@@ -205,9 +199,8 @@ async def _press_confirm_remove(
     rows = []
     if channel.inside:
         blocks.append(Text(words("channel-removed-inside")))
-        leave = ChannelCallback(action=ChannelAction.LEAVE, token=callback_data.token, number=channel.chat_id)
-        rows.append([(words("button-leave"), leave)])
-    rows.append([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))])
+        rows.append(make_row(words("button-leave"), ChannelAction.LEAVE, callback_data.token, channel.chat_id))
+    rows.append(make_row(words("button-back"), ChannelAction.LIST))
     await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
 
 
@@ -230,8 +223,7 @@ async def _press_leave(
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
     text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
-    back = build_keyboard([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))])
-    await redraw_message(pressed, Text(text), back, left)
+    await redraw_message(pressed, Text(text), build_keyboard(make_row(words("button-back"), ChannelAction.LIST)), left)
 
 
 @router.edited_channel_post()
@@ -338,30 +330,23 @@ async def _render_progress(
 
 
 async def _build_buttons(context: AppContext, channel: Channel, words: Translator, state: str) -> InlineKeyboardMarkup:
-    token = make_channel_token(context.archive, channel.chat_id)
-
-    def make_row(label: str, action: ChannelAction, number: int = 0) -> list[tuple[str, ChannelCallback]]:
-        return [(label, ChannelCallback(action=action, token=token, number=number))]
-
-    rows = []
+    rows: list[tuple[str, ChannelAction, int]] = []
     if state == "running":
-        rows.append(make_row(words("button-history-refresh"), ChannelAction.HISTORY))
-        rows.append(make_row(words("button-pause"), ChannelAction.HISTORY_PAUSE))
+        rows.append((words("button-history-refresh"), ChannelAction.HISTORY, 0))
+        rows.append((words("button-pause"), ChannelAction.HISTORY_PAUSE, 0))
     elif state in ("paused", "failed"):
-        rows.append(make_row(words("button-resume"), ChannelAction.HISTORY_RESUME))
+        rows.append((words("button-resume"), ChannelAction.HISTORY_RESUME, 0))
     elif state != "none":
-        rows.append(make_row(words("button-history-all"), ChannelAction.HISTORY_BEGIN))
-        rows += [
-            make_row(words("button-history-days", days=days), ChannelAction.HISTORY_BEGIN, days) for days in (365, 30)
-        ]
+        rows.append((words("button-history-all"), ChannelAction.HISTORY_BEGIN, 0))
+        rows += [(words("button-history-days", days=days), ChannelAction.HISTORY_BEGIN, days) for days in (365, 30)]
     if state in ("running", "paused", "failed"):
-        rows.append(make_row(words("button-history-cancel"), ChannelAction.HISTORY_CANCEL))
+        rows.append((words("button-history-cancel"), ChannelAction.HISTORY_CANCEL, 0))
     counts = (await channel_history.count_history(context.archive, datetime.now(UTC))).get(channel.chat_id)
     if counts and counts.deleted:
-        label = words("button-history-undo", count=counts.deleted)
-        rows.append(make_row(label, ChannelAction.HISTORY_UNDO))
-    rows.append(make_row(words("button-back"), ChannelAction.CARD))
-    return build_keyboard(*rows)
+        rows.append((words("button-history-undo", count=counts.deleted), ChannelAction.HISTORY_UNDO, 0))
+    rows.append((words("button-back"), ChannelAction.CARD, 0))
+    token = make_channel_token(context.archive, channel.chat_id)
+    return build_keyboard(*(make_row(label, action, token, number) for label, action, number in rows))
 
 
 _MAX_SETS = 20  # per chat
@@ -407,7 +392,11 @@ def _add_set(
         return Text(words("sets-full", count=_MAX_SETS))
     chosen = set[int]()
     for one in filter(None, (part.strip() for part in listed.split(","))):
-        found = [chat for chat, channel in readable.items() if one.casefold() in _name_channel(channel)]
+        found = [
+            chat
+            for chat, channel in readable.items()
+            if one.casefold() in {channel.title.casefold(), f"@{channel.username or ''}".casefold()} - {"@"}
+        ]
         if not found:
             return words.rich("sets-no-channel", name=neutralize_links(one))
         chosen.update(found)
@@ -415,8 +404,3 @@ def _add_set(
     titles = ", ".join(format_channel_title(readable[one], words) for one in sorted(chosen))
     asked = Code(words("sets-asked-in", name=name))
     return words.rich("sets-saved", name=neutralize_links(name), titles=neutralize_links(titles), asked=asked)
-
-
-def _name_channel(channel: Channel) -> frozenset[str]:
-    username = (channel.username or "").casefold()
-    return frozenset(filter(None, (channel.title.casefold(), username and f"@{username}")))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
-from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
+from aiogram.types import CallbackQuery, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
@@ -68,9 +68,14 @@ def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entit
     first, last = max(pieces, key=lambda piece: piece[1] - piece[0], default=(start, start))
     if first >= last:
         return None
-    offsets = list_utf16_offsets(text)
-    styles = _clip_styles(known, offsets[first], offsets[last] - offsets[first])
-    return NativeQuote(text[first:last], offsets[first], tuple(styles))
+    offsets, styles = list_utf16_offsets(text), []
+    begin, length = offsets[first], offsets[last] - offsets[first]
+    for entity in known:  # the styles that Telegram compares, within the quote
+        left = max(entity.offset - begin, 0)
+        right = min(entity.offset + entity.length - begin, length)
+        if entity.type in _STYLE_ENTITIES and right > left:
+            styles.append(MessageEntity(type=entity.type, offset=left, length=right - left))
+    return NativeQuote(text[first:last], begin, tuple(styles))
 
 
 def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Entity, ...]) -> Iterator[tuple[int, int]]:
@@ -100,15 +105,6 @@ def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
     return start, fitting
 
 
-def _clip_styles(entities: Iterable[Entity], start: int, length: int) -> Iterator[MessageEntity]:
-    """Clip the styles that Telegram compares to the quote."""
-    for entity in entities:
-        left = max(entity.offset, start) - start
-        right = min(entity.offset + entity.length, start + length) - start
-        if entity.type in _STYLE_ENTITIES and right > left:
-            yield MessageEntity(type=entity.type, offset=left, length=right - left)
-
-
 _CAPTION_SEPARATOR_LENGTH = 2  # characters between two captions of an album
 
 
@@ -132,17 +128,12 @@ async def load_cited_words(archive: Archive, quoted: CitedSpan, cited: CitedPost
     text = await load_cited_text(post, cited.mark, archive)
     if text is None:
         return CitedWords(post, "", None)
-    words = text[quoted.start : quoted.end]
-    return CitedWords(post, words, _find_nearest(post.text, words, quoted.start))
-
-
-def _find_nearest(text: str, words: str, wanted: int) -> int | None:
-    """Position of `words` in a text that is nearest to `wanted`."""
-    if text.startswith(words, wanted):
-        return wanted
-    before, after = text.rfind(words, 0, wanted + len(words)), text.find(words, wanted)
-    found = [place for place in (before, after) if place >= 0]
-    return min(found, key=lambda place: abs(place - wanted), default=None) if words else None
+    words, wanted = text[quoted.start : quoted.end], quoted.start
+    if post.text.startswith(words, wanted):
+        return CitedWords(post, words, wanted)
+    before, after = post.text.rfind(words, 0, wanted + len(words)), post.text.find(words, wanted)
+    places = [place for place in (before, after) if place >= 0 and words]
+    return CitedWords(post, words, min(places, key=lambda place: abs(place - wanted), default=None))
 
 
 async def locate_quote(archive: Archive, found: CitedWords) -> tuple[PostKey, NativeQuote] | None:
@@ -260,58 +251,46 @@ async def _load_quote_request(
 
 
 async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> None:
-    place = await locate_quote(context.archive, wanted.found) if wanted.found else None
-    if place is None:
-        await _send_text_quote(wanted, _explain_missing_quote(wanted), bot)
-        return
-    try:
-        sent = await _send_native_quote(wanted, *place, bot)
-    except (TelegramBadRequest, TelegramForbiddenError) as exc:
-        await _send_text_quote(wanted, _explain_refused_quote(exc), bot)
-        return
-    if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
-        text = wanted.render("receipt-protected")
-        await bot.edit_message_text(chat_id=wanted.reader.chat_id, message_id=sent.message_id, **text.as_kwargs())
-
-
-def _explain_missing_quote(wanted: _QuoteRequest) -> str:
-    found = wanted.found
-    if found is None:
-        return "receipt-gone"
-    if not found.text:
-        return "receipt-changed-unknown"
-    if found.at is None:
-        return "receipt-changed"
-    return "receipt-protected" if found.post.guarded else "receipt-refused"
-
-
-def _explain_refused_quote(exc: TelegramBadRequest | TelegramForbiddenError) -> str:
-    message = exc.message.lower()
-    if any(pattern in message for pattern in _POST_GONE_ERRORS):
-        return "receipt-gone-there"
-    return "receipt-outside" if any(pattern in message for pattern in _CHAT_CLOSED_ERRORS) else "receipt-refused"
-
-
-async def _send_native_quote(wanted: _QuoteRequest, key: PostKey, quote: NativeQuote, bot: Bot) -> Message:
-    """Reply to the post, in the topic of the answer. A public channel without the bot is addressed by username."""
-    channel = wanted.channel
-    by_name = channel.username and not channel.inside
-    source = ReplyParameters(
-        chat_id=f"@{channel.username}" if by_name else key.chat_id,
-        message_id=key.message_id,
-        quote=quote.text,
-        quote_parse_mode=None,  # the words contain no markup
-        quote_entities=list(quote.entities),
-        quote_position=quote.position,
-    )
-    text = wanted.head().as_kwargs()
-    return await bot.send_message(
-        wanted.reader.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=source
-    )
-
-
-async def _send_text_quote(wanted: _QuoteRequest, matter: str, bot: Bot) -> None:
-    """Send the words as text, under the answer. Deleted words are not shown here either."""
+    """Reply to the post with the quote, in the topic of the answer, or show the words as text, under the answer."""
+    found, channel = wanted.found, wanted.channel
+    place = await locate_quote(context.archive, found) if found else None
+    if place:
+        key, quote = place
+        by_name = channel.username and not channel.inside  # a public channel without the bot
+        source = ReplyParameters(
+            chat_id=f"@{channel.username}" if by_name else key.chat_id,
+            message_id=key.message_id,
+            quote=quote.text,
+            quote_parse_mode=None,  # the words contain no markup
+            quote_entities=list(quote.entities),
+            quote_position=quote.position,
+        )
+        try:
+            sent = await bot.send_message(
+                wanted.reader.chat_id,
+                **wanted.head().as_kwargs(),
+                message_thread_id=wanted.thread,
+                reply_parameters=source,
+            )
+        except (TelegramBadRequest, TelegramForbiddenError) as exc:
+            refusal = exc.message.lower()
+            gone = any(pattern in refusal for pattern in _POST_GONE_ERRORS)
+            closed = any(pattern in refusal for pattern in _CHAT_CLOSED_ERRORS)
+            matter = "receipt-gone-there" if gone else "receipt-outside" if closed else "receipt-refused"
+        else:
+            if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
+                text = wanted.render("receipt-protected").as_kwargs()
+                await bot.edit_message_text(chat_id=wanted.reader.chat_id, message_id=sent.message_id, **text)
+            return
+    elif found is None:
+        matter = "receipt-gone"
+    elif not found.text:
+        matter = "receipt-changed-unknown"
+    elif found.at is None:
+        matter = "receipt-changed"
+    else:
+        matter = "receipt-protected" if found.post.guarded else "receipt-refused"
+    # deleted words are not shown here either
     text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
     under = ReplyParameters(message_id=wanted.message_id)
     await bot.send_message(wanted.reader.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)

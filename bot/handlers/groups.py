@@ -93,12 +93,19 @@ async def _on_blocked_question(message: Message, words: Translator) -> None:
 
 @router.message(ChatCommand("settings", addressed_only=True))
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    """Show the settings of a group, or the time zones, after the one that was typed is set."""
     await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("group-admins-only"))
-    if command.args or message.chat.type == "private":
-        await _show_zones(message, (command.args or "").strip(), context, words)
-        return
-    text, buttons = await _render_settings(message.chat.id, context, words)
-    await message.reply(**text.as_kwargs(), reply_markup=buttons)
+    typed = (command.args or "").strip()
+    if typed and find_time_zone(typed) is None:
+        await message.reply(**words.rich("zone-unknown", example=Code(_EXAMPLE)).as_kwargs())
+    elif typed or message.chat.type == "private":
+        if typed:
+            await save_chat_zone(context.archive, message.chat.id, typed)
+        text, buttons = await _render_zones(message.chat.id, context, words)
+        await message.answer(**text.as_kwargs(), reply_markup=buttons)
+    else:
+        text, buttons = await _render_settings(message.chat.id, context, words)
+        await message.reply(**text.as_kwargs(), reply_markup=buttons)
 
 
 @router.callback_query(_SettingsCallback.filter())
@@ -120,12 +127,8 @@ async def _press_settings(
         text, buttons = await _render_channel_choices(group.id, callback_data.number, context.archive, words)
     else:
         text, buttons = await _render_settings(group.id, context, words)
-    await redraw_message(
-        pressed,
-        text,
-        buttons,
-        "" if callback_data.action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS) else words("settings-kept"),
-    )
+    looked = callback_data.action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS)
+    await redraw_message(pressed, text, buttons, "" if looked else words("settings-kept"))
 
 
 async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
@@ -158,24 +161,16 @@ async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
     """List the bound channels and those that the group's admins may bind: public ones, or opened by a bot admin."""
     bound = await readers.list_bound_channels(archive, group)
-    return sorted(
-        (
-            channel
-            for key, channel in (await channels.load_channels(archive)).items()
-            if channel.state == "active"
-            and (key in bound or channel.bindable or channel.visibility is Visibility.PUBLIC)
-        ),
-        key=lambda channel: (format_channel_title(channel, words).casefold(), channel.chat_id),
-    )
+    known = (await channels.load_channels(archive)).values()
+    active = [one for one in known if one.state == "active"]
+    offered = [c for c in active if c.chat_id in bound or c.bindable or c.visibility is Visibility.PUBLIC]
+    return sorted(offered, key=lambda one: (format_channel_title(one, words).casefold(), one.chat_id))
 
 
 async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    archive = context.archive
-    zone = await context.load_zone(group)
-    rules, bound = (
-        await load_group_rules(archive, group),
-        await readers.list_bound_channels(archive, group),
-    )
+    archive, zone = context.archive, await context.load_zone(group)
+    rules = await load_group_rules(archive, group)
+    bound = await readers.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = cut_lines([Text("• ", link_channel_title(channel, words)) for channel in mine], _MAX_TITLES, words)
     asks = as_list(words("bind-list", count=len(mine)), *titles) if mine else Text(words("settings-no-channels"))
@@ -237,31 +232,19 @@ def _format_zone(zone: tzinfo, words: Translator) -> str:
     return words("zone-name", zone=str(zone).rpartition("/")[2])
 
 
-def _format_clock(zone: tzinfo, words: Translator) -> str:
-    return f"{_format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
-
-
 async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    now = await context.load_zone(chat_id)
-    offered = {name: zone for name in _OFFERED if (zone := find_time_zone(name))}
+    chosen = await context.load_zone(chat_id)
+
+    def format_clock(zone: tzinfo) -> str:
+        return f"{_format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
+
     buttons: list[LabelledPress] = [
-        (f"{'✓ ' if str(zone) == str(now) else ''}{_format_clock(zone, words)}", _ZoneCallback(name=name))
-        for name, zone in offered.items()
+        (("✓ " if str(zone) == str(chosen) else "") + format_clock(zone), _ZoneCallback(name=name))
+        for name in _OFFERED
+        if (zone := find_time_zone(name))
     ]
-    text = words.rich("zone-now", zone=_format_clock(now, words), example=Code(_EXAMPLE))
+    text = words.rich("zone-now", zone=format_clock(chosen), example=Code(_EXAMPLE))
     return text, build_keyboard(*split_rows(buttons, 2))
-
-
-async def _show_zones(message: Message, typed: str, context: AppContext, words: Translator) -> None:
-    """Set the zone that was typed, and show the zones."""
-    if typed and find_time_zone(typed) is None:
-        refusal = words.rich("zone-unknown", example=Code(_EXAMPLE))
-        await message.reply(**refusal.as_kwargs())
-        return
-    if typed:
-        await save_chat_zone(context.archive, message.chat.id, typed)
-    text, buttons = await _render_zones(message.chat.id, context, words)
-    await message.answer(**text.as_kwargs(), reply_markup=buttons)
 
 
 @router.callback_query(_ZoneCallback.filter())
@@ -280,31 +263,29 @@ async def _press_zone(
 
 @router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
 async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    text = await _bind_or_unbind(message.chat.id, command, context, words)
-    await message.reply(**text.as_kwargs())
-
-
-async def _bind_or_unbind(group: int, command: CommandObject, context: AppContext, words: Translator) -> Text:
-    asked = (command.args or "").strip()
-    known = await channels.load_channels(context.archive)
+    asked, archive, group = (command.args or "").strip(), context.archive, message.chat.id
+    known = await channels.load_channels(archive)
+    channel = channels.find_channel(asked, known) if asked else None
+    title = style_text(Bold, format_channel_title(channel, words)) if channel else Text()
     if not asked:
-        ids = await readers.list_bound_channels(context.archive, group)
-        listed = [channel for key, channel in known.items() if key in ids]
-        how = words.rich("bind-how", example=Code("/bind @channel"))
-        if not listed:
-            return as_list(words("bind-none"), how)
-        return as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", how)
-    channel = channels.find_channel(asked, known)
-    if channel is None:
-        return words.rich("bind-unknown", name=format_one_line(asked))
-    title = style_text(Bold, format_channel_title(channel, words))
-    if command.command.lower() == "unbind":
-        await readers.unbind_channel(context.archive, group, channel.chat_id)
-        return words.rich("bind-undone", title=title)
-    if channel.state == "pending":
-        return words.rich("bind-pending", title=title)
-    await readers.bind_channel(context.archive, group, channel.chat_id)
-    return words.rich("bind-done", title=title)
+        bound = await readers.list_bound_channels(archive, group)
+        listed = [one for chat_id, one in known.items() if chat_id in bound]
+        text = words.rich("bind-how", example=Code("/bind @channel"))
+        if listed:
+            text = as_list(words("bind-list", count=len(listed)), list_channel_titles(listed, words), "", text)
+        else:
+            text = as_list(words("bind-none"), text)
+    elif channel is None:
+        text = words.rich("bind-unknown", name=format_one_line(asked))
+    elif command.command.lower() == "unbind":
+        await readers.unbind_channel(archive, group, channel.chat_id)
+        text = words.rich("bind-undone", title=title)
+    elif channel.state == "pending":
+        text = words.rich("bind-pending", title=title)
+    else:
+        await readers.bind_channel(archive, group, channel.chat_id)
+        text = words.rich("bind-done", title=title)
+    await message.reply(**text.as_kwargs())
 
 
 @router.message(ChatCommand("bind", "unbind", chats=PRIVATE), flags=ADMINS_ONLY)
@@ -349,15 +330,13 @@ async def _on_mode(
         for recipe in _READER_MODES.values()
     }
     wanted = (typed | _READER_MODES).get(wanted, wanted)
-    offered = _list_offered_modes(context, admin=reader in context.admins)
+    offered, _ = _list_offered_modes(context, admin=reader in context.admins)
     if not (addressed or wanted in offered):
         return
     if wanted and wanted not in offered:
-        names = ", ".join(words("mode-word", recipe=name) for name in offered)
-        raise Refusal(words("mode-unknown", names=names))
+        raise Refusal(words("mode-unknown", names=", ".join(words("mode-word", recipe=name) for name in offered)))
     if wanted:
-        await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
-        await _set_chat_mode(context, message.chat.id, wanted)
+        await _choose_mode(message, wanted, reader, context, words)
     text, buttons = await _render_mode(context, message, words, reader)
     await message.answer(text, reply_markup=buttons)
 
@@ -371,9 +350,8 @@ async def _press_mode(
         await pressed.answer()
         return
     admin, action, name = reader in context.admins, callback_data.action, callback_data.name
-    if action == "use" and name in _list_offered_modes(context, admin=admin):
-        await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
-        await _set_chat_mode(context, message.chat.id, name)
+    if action == "use" and name in _list_offered_modes(context, admin=admin)[0]:
+        await _choose_mode(message, name, reader, context, words)
     elif action == "use" or not admin or message.chat.type != "private":
         raise Refusal(words("mode-not-yours"))
     elif action in {"on", "off"} and name in RECIPES:
@@ -385,24 +363,24 @@ async def _press_mode(
     await redraw_message(pressed, Text(text), buttons)
 
 
-def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[str, ...]:
-    """List the modes that may be chosen: the other recipes and the review need a model that ends them in time."""
-    return (*_READER_MODES.values(), *(_split_by_speed(context)[0] if admin else ()))
+def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[list[str], list[str]]:
+    """List the modes that may be chosen, and those that the model is too slow for.
+
+    Only admins choose the other recipes by name, and the review.
+    """
+    offered, slow, writer = list(_READER_MODES.values()), list[str](), context.rag.writer
+    if admin and writer:
+        for name in [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), REVIEW]:
+            quick = fits_budgets(name, writer.rates, context.rag.budgets)
+            (offered if quick else slow).append(name)
+    return offered, slow
 
 
-def _split_by_speed(context: AppContext) -> tuple[list[str], list[str]]:
-    """Split the recipes by name and the review into those that the model ends in time, and those it is too slow for."""
-    if (writer := context.rag.writer) is None:
-        return [], []
-    by_name = [*(name for name in RECIPES if name not in (DIRECT_RECIPE, AGENT_RECIPE)), REVIEW]
-    quick = [name for name in by_name if fits_budgets(name, writer.rates, context.rag.budgets)]
-    return quick, [name for name in by_name if name not in quick]
-
-
-async def _set_chat_mode(context: AppContext, chat_id: int, wanted: str) -> None:
-    now = await load_answer_mode(context.archive, chat_id)
+async def _choose_mode(message: Message, wanted: str, reader: int, context: AppContext, words: Translator) -> None:
+    await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
+    now = await load_answer_mode(context.archive, message.chat.id)
     chosen = AnswerMode(now.recipe, not now.careful) if wanted == REVIEW else AnswerMode(wanted, now.careful)
-    await save_answer_mode(context.archive, chat_id, chosen)
+    await save_answer_mode(context.archive, message.chat.id, chosen)
 
 
 async def _render_mode(
@@ -412,39 +390,32 @@ async def _render_mode(
     now, state = await load_answer_mode(context.archive, message.chat.id), await load_recipe_switches(context.rag)
     admin = reader in context.admins
     pinned = {now.recipe, *([REVIEW] if now.careful else [])}
-    offered = _list_offered_modes(context, admin=admin)
+    offered, slow = _list_offered_modes(context, admin=admin)
     usable = [name for name in offered if name not in state or state[name][0]]
-    shown = [*usable, *sorted(pinned - set(usable))]
     lines = [words("mode-now", mode=words("mode-name", recipe=now.recipe)), words("mode-about", recipe=now.recipe)]
     if now.careful:
         lines.append(words("mode-careful-on"))
     if now.recipe in state and not state[now.recipe][0]:
         lines.append(words("mode-off-now"))
-    if admin and (slow := _split_by_speed(context)[1]):
-        names = ", ".join(words("mode-name", recipe=name) for name in slow)
-        lines.append(words("mode-too-slow", names=names))
-    rows = [
-        [_make_button(f"{'✓ ' if name in pinned else ''}{words('mode-name', recipe=name)}", "use", name)]
-        for name in shown
-    ]
+    if slow:
+        lines.append(words("mode-too-slow", names=", ".join(words("mode-name", recipe=name) for name in slow)))
+    rows: list[list[LabelledPress]] = []
+    for name in [*usable, *sorted(pinned - set(usable))]:
+        label = ("✓ " if name in pinned else "") + words("mode-name", recipe=name)
+        rows.append([(label, _ModeCallback(action="use", name=name))])
     if admin and message.chat.type == "private":
-        rows += _build_recipe_switches({name: state[name] for name in offered if name in state}, words)
+        for name in offered:
+            if name in state:
+                on = state[name][0]
+                label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
+                rows.append([(label, _ModeCallback(action="off" if on else "on", name=name))])
+        on, share = state[AGENT_RECIPE]
+        shares = [
+            (
+                ("✓ " if round(100 * share) == percent else "") + words("mode-share", percent=percent),
+                _ModeCallback(action="share", name=AGENT_RECIPE, number=percent),
+            )
+            for percent in _AGENT_SHARES
+        ]
+        rows += [list(shares)] if on else []
     return "\n".join(lines), build_keyboard(*rows)
-
-
-def _build_recipe_switches(state: dict[str, tuple[bool, float]], words: Translator) -> list[list[LabelledPress]]:
-    rows = []
-    for name, (on, _) in state.items():
-        label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
-        rows.append([_make_button(label, "off" if on else "on", name)])
-    on, share = state[AGENT_RECIPE]
-    if on:
-        percents = [(n, "✓ " if round(100 * share) == n else "") for n in _AGENT_SHARES]
-        rows.append(
-            [_make_button(f"{tick}{words('mode-share', percent=n)}", "share", AGENT_RECIPE, n) for n, tick in percents]
-        )
-    return rows
-
-
-def _make_button(label: str, action: str, name: str, number: int = 0) -> LabelledPress:
-    return label, _ModeCallback(action=action, name=name, number=number)

@@ -20,8 +20,8 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
@@ -66,7 +66,13 @@ _CHUNK_BYTES = 2**16
 
 async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
-    path = await _get_file_path(bot, document)
+    try:
+        path = (await bot.get_file(document.file_id)).file_path
+    except (TelegramAPIError, ClientDecodeError) as exc:
+        too_big = isinstance(exc, TelegramBadRequest) and "too big" in exc.message
+        raise DocumentRefused("import-too-big" if too_big else "import-not-fetched") from exc
+    if not path:
+        raise DocumentRefused("import-not-fetched")
     if path.startswith("/"):
         await asyncio.to_thread(_copy_local_file, Path(path), file)
         return
@@ -90,18 +96,6 @@ async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
                 raise DocumentRefused("import-not-fetched") from None
         else:
             return
-
-
-async def _get_file_path(bot: Bot, document: Document) -> str:
-    try:
-        path = (await bot.get_file(document.file_id)).file_path
-    except TelegramBadRequest as exc:
-        raise DocumentRefused("import-too-big" if "too big" in exc.message else "import-not-fetched") from exc
-    except (TelegramAPIError, ClientDecodeError) as exc:
-        raise DocumentRefused("import-not-fetched") from exc
-    if not path:
-        raise DocumentRefused("import-not-fetched")
-    return path
 
 
 def _copy_local_file(source: Path, file: Path) -> None:
@@ -146,62 +140,15 @@ class StopImportButton(CallbackData, prefix="import-stop"):
     run: str
 
 
-class ImportProgressMessage:
-    """Progress message of an import, edited now and then. Failures are logged and do not stop the import."""
-
-    def __init__(self, message: Message, file: str, words: Translator, buttons: InlineKeyboardMarkup) -> None:
-        self.message, self._file, self._words, self._buttons = message, file, words, buttons
-        self._edited_at = time.monotonic()
-
-    @classmethod
-    async def send(cls, to: Message, file: str, run: str, words: Translator) -> ImportProgressMessage:
-        """Start a progress message, in reply to the document or to the admin's command."""
-        buttons = build_keyboard([(words("button-stop"), StopImportButton(run=run))])
-        sent = await to.reply(words("import-fetching", file=file), reply_markup=buttons)
-        return cls(sent, file, words, buttons)
-
-    async def at(self, done: int, total: int) -> None:
-        """Show the progress, unless it was shown just now."""
-        if time.monotonic() - self._edited_at < _EDIT_INTERVAL_SECONDS:
-            return
-        percent = min(99, 100 * done // max(total, 1))
-        await self.edit(Text(self._words("import-at", file=self._file, percent=percent)), self._buttons)
-        self._edited_at = time.monotonic()
-
-    async def edit(self, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
-        """Show a text, such as the result; returns whether it arrived."""
-        page = split_pages(text)[0]
-        try:
-            async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
-                await self.message.edit_text(**page.as_kwargs(), reply_markup=buttons)
-        except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
-            log.warning("an import could not be told of: %s", type(exc).__name__)
-            return False
-        return True
-
-
-def _format_import_report(file: str, channels: Sequence[Channel], end: Mapping[str, Any], words: Translator) -> Text:
-    names = cut_lines([link_channel_title(channel, words) for channel in channels], _MAX_TITLES, words)
-    n = end["tally"]
-    counts = words("import-counts", new=n["new"], edited=n["edited"], unchanged=n["unchanged"],
-                   skipped=n["skipped"], deleted=n["deleted"])  # fmt: skip
-    notes = [Text(translate_note(reason, code, values, words)) for reason, code, values in end["notes"]]
-    if end["more"]:
-        notes.append(Text(words("import-notes-more", count=int(end["more"]))))
-    return as_list(Text(words("import-done", file=file)), as_list(*names, counts), *notes, sep="\n\n")
-
-
-async def _ask_who_reads(to: Message, archive: Archive, closed: Sequence[Channel], words: Translator) -> None:
-    """Offer to open channels that are new here, which only admins can read so far."""
+async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
+    """Show a text in the progress message; returns whether it arrived. A failure does not stop the import."""
     try:
-        if len(closed) > _MAX_ASKED_CHANNELS:
-            await to.answer(words("import-who-many", count=len(closed)))
-            return
-        for channel in closed:
-            text = words.rich("import-who", title=link_channel_title(channel, words))
-            await to.answer(**text.as_kwargs(), reply_markup=build_approval_keyboard(archive, channel.chat_id, words))
-    except (TelegramAPIError, ClientDecodeError) as exc:
-        log.warning("an admin could not be asked who may read what was imported: %s", exc)
+        async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
+            await message.edit_text(**split_pages(text)[0].as_kwargs(), reply_markup=buttons)
+    except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
+        log.warning("an import could not be told of: %s", type(exc).__name__)
+        return False
+    return True
 
 
 _INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.json", "document"
@@ -235,7 +182,9 @@ class ImportRunner:
         self._task: asyncio.Task[None] | None = None
         self._run_id = ""
         self._stopped = False
-        self._interrupted = _read_note(self._folder)
+        self._interrupted: dict[str, Any] | None = None
+        with suppress(OSError, ValueError):
+            self._interrupted = json.loads((self._folder / _NOTE_FILE_NAME).read_text(encoding="utf-8"))
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def report_interrupted_import(self) -> None:
@@ -274,51 +223,79 @@ class ImportRunner:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run_order(self, order: ImportOrder) -> None:
+        words, closed, cut_short = order.words, list[Channel](), False
+        stop = build_keyboard([(words("button-stop"), StopImportButton(run=self._run_id))])
         try:
-            progress = await ImportProgressMessage.send(order.message, order.file, self._run_id, order.words)
+            shown = await order.message.reply(words("import-fetching", file=order.file), reply_markup=stop)
         except (TelegramAPIError, ClientDecodeError) as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return
-        closed, cut_short = list[Channel](), False
         try:
-            said, closed = await self._import(order, progress)
+            said, closed = await self._import(order, shown, stop)
         except asyncio.CancelledError:
             cut_short = not self._stopped
-            said = Text(order.words("import-interrupted" if cut_short else "import-stopped", file=order.file))
+            said = Text(words("import-interrupted" if cut_short else "import-stopped", file=order.file))
+        except DocumentRefused as exc:
+            values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
+            said = Text(words(exc.sentence, **values | {"file": order.file, "example": "/import @name"}))
+        except RagError as exc:
+            said = Text(errors.format_error(exc, words, admin=True))
+        except OSError as exc:
+            log.error("an import failed: %s", exc.strerror)
+            said = Text(words("import-disk"))
         except Exception as exc:
-            said = Text(_explain_failure(exc, order))
+            log.error("an import failed", exc_info=exc)
+            said = Text(words("trouble-general"))
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-        if not await progress.edit(said) and cut_short:  # the next start reports it then
-            await asyncio.to_thread(self._prepare_folder, order, progress)
-        await _ask_who_reads(order.message, self._archive, closed, order.words)
+        if not await _edit_progress(shown, said) and cut_short:  # the next start reports it then
+            await asyncio.to_thread(self._prepare_folder, order, shown)
+        # offer to open channels that are new here, which only admins can read so far
+        try:
+            if len(closed) > _MAX_ASKED_CHANNELS:
+                await order.message.answer(words("import-who-many", count=len(closed)))
+                return
+            for channel in closed:
+                asked = words.rich("import-who", title=link_channel_title(channel, words)).as_kwargs()
+                readers = build_approval_keyboard(self._archive, channel.chat_id, words)
+                await order.message.answer(**asked, reply_markup=readers)
+        except (TelegramAPIError, ClientDecodeError) as exc:
+            log.warning("an admin could not be asked who may read what was imported: %s", exc)
 
-    async def _import(self, order: ImportOrder, progress: ImportProgressMessage) -> tuple[Text, list[Channel]]:
+    async def _import(
+        self, order: ImportOrder, shown: Message, stop: InlineKeyboardMarkup
+    ) -> tuple[Text, list[Channel]]:
         """Run the import; returns its report, and the new channels that only admins read until somebody opens them."""
-        before = await channels.load_channels(self._archive)
-        document = await asyncio.to_thread(self._prepare_folder, order, progress)
+        before, words = await channels.load_channels(self._archive), order.words
+        document = await asyncio.to_thread(self._prepare_folder, order, shown)
         await _fetch_document(self._bot, order.document, document)
-        end = await self._read_document(order, progress)
+        end = await self._read_document(order, shown, stop)
         known = await channels.load_channels(self._archive)
         found = [known[chat_id] for chat_id in end["channels"]]
         if order.username and len(found) == 1 and not found[0].username:
             found = [replace(found[0], username=order.username)]
             await channels.save_channel(self._archive, found[0])
         self._wake()
-        closed = [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
-        return _format_import_report(order.file, found, end, order.words), closed
+        names = cut_lines([link_channel_title(channel, words) for channel in found], _MAX_TITLES, words)
+        kinds = ("new", "edited", "unchanged", "skipped", "deleted")
+        counts = words("import-counts", **{kind: end["tally"][kind] for kind in kinds})
+        notes = [translate_note(reason, code, values, words) for reason, code, values in end["notes"]]
+        if end["more"]:
+            notes.append(words("import-notes-more", count=int(end["more"])))
+        report = as_list(words("import-done", file=order.file), as_list(*names, counts), *notes, sep="\n\n")
+        return report, [c for c in found if c.chat_id not in before and c.visibility is Visibility.ADMINS]
 
-    def _prepare_folder(self, order: ImportOrder, progress: ImportProgressMessage) -> Path:
+    def _prepare_folder(self, order: ImportOrder, shown: Message) -> Path:
         """Create an empty folder for the document, with the note."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
-        place = {"chat": progress.message.chat.id, "message": progress.message.message_id}
+        place = {"chat": shown.chat.id, "message": shown.message_id}
         note = json.dumps(place | {"lang": order.words.lang, "file": order.file})
         (self._folder / _NOTE_FILE_NAME).write_text(note, encoding="utf-8")
         return self._folder / _DOCUMENT_FILE_NAME
 
-    async def _read_document(self, order: ImportOrder, progress: ImportProgressMessage) -> dict[str, Any]:
-        """Read the document in the child process and return its result. Raises `DocumentRefused`."""
-        data = self._settings.data.dir.resolve()
+    async def _read_document(self, order: ImportOrder, shown: Message, stop: InlineKeyboardMarkup) -> dict[str, Any]:
+        """Read the document in the child process, with the progress now and then. Raises `DocumentRefused`."""
+        data, edited_at = self._settings.data.dir.resolve(), time.monotonic()
         task: dict[str, object] = {
             "folder": str(data / _INCOMING_FOLDER_NAME),
             "document": _DOCUMENT_FILE_NAME,
@@ -328,33 +305,16 @@ class ImportRunner:
         }
         async with aclosing(run_import(task)) as lines:
             async for line in lines:
-                if "at" in line:
-                    await progress.at(*line["at"])
+                if "at" in line and time.monotonic() - edited_at >= _EDIT_INTERVAL_SECONDS:
+                    done, total = line["at"]
+                    percent = min(99, 100 * done // max(total, 1))
+                    await _edit_progress(shown, Text(order.words("import-at", file=order.file, percent=percent)), stop)
+                    edited_at = time.monotonic()
                 elif "refused" in line:
                     raise DocumentRefused(line["refused"][0], **line["refused"][1])
                 elif "end" in line:
                     return dict(line["end"])
         raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
-
-
-def _explain_failure(exc: Exception, order: ImportOrder) -> str:
-    if isinstance(exc, DocumentRefused):
-        values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
-        return order.words(exc.sentence, **values | {"file": order.file, "example": "/import @name"})
-    if isinstance(exc, RagError):
-        return errors.format_error(exc, order.words, admin=True)
-    if isinstance(exc, OSError):
-        log.error("an import failed: %s", exc.strerror)
-        return order.words("import-disk")
-    log.error("an import failed", exc_info=exc)
-    return order.words("trouble-general")
-
-
-def _read_note(folder: Path) -> dict[str, Any] | None:
-    try:
-        return dict(json.loads((folder / _NOTE_FILE_NAME).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return None
 
 
 _EXPORT_SUFFIXES = frozenset({".json", ".html", ".htm", ".zip"})

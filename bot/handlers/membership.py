@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from aiogram import Bot, F, Router
@@ -98,7 +98,8 @@ async def _on_own_membership(
     latest_changes: LatestChanges,
 ) -> None:
     """Handle that the bot became an administrator of a channel, or is none any more."""
-    chat_id, number = event.chat.id, event_update.update_id
+    chat, actor, chat_id, number = event.chat, event.from_user, event.chat.id, event_update.update_id
+    found = Channel(chat_id, chat.title or "", chat.username)
     before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
     if before == after:
         return
@@ -111,86 +112,62 @@ async def _on_own_membership(
         loaded = await channels.load_channels(context.archive)
         known = loaded.get(chat_id)
         # A channel that a stranger adds is refused while the maximum number waits for approval.
-        stranger = after and known is None and event.from_user.id not in context.admins
+        stranger = after and known is None and actor.id not in context.admins
         waiting = sum(channel.state in channels.UNAPPROVED_STATES for channel in loaded.values())
         refused = stranger and waiting >= MAX_WAITING_CHANNELS
         if after and not refused:
-            chat = event.chat
             # For a known channel `save_channel` takes over only title and username.
-            await channels.save_channel(
-                context.archive, Channel(chat.id, chat.title or "", chat.username, state="pending")
-            )
+            await channels.save_channel(context.archive, replace(found, state="pending"))
             if known and known.state == "removed":
-                await channels.set_channel_state(context.archive, chat.id, "pending")
-            await _mark_channel_joined(context.archive, chat.id)
+                await channels.set_channel_state(context.archive, chat_id, "pending")
+            await _mark_channel_joined(context.archive, chat_id)
         elif known:
             await channels.record_bot_left(context.archive, chat_id)
     if refused:
-        await _leave_channel(event, bot, context, notices)
-    elif after:
-        await _notify_joined(event, bot, context, notices, known)
-    elif known:
-        await _notify_left(event, bot, context, notices, known)
+        log.warning("%d channels wait: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat_id, actor.id)
+        notices.count_refused(bot, context)
+        if not actor.is_bot and notices.allow(actor.id):
+            spoken = get_translator(choose_interface_language(actor.language_code, context.settings.bot.language))
+            title = link_channel_title(found, spoken)
+            await send_notice(bot, actor.id, spoken.rich("channel-adder-refused", title=title))
+        with suppress(TelegramAPIError, ClientDecodeError):
+            await bot.leave_chat(chat_id)
+    # leaving on an admin's order, or an unapproved channel, needs no notification
+    elif after or (known and actor.id != bot.id and not awaits_approval(known)):
+        await _notify_admins(event, known, after, bot, context, notices)
 
 
-async def _leave_channel(
-    event: ChatMemberUpdated, bot: Bot, context: AppContext, notices: ChannelNotificationLimiter
+async def _notify_admins(
+    event: ChatMemberUpdated,
+    known: Channel | None,
+    joined: bool,
+    bot: Bot,
+    context: AppContext,
+    notices: ChannelNotificationLimiter,
 ) -> None:
-    chat, adder = event.chat, event.from_user
-    log.warning("%d channels wait for approval: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat.id, adder.id)
-    notices.count_refused(bot, context)
-    if not adder.is_bot and notices.allow(adder.id):
-        words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-        title = link_channel_title(Channel(chat.id, chat.title or "", chat.username), words)
-        await send_notice(bot, adder.id, words.rich("channel-adder-refused", title=title))
-    with suppress(TelegramAPIError, ClientDecodeError):
-        await bot.leave_chat(chat.id)
-
-
-async def _notify_joined(
-    event: ChatMemberUpdated, bot: Bot, context: AppContext, notices: ChannelNotificationLimiter, known: Channel | None
-) -> None:
-    chat, adder = event.chat, event.from_user
-    pending = known is None or awaits_approval(known)
-    found = Channel(chat.id, chat.title or "", chat.username)
-    if not context.admins:
+    """Notify the admins that somebody added or removed the bot, and who added it that the channel has to wait."""
+    chat, actor = event.chat, event.from_user
+    found = known if known and not joined else Channel(chat.id, chat.title or "", chat.username)
+    pending = joined and (known is None or awaits_approval(known))
+    if joined and not context.admins:
         log.warning("added to channel %d, and there is no admin to approve it: set BOT__ADMINS", chat.id)
-    if not notices.allow(adder.id):
-        log.warning("user %d adds the bot often: channel %d is told of later", adder.id, chat.id)
+    if not notices.allow(actor.id):
+        done = "adds" if joined else "removes"
+        log.warning("user %d %s the bot often: channel %d is told of later", actor.id, done, chat.id)
         notices.merge(found, bot, context)
         return
+    said, by = ("channel-added", "added-by") if joined else ("channel-thrown-out", "removed-by")
     state = known.state if known and not pending else "pending"
 
     def format_notice(words: Translator) -> Text:
-        text = words.rich("channel-added", state=state, title=link_channel_title(found, words))
-        by = words.rich("added-by", name=format_one_line(adder.full_name), id=str(adder.id))
-        return as_list(text, by, sep="\n\n")
+        text = words.rich(said, state=state, title=link_channel_title(found, words))
+        return as_list(text, words.rich(by, name=format_one_line(actor.full_name), id=str(actor.id)), sep="\n\n")
 
     buttons = partial(build_approval_keyboard, context.archive, chat.id) if pending else None
-    await send_to_admins(bot, context, format_notice, buttons, adder)
-    if pending and adder.id not in context.admins and not adder.is_bot:
-        words = get_translator(choose_interface_language(adder.language_code, context.settings.bot.language))
-        await send_notice(bot, adder.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
-
-
-async def _notify_left(
-    event: ChatMemberUpdated, bot: Bot, context: AppContext, notices: ChannelNotificationLimiter, known: Channel
-) -> None:
-    actor = event.from_user
-    # Leaving on an admin's order, or an unapproved channel, needs no notification.
-    if actor.id == bot.id or awaits_approval(known):
-        return
-    if not notices.allow(actor.id):
-        log.warning("user %d removes the bot often: channel %d is told of later", actor.id, known.chat_id)
-        notices.merge(known, bot, context)
-        return
-
-    def format_notice(words: Translator) -> Text:
-        text = words.rich("channel-thrown-out", title=link_channel_title(known, words))
-        by = words.rich("removed-by", name=format_one_line(actor.full_name), id=str(actor.id))
-        return as_list(text, by, sep="\n\n")
-
-    await send_to_admins(bot, context, format_notice, actor=actor)
+    await send_to_admins(bot, context, format_notice, buttons, actor)
+    if pending and actor.id not in context.admins and not actor.is_bot:
+        words = get_translator(choose_interface_language(actor.language_code, context.settings.bot.language))
+        await send_notice(bot, actor.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
 
 
 @router.chat_member()
@@ -233,7 +210,12 @@ async def _on_grant_or_revoke(
     if refusal := _check_request(who, grants, bot.id, context):
         await message.answer(words(refusal, id=str(who)))
         return
-    question = words.rich("grant-ask" if grants else "revoke-ask", who=await _format_person(bot, who))
+    person = Text(Code(str(who)))
+    with suppress(TelegramAPIError, ClientDecodeError, TimeoutError):  # the name shows a wrong digit in time
+        async with asyncio.timeout(_NAME_TIMEOUT_SECONDS):
+            chat = await bot.get_chat(who)
+        person = Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
+    question = words.rich("grant-ask" if grants else "revoke-ask", who=person)
     press = _GrantCallback(on=grants, who=who, at=int(time.time()))
     yes = press.model_copy(update={"token": _make_grant_token(context.archive, press, message.chat.id)})
     label = words("button-grant" if press.on else "button-revoke")
@@ -254,60 +236,36 @@ def _check_request(who: int, grants: bool, bot_id: int, context: AppContext) -> 
 async def _press_confirm(
     pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    actor, who = pressed.from_user.id, callback_data.who
+    actor, who, grants = pressed.from_user.id, callback_data.who, callback_data.on
     if not callback_data.token:
         await redraw_message(pressed, Text(words("grant-cancelled")), None)
         return
     in_time = 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
     genuine = callback_data.token == _make_grant_token(context.archive, callback_data, actor)
-    if not (in_time and genuine and _is_button_present(pressed)):
+    # the button must still be on its message: callback data of a used one can be sent again
+    markup = pressed.message.reply_markup if isinstance(pressed.message, Message) else None
+    shown = [one.callback_data for row in (markup.inline_keyboard if markup else ()) for one in row]
+    if not (in_time and genuine and pressed.data in shown):
         raise Refusal(words("grant-late"))
-    if refusal := _check_request(who, callback_data.on, bot.id, context):
+    if refusal := _check_request(who, grants, bot.id, context):
         await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
         return
-    await _change_rights(pressed, who, bot, context, words, grants=callback_data.on)
 
+    async def notify(user_id: int, said: str, **values: str) -> bool:
+        spoken = await get_user_translator(context.archive, user_id, context.settings.bot.language)
+        return await send_notice(bot, user_id, Text(spoken(said, **values)))
 
-def _is_button_present(pressed: CallbackQuery) -> bool:
-    """Check that the button is still on its message: callback data of a used one can be sent again."""
-    markup = pressed.message.reply_markup if isinstance(pressed.message, Message) else None
-    return markup is not None and any(
-        one.callback_data == pressed.data for row in markup.inline_keyboard for one in row
-    )
-
-
-async def _change_rights(
-    pressed: CallbackQuery, who: int, bot: Bot, context: AppContext, words: Translator, *, grants: bool
-) -> None:
-    actor = pressed.from_user.id
     if grants:
         await context.admins.grant(who, actor)
-        log.info("admin %d granted admin rights to %d", actor, who)
-        reached = await _notify_user(bot, who, "granted-told", context)
-        done = "grant-done" if reached else "grant-done-untold"
+        done = "grant-done" if await notify(who, "granted-told") else "grant-done-untold"
     else:
         await context.admins.revoke(who)
-        log.info("admin %d revoked the admin rights of %d", actor, who)
         done = "revoke-done"
+    log.info("admin %d %s the admin rights of %d", actor, "granted" if grants else "revoked", who)
     await redraw_message(pressed, words.rich(done, who=Code(str(who))), None)
     if not grants and actor != who:
-        await _notify_user(bot, who, "revoked-told", context)
+        await notify(who, "revoked-told")
     await (publish_menu(bot, (who,), readers=False) if grants else withdraw_menu(bot, who))
     said = "granted-others" if grants else "revoked-others"
     others = [admin for admin in context.admins if admin not in (actor, who)]  # nobody gains access unnoticed
-    await asyncio.gather(*(_notify_user(bot, one, said, context, who=str(who), by=str(actor)) for one in others))
-
-
-async def _notify_user(bot: Bot, user_id: int, said: str, context: AppContext, **values: str) -> bool:
-    words = await get_user_translator(context.archive, user_id, context.settings.bot.language)
-    return await send_notice(bot, user_id, Text(words(said, **values)))
-
-
-async def _format_person(bot: Bot, who: int) -> Text:
-    """Format a user's id, and the name where Telegram reports it: it shows a wrong digit in time."""
-    try:
-        async with asyncio.timeout(_NAME_TIMEOUT_SECONDS):
-            chat = await bot.get_chat(who)
-    except (TelegramAPIError, ClientDecodeError, TimeoutError):
-        return Text(Code(str(who)))
-    return Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
+    await asyncio.gather(*(notify(one, said, who=str(who), by=str(actor)) for one in others))

@@ -61,13 +61,8 @@ _ERROR_PATTERNS = (
 )
 
 
-def classify_copy_result(failure: Exception | None) -> PostPresence:
-    """Classify the result of copying a post: success (None) or the exception.
-
-    Whatever is not explicit is UNSURE: network errors, limits, messages introduced later.
-    """
-    if failure is None:
-        return PostPresence.THERE
+def classify_copy_result(failure: Exception) -> PostPresence:
+    """Classify the failure to copy a post; not explicit are network errors, limits, messages introduced later."""
     if not isinstance(failure, TelegramBadRequest | TelegramForbiddenError):
         return PostPresence.UNSURE
     message = failure.message.lower().replace("’", "'")
@@ -146,7 +141,16 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
     shown = RenderContext(words, context.settings.bot.zone)
     for number, item in enumerate(items, 1):
         # A post is there if it can be copied to the admin's chat.
-        results = {key: await _copy_post(key, message.chat.id, bot) for key in item.keys}
+        results = dict[PostKey, PostPresence]()
+        for key in item.keys:
+            try:
+                copy = await bot.copy_message(message.chat.id, *key, disable_notification=True)
+            except (TelegramAPIError, ClientDecodeError) as exc:
+                results[key] = classify_copy_result(exc)
+            else:
+                results[key] = PostPresence.THERE
+                with suppress(TelegramAPIError, ClientDecodeError):  # a copy that stays does no harm
+                    await bot.delete_message(message.chat.id, copy.message_id)
         gone = [key for key, presence in results.items() if presence is PostPresence.GONE]
         there = [key for key, presence in results.items() if presence is PostPresence.THERE]
         marked = await posts.mark_posts_suspected(context.archive, gone)
@@ -161,16 +165,6 @@ async def _on_check(message: Message, command: CommandObject, bot: Bot, context:
         await message.answer(**page.as_kwargs())
 
 
-async def _copy_post(key: PostKey, chat_id: int, bot: Bot) -> PostPresence:
-    try:
-        copy = await bot.copy_message(chat_id, key.chat_id, key.message_id, disable_notification=True)
-    except (TelegramAPIError, ClientDecodeError) as exc:
-        return classify_copy_result(exc)
-    with suppress(TelegramAPIError, ClientDecodeError):  # a copy that stays does no harm
-        await bot.delete_message(chat_id, copy.message_id)
-    return PostPresence.THERE
-
-
 async def _load_requested_posts(
     message: Message, command: CommandObject, context: AppContext, words: Translator
 ) -> tuple[list[_LinkedPost], list[Text]]:
@@ -178,9 +172,11 @@ async def _load_requested_posts(
 
     Nothing of both where the sender was told what to write.
     """
-    links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}") or _get_forwarded_link(
-        message.reply_to_message
-    )
+    links = find_post_links(f"{command.args or ''} {_extract_hidden_links(message)}")
+    origin = message.reply_to_message.forward_origin if message.reply_to_message else None
+    if not links and isinstance(origin, MessageOriginChannel):
+        key = PostKey(origin.chat.id, origin.message_id)
+        links = [PostLink(*key, text=format_post_link(key, origin.chat.username))]
     if not links or len(links) > _MAX_POSTS:
         how = words("delete-how", command=f"/{command.command.lower()}")
         await message.answer(words("delete-most", most=_MAX_POSTS) if links else how)
@@ -192,14 +188,6 @@ async def _load_requested_posts(
 def _extract_hidden_links(message: Message) -> str:
     """Addresses behind the words of a message."""
     return " ".join(e.url for e in message.entities or () if e.type == MessageEntityType.TEXT_LINK and e.url)
-
-
-def _get_forwarded_link(message: Message | None) -> list[PostLink]:
-    origin = message.forward_origin if message else None
-    if not isinstance(origin, MessageOriginChannel):
-        return []
-    key = PostKey(origin.chat.id, origin.message_id)
-    return [PostLink(*key, text=format_post_link(key, origin.chat.username))]
 
 
 async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[list[_LinkedPost], list[PostLink]]:

@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import astuple
 from datetime import UTC, datetime
-from sqlite3 import Row
-from typing import Any
 
 from aiogram import Router
 from aiogram.filters.callback_data import CallbackData
@@ -40,7 +37,7 @@ from rag_core.storage.readers import (
     list_waiting_chats,
     load_channel_sets,
 )
-from rag_core.types import Channel, Post, PostKey, format_channel_post_link
+from rag_core.types import Post, PostKey, format_channel_post_link
 
 router = Router()
 
@@ -55,32 +52,23 @@ def _has_server(settings: Settings) -> str:
 
 @router.message(ChatCommand("privacy", addressed_only=True))
 async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
-    brief = [
-        words("privacy-brief", days=settings.data.keep_questions_days),
-        words("privacy-where", server=_has_server(settings)),
-        words("privacy-do"),
-    ]
-    details = build_keyboard([(words("button-details"), _DetailsCallback())])
-    await message.answer("\n\n".join(brief), reply_markup=details)
+    brief = words("privacy-brief", days=settings.data.keep_questions_days)
+    text = "\n\n".join([brief, words("privacy-where", server=_has_server(settings)), words("privacy-do")])
+    await message.answer(text, reply_markup=build_keyboard([(words("button-details"), _DetailsCallback())]))
 
 
 @router.callback_query(_DetailsCallback.filter())
 async def _press_details(pressed: CallbackQuery, settings: Settings, words: Translator) -> None:
-    data = settings.data
+    talks = [words("privacy-talks", minutes=settings.memory.minutes)] if settings.memory.enabled else []
     kept = [
         words("privacy-what"),
-        words("privacy-questions", days=data.keep_questions_days),
-        words("privacy-votes"),
-        words("privacy-updates"),
-        *([words("privacy-talks", minutes=settings.memory.minutes)] if settings.memory.enabled else []),
-        words("privacy-watches"),
-        words("privacy-digests"),
-        words("privacy-memberships"),
-        words("privacy-memory"),
-        words("privacy-unanswered"),
+        words("privacy-questions", days=settings.data.keep_questions_days),
+        *(words(f"privacy-{kind}") for kind in ("votes", "updates")),
+        *talks,
+        *(words(f"privacy-{kind}") for kind in ("watches", "digests", "memberships", "memory", "unanswered")),
     ]
     more = [
-        words("privacy-backups", count=data.backups),
+        words("privacy-backups", count=settings.data.backups),
         words("privacy-not"),
         words("privacy-log", texts="yes" if settings.log.texts else "no"),
         words("privacy-where", server=_has_server(settings)),
@@ -91,63 +79,53 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
 
 @router.message(ChatCommand("mydata", chats=PRIVATE))
 async def _on_mydata(message: Message, context: AppContext, words: Translator) -> None:
-    with ExitStack() as checks:
-        document = json.dumps(
-            await _collect_user_data(get_reader_id(message), context, checks), ensure_ascii=False, indent=2
-        )
-        file = BufferedInputFile(document.encode(), "citegram-mydata.json")
-        await message.answer_document(file, caption=words("mydata-here"))
-
-
-async def _collect_user_data(user_id: int, context: AppContext, checks: ExitStack) -> JsonObject:
-    """Collect all data of a user; `checks` repeats the access checks of shown posts before sending."""
-    archive, known = context.archive, await channels.load_channels(context.archive)
-    rows = list(await list_user_questions(archive, user_id))
+    """Send all data of a user; access to the posts of answers is checked now, and again before sending."""
+    archive, user_id = context.archive, get_reader_id(message)
+    known, rows = await channels.load_channels(archive), list(await list_user_questions(archive, user_id))
+    answers = {row["id"]: parse_stored_answer(row["answer"]) for row in rows if row["answer"]}
     cited: dict[Reader, set[PostKey]] = {}
     for row in rows:
-        quotes = parse_stored_answer(row["answer"]).quotes if row["answer"] else ()
         here = Reader(user_id, row["chat_id"], bool(row["private"]))
+        quotes = answers[row["id"]].quotes if row["answer"] else ()
         cited.setdefault(here, set()).update(place.key for place in quotes)
-    readable: dict[int, dict[PostKey, Post]] = {}
-    for here, keys in cited.items():
-        viewer = await access.build_viewer(context.admins, here)
-        stored_posts = await visible_posts.fetch_posts(archive, [key for key in keys if key.chat_id in viewer.channels])
-        readable[here.chat_id] = stored_posts
-        content = collect_content_of_posts(stored_posts.values())
-        checks.enter_context(recheck_before_sending(content, here, context.admins))
-    questions = [_export_question(row, readable[row["chat_id"]], known) for row in rows]
-    stored = await list_user_records(archive, user_id)
-    records = {kind: [_with_times(one) for one in rows] for kind, rows in stored.items()}
-    votes = [one | {"good": bool(one["good"])} for one in records["votes"]]
-    watching = [one | {"paused": bool(one["paused"])} for one in records["watches"]]
-    return {"user_id": user_id, "written_at": _format_timestamp(int(datetime.now(UTC).timestamp())),
-            "questions": questions, "votes": votes, "links": records["links"], "remembered": records["turns"],
+    with ExitStack() as checks:
+        readable: dict[int, dict[PostKey, Post]] = {}
+        for here, keys in cited.items():
+            viewer = await access.build_viewer(context.admins, here)
+            posts = await visible_posts.fetch_posts(archive, [key for key in keys if key.chat_id in viewer.channels])
+            readable[here.chat_id] = posts
+            content = collect_content_of_posts(posts.values())
+            checks.enter_context(recheck_before_sending(content, here, context.admins))
+        questions = []
+        for row in rows:
+            sentences: list[JsonObject] = []
+            for sentence in answers[row["id"]].sentences if row["answer"] else ():
+                if any(key not in readable[row["chat_id"]] for key, _, _ in sentence.places):
+                    sentences.append({"closed": True})  # its words are those of posts that this reader no longer sees
+                    continue
+                places = [
+                    {"post": format_channel_post_link(key, known[key.chat_id]), "start": start, "end": end}
+                    for key, start, end in sentence.places
+                ]
+                sentences.append({"said": sentence.around, "cited": places})
+            columns = ("text", "kind", "lang", "chat_id", "thread", "message_id", "mode", "state")
+            times = {"asked_at": row["asked_at"], "answered_at": row["finished_at"]}
+            asked = {column: row[column] for column in columns} | {k: _format_timestamp(v) for k, v in times.items()}
+            questions.append(asked | {"answer": sentences})
+        records = {
+            kind: [{k: _format_timestamp(v) if k.endswith("_at") else v for k, v in one.items()} for one in stored]
+            for kind, stored in (await list_user_records(archive, user_id)).items()
+        }
+        content_of_file = {
+            "user_id": user_id, "written_at": _format_timestamp(int(time.time())), "questions": questions,
+            "votes": [one | {"good": bool(one["good"])} for one in records["votes"]],
+            "links": records["links"], "remembered": records["turns"],
             "sets": sorted(await load_channel_sets(archive, user_id)),
-            "watches": watching, "digests": records["digests"], "memberships": records["memberships"]}  # fmt: skip
-
-
-def _export_question(row: Row, readable: Mapping[PostKey, Post], known: Mapping[int, Channel]) -> JsonObject:
-    stored_answer = parse_stored_answer(row["answer"]) if row["answer"] else None
-    sentences: list[JsonObject] = []
-    for sentence in stored_answer.sentences if stored_answer else ():
-        if any(key not in readable for key, _, _ in sentence.places):
-            sentences.append({"closed": True})  # its words are those of posts that this reader may no longer see
-            continue
-        places = [
-            {"post": format_channel_post_link(key, known[key.chat_id]), "start": start, "end": end}
-            for key, start, end in sentence.places
-        ]
-        sentences.append({"said": sentence.around, "cited": places})
-    return {
-        "text": row["text"], "kind": row["kind"], "lang": row["lang"], "asked_at": _format_timestamp(row["asked_at"]),
-        "answered_at": _format_timestamp(row["finished_at"]), "chat_id": row["chat_id"], "thread": row["thread"],
-        "message_id": row["message_id"], "mode": row["mode"], "state": row["state"], "answer": sentences,
-    }  # fmt: skip
-
-
-def _with_times(row: Mapping[str, Any]) -> JsonObject:
-    values = dict(row).items()
-    return {key: _format_timestamp(value) if key.endswith("_at") else value for key, value in values}
+            "watches": [one | {"paused": bool(one["paused"])} for one in records["watches"]],
+            "digests": records["digests"], "memberships": records["memberships"],
+        }  # fmt: skip
+        document = json.dumps(content_of_file, ensure_ascii=False, indent=2).encode()
+        await message.answer_document(BufferedInputFile(document, "citegram-mydata.json"), caption=words("mydata-here"))
 
 
 def _format_timestamp(seconds: object) -> str | None:
@@ -201,33 +179,27 @@ async def _press_forget(
         raise Refusal(words("forget-late"))
     text = words("forget-kept")
     if callback_data.erase:
-        text = await _erase_user_data(pressed.from_user.id, message, context, words)
+        user_id, private = pressed.from_user.id, message.chat.type == "private"
+        where = None if private else message.chat.id
+        # Stop the user's questions and wait until they are closed: an answer under way would be stored again
+        for chat_id in await list_waiting_chats(context.archive, user_id, where):
+            await context.queue.halt(chat_id, user_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
+                while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.05)
+        found = await erase_user_data(context.archive, user_id, where)
+        context.rag.caches.forget()
+        context.queue.forget_answers()
+        context.admins.members.forget_user(user_id)
+        rest = words("forget-rest", backups=context.settings.data.backups)
+        text = "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
+        if found.is_empty:
+            text = words("forget-nothing" if private else "forget-nothing-here")
     await redraw_message(pressed, Text(text), None)
 
 
-async def _erase_user_data(user_id: int, message: Message, context: AppContext, words: Translator) -> str:
-    private = message.chat.type == "private"
-    where = None if private else message.chat.id
-    # Stop the user's questions and wait until they are closed: an answer under way would be stored again
-    for chat_id in await list_waiting_chats(context.archive, user_id, where):
-        await context.queue.halt(chat_id, user_id)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
-            while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - the archive has no event
-                await asyncio.sleep(0.05)
-    found = await erase_user_data(context.archive, user_id, where)
-    context.rag.caches.forget()
-    context.queue.forget_answers()
-    context.admins.members.forget_user(user_id)
-    if found.is_empty:
-        return words("forget-nothing" if private else "forget-nothing-here")
-    rest = words("forget-rest", backups=context.settings.data.backups)
-    return "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
-
-
-def _list_counts(found: UserDataCounts, words: Translator) -> Iterator[str]:
-    names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
-             "forget-sets", "forget-watches", "forget-digests", "forget-memberships")  # fmt: skip
-    for name, count in zip(names, astuple(found), strict=True):
-        if count:
-            yield f"• {words(name, count=count)}"
+def _list_counts(found: UserDataCounts, words: Translator) -> list[str]:
+    names = ("questions", "pending", "votes", "links", "unread", "talks", "sets", "watches", "digests", "memberships")
+    counts = zip(names, astuple(found), strict=True)
+    return [f"• {words(f'forget-{name}', count=count)}" for name, count in counts if count]

@@ -179,14 +179,19 @@ async def _on_verify(
     command: CommandObject,
     addressed: bool,
     event_update: Update,
+    bot: Bot,
     context: AppContext,
     words: Translator,
 ) -> None:
-    text, own = (command.args or "").strip(), True
-    if not text:
-        text, own = _extract_replied_text(message), False
+    text, lang, parent = (command.args or "").strip(), words.lang, get_replied_message(message)
     if text:
-        lang = detect_question_language(text, words.lang) if own else words.lang
+        lang = detect_question_language(text, words.lang)
+    elif message.quote and message.quote.is_manual:  # the selected part of the replied message, else all of it
+        text = message.quote.text.strip()
+    elif parent:
+        text, ours = parent.text or parent.caption or "", parent.from_user and parent.from_user.id == bot.id
+        text = strip_sources(text, parent.entities or ()) if ours else text.strip()
+    if text:
         await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
     elif addressed:
         refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
@@ -201,18 +206,6 @@ async def _on_forwarded_message(message: Message, event_update: Update, context:
     # other pictures of an album: only the one with the caption counts
     elif not message.media_group_id:
         await message.reply(words("verify-not-text"))
-
-
-def _extract_replied_text(message: Message) -> str:
-    """Text of the replied message: the selected part, else all of it."""
-    if message.quote and message.quote.is_manual:
-        return message.quote.text.strip()
-    parent = get_replied_message(message)
-    if parent is None:
-        return ""
-    text = parent.text or parent.caption or ""
-    ours = message.bot and parent.from_user and parent.from_user.id == message.bot.id
-    return strip_sources(text, parent.entities or ()) if ours else text.strip()
 
 
 _MEMORY_SWITCHES = {"on": True, "off": False}

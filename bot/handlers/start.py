@@ -80,17 +80,16 @@ async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> l
 
 
 @router.message(ChatCommand("help", "more", chats=PRIVATE))
-async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    if command.command.lower() == "more" or (command.args or "").strip():
-        await message.answer(words("help-more"))
-        return
-    admin = [words("help-admin")] if access.is_admin(message, context.admins) else []
-    await message.answer("\n\n".join([words("help-private"), *admin]))
-
-
 @router.message(ChatCommand("help", chats=GROUPS, addressed_only=True))
-async def _on_group_help(message: Message, words: Translator) -> None:
-    await message.answer(words("help-group"))
+async def _on_help(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
+    text = words("help-private")
+    if message.chat.type != "private":
+        text = words("help-group")
+    elif command.command.lower() == "more" or (command.args or "").strip():
+        text = words("help-more")
+    elif access.is_admin(message, context.admins):
+        text = f"{text}\n\n{words('help-admin')}"
+    await message.answer(text)
 
 
 @router.message(ChatCommand("start", chats=GROUPS, addressed_only=True))

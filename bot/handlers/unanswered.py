@@ -191,6 +191,7 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
     reader = access.get_reader(message)
     known = await access.get_readable_channels(context.admins, reader)
     given = (command.args or "").strip()
+    how = words.rich("synonyms-how", example=Code(f"/synonyms {words('synonyms-example')}"))
     if not given:
         stored = await list_synonyms(context.archive, known)
         lines = []
@@ -198,42 +199,33 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
             holding = [known[row.chat_id] for row in rows]
             of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
             lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
-        how = words.rich("synonyms-how", example=_make_example(words))
         text = as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
     else:
         name = given.split()[0] if given.startswith("@") else ""
         chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
-        text = words.rich("reindex-unknown", name=neutralize_links(name))
-        if chosen:
-            text = await _change_pair(given.removeprefix(name).strip(), chosen, message, context, words)
+        removes = given.removeprefix(name).strip().startswith(_MINUS)
+        pair = [" ".join(side.casefold().split()) for side in given.removeprefix(name).lstrip("-−– ").split("=")]
+        if not chosen:
+            text = words.rich("reindex-unknown", name=neutralize_links(name))
+        elif len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(one) and len(one) <= _MAX_WORD for one in pair):
+            text = how
+        else:
+            word, meaning = pair
+            changed = False
+            for chat_id in chosen:
+                if removes:
+                    for sides in ((word, meaning), (meaning, word)):
+                        changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
+                else:
+                    changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader.user_id)
+            if changed:
+                context.rag.caches.forget()
+                context.queue.forget_answers()
+            done, same = ("removed", "unknown") if removes else ("added", "known")
+            sentence = f"synonyms-{done if changed else same}"
+            text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
     with recheck_before_sending(ShownContent(counted=frozenset(known)), reader, context.admins):
         await message.answer(**text.as_kwargs())
-
-
-def _make_example(words: Translator) -> Code:
-    return Code(f"/synonyms {words('synonyms-example')}")
-
-
-async def _change_pair(given: str, chosen: list[int], message: Message, context: AppContext, words: Translator) -> Text:
-    pair = [" ".join(side.casefold().split()) for side in given.lstrip("".join(_MINUS) + " ").split("=")]
-    if len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(side) and len(side) <= _MAX_WORD for side in pair):
-        return words.rich("synonyms-how", example=_make_example(words))
-    word, meaning = pair
-    reader, changed = access.get_reader_id(message), False
-    for chat_id in chosen:
-        if given.startswith(_MINUS):
-            for sides in ((word, meaning), (meaning, word)):
-                changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
-        else:
-            changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader)
-    if changed:
-        context.rag.caches.forget()
-        context.queue.forget_answers()
-    if given.startswith(_MINUS):
-        sentence = "synonyms-removed" if changed else "synonyms-unknown"
-    else:
-        sentence = "synonyms-added" if changed else "synonyms-known"
-    return words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
 
 
 @router.message(F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)

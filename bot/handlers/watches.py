@@ -26,7 +26,7 @@ from bot.views.keyboards import LabelledPress, WatchCallback, build_keyboard
 from bot.views.text import RenderContext, format_moment
 from rag_core.retrieval.digests import parse_digest_command
 from rag_core.storage import channels, subscriptions, visible_posts
-from rag_core.storage.subscriptions import MAX_WATCHES, DigestPlan, NewWatch, Watch
+from rag_core.storage.subscriptions import MAX_WATCHES, DigestPlan, NewWatch
 from rag_core.types import Post, Viewer
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
@@ -77,34 +77,25 @@ async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, wor
     if not kept:
         return View(words.rich("watches-none", example=Code(f"/watch {words('watch-example')}")))
     known = await channels.load_channels(context.archive)
-    lines, linked = [], list[Post]()
+    lines, linked, rows, now = [], list[Post](), list[list[LabelledPress]](), time.time()
     for number, watch in enumerate(kept, 1):
         told = await subscriptions.list_hits(context.archive, watch.id, ("told", "over", "listed"))
         readable = [hit.key for hit in told if hit.key.chat_id in viewer.channels][-_LAST_HITS:]
         stored = await visible_posts.fetch_posts(context.archive, readable)
-        last = [key for key in readable if key in stored]
         linked += stored.values()
+        last = [key for key in readable if key in stored]
         links = [part for n, key in enumerate(last, 1) for part in (" ", link_number(n, key, known))]
-        state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if _is_muted(watch) else ""
+        muted = watch.muted_until > now
+        state = words("watch-is-paused") if watch.paused else words("watch-is-muted") if muted else ""
         lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
-    rows = [_build_row(number, watch, words) for number, watch in enumerate(kept, 1)]
+        stop = f"{words('watch-stop')}: {watch.text[:_BUTTON_LENGTH]}"
+        action = "resume" if watch.paused or muted else "pause"
+        label = f"{words(f'watch-{action}')} {number}"
+        presses = {stop: "stop", label: action}
+        rows.append([(said, WatchCallback(action=what, watch_id=watch.id)) for said, what in presses.items()])
     head = words("watches-title", count=len(kept))
     quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
     return View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))
-
-
-def _is_muted(watch: Watch) -> bool:
-    return watch.muted_until > time.time()
-
-
-def _build_row(number: int, watch: Watch, words: Translator) -> list[LabelledPress]:
-    resting = watch.paused or _is_muted(watch)
-    label, action = (words("watch-resume"), "resume") if resting else (words("watch-pause"), "pause")
-    short = watch.text[:_BUTTON_LENGTH]
-    return [
-        (f"{words('watch-stop')}: {short}", WatchCallback(action="stop", watch_id=watch.id)),
-        (f"{label} {number}", WatchCallback(action=action, watch_id=watch.id)),
-    ]
 
 
 @router.callback_query(WatchCallback.filter())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -46,7 +46,6 @@ from rag_core.types import (
     Passage,
     Post,
     PostKey,
-    Sentence,
     Viewer,
     format_channel_post_link,
 )
@@ -71,13 +70,6 @@ async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive
     return replace(answer, sentences=(), model=None, nearest=nearest, certainty=Certainty.PROBABLE)
 
 
-def _is_framed(sentence: Sentence) -> bool:
-    """Whether words stand before the quote, such as "Earlier, on 1 May:"; a quote of several lines may be one line."""
-    said = " ".join(sentence.text.split())
-    quotes = (" ".join(citation.quote.split()) for citation in sentence.citations)
-    return any(quote and said.endswith(quote) and said != quote for quote in quotes)
-
-
 # A longer list of sources is folded until it is tapped.
 _FOLD_THRESHOLD = 4
 _MAX_SNIPPET_LENGTH = 140  # about two lines on a phone
@@ -88,15 +80,32 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
 
     A post missing from `posts` keeps its line, without these details.
     """
-    blocks = _render_refusal(answer, shown) if answer.refused else _render_answer_blocks(answer, posts, shown)
-    if answer.understood:
-        blocks.insert(
-            0,
-            style_text(Italic, shown.words("answer-understood", question=strip_control_characters(answer.understood))),
+    words, understood = shown.words, strip_control_characters(answer.understood or "")
+    blocks = [style_text(Italic, words("answer-understood", question=understood))] if answer.understood else []
+    notes = dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in answer.shortfalls)
+    if answer.refused:
+        blocks += _render_refusal(answer, shown)
+    else:
+        if answer.certainty is Certainty.PROBABLE:
+            blocks.append(Text(words("answer-probable")))
+        blocks.append(render_sentences(answer, shown))
+        if answer.missing:
+            blocks.append(neutralize_links(format_missing_parts(answer.missing, words)))
+        if lines := [_render_source(key, n, answer, posts, shown) for n, key in enumerate(answer.posts(), 1)]:
+            fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
+            blocks.append(Text(Bold(words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
+        # a sentence on a contradicting post has a few words before its quote; a computed sentence comes first
+        first = answer.sentences[0]
+        said = " ".join(first.text.split()).rstrip(_CUT_ENDS)
+        quotes = (" ".join(c.quote.split()).rstrip(_CUT_ENDS) for c in first.citations)
+        verbatim = any(
+            quote and said.endswith(quote) and _DAY_BEFORE_QUOTE.fullmatch(said.removesuffix(quote).strip())
+            for quote in quotes
         )
-    notes = dict.fromkeys(shown.words("shortfall", stage=s.stage, count=s.count) for s in answer.shortfalls)
-    if not answer.refused:
-        notes[_format_footer(answer, shown.words)] = None
+        if answer.model:
+            notes[words("footer-model", model=strip_control_characters(answer.model))] = None
+        else:
+            notes[words("footer-verbatim" if verbatim else "footer-counted")] = None
     if notes:
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")
@@ -129,20 +138,6 @@ def link_username(key: PostKey, channel: Channel | None, words: Translator) -> T
     return make_link(name, format_channel_post_link(key, channel))
 
 
-def _render_answer_blocks(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext) -> list[Text]:
-    numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    blocks = [render_sentences(answer, shown)]
-    if answer.certainty is Certainty.PROBABLE:
-        blocks.insert(0, Text(shown.words("answer-probable")))
-    if answer.missing:
-        blocks.append(neutralize_links(format_missing_parts(answer.missing, shown.words)))
-    if numbers:
-        lines = [_render_source(key, n, answer, posts, shown) for key, n in numbers.items()]
-        fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
-        blocks.append(Text(Bold(shown.words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
-    return blocks
-
-
 def strip_sources(text: str, entities: Sequence[MessageEntity]) -> str:
     """Strip what `_render_answer_blocks` adds to the sentences: the sources, the notes below them, and the numbers."""
     lists = [entity.offset for entity in entities if entity.type in QUOTE_TYPES]
@@ -162,10 +157,13 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     for sentence in answer.sentences:
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
-        addresses = [one for key in cited if key not in seen for one in _render_addresses(key, answer)]
+        addresses = [one for key in cited if key not in seen for one in _list_addresses(key, answer)]
         seen |= cited.keys()
         text = Text(neutralize_links(strip_control_characters(sentence.text)), *marks, *addresses)
-        dates = () if _is_framed(sentence) else [c.date for c in sentence.citations]
+        said, quotes = " ".join(sentence.text.split()), [" ".join(c.quote.split()) for c in sentence.citations]
+        # words before the quote, such as "Earlier, on 1 May:"; a quote of several lines may be one line
+        framed = any(quote and said.endswith(quote) and said != quote for quote in quotes)
+        dates = () if framed else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
         rendered.append(text)
@@ -173,10 +171,9 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
 
 
-def _render_addresses(key: PostKey, answer: Answer) -> Iterator[Text]:
-    """Lines with the addresses of a post that the question asks for."""
-    for address in answer.addresses.get(key, ()):
-        yield Text("\n", neutralize_links(join_lines(address)))
+def _list_addresses(key: PostKey, answer: Answer) -> list[Text]:
+    """List lines with the addresses of a post that the question asks for."""
+    return [Text("\n", neutralize_links(join_lines(address))) for address in answer.addresses.get(key, ())]
 
 
 def _render_source(
@@ -221,7 +218,7 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
         snippet = shorten_at_word(join_lines(label_poll(passage)), _MAX_SNIPPET_LENGTH)
         words = ["\n", neutralize_links(snippet)] if snippet else []
-        nearest.append(Text(line, *words, *_render_addresses(passage.key, answer)))
+        nearest.append(Text(line, *words, *_list_addresses(passage.key, answer)))
     if nearest:
         quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
         blocks.append(Text(shown.words("nearest", count=len(nearest)), "\n", quoted))
@@ -234,20 +231,6 @@ _DAY_BEFORE_QUOTE = re.compile(
     rf"{'|'.join(POLL_LABELS.values())})?"
 )
 _CUT_ENDS = " ,;:—–-…"  # of a quote that is shortened
-
-
-def _format_footer(answer: Answer, words: Translator) -> str:
-    if answer.model:
-        return words("footer-model", model=strip_control_characters(answer.model))
-    # a sentence on a contradicting post has a few words before its quote; a computed sentence comes first
-    first = answer.sentences[0]
-    said = " ".join(first.text.split()).rstrip(_CUT_ENDS)
-    quotes = (" ".join(c.quote.split()).rstrip(_CUT_ENDS) for c in first.citations)
-    verbatim = any(
-        quote and said.endswith(quote) and _DAY_BEFORE_QUOTE.fullmatch(said.removesuffix(quote).strip())
-        for quote in quotes
-    )
-    return words("footer-verbatim" if verbatim else "footer-counted")
 
 
 def render_stored_sentences(
@@ -365,18 +348,15 @@ async def render_sources_page(
         block = format_source(number, one, post, known.get(one.key.chat_id), shown)
         if post and hash_text_version(post.text) != one.mark:
             block = as_list(block, words("sources-changed"))
-        elif post and (quotes := _list_quotes(post, answer)):
-            block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(quotes))))
+        elif post:
+            places = sorted(place for place in answer.quotes if place.key == post.key)
+            quotes = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))]
+            longest = _MAX_ONLY_QUOTE_LENGTH if len(quotes) == 1 else _MAX_QUOTE_LENGTH
+            if listed := [shorten(text, longest) for text in quotes[:_MAX_QUOTES]]:
+                block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(listed))))
         blocks.append(block)
     row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
     named = frozenset(one.key.chat_id for _, one in here)
     content = ShownContent(channels=named, counted=frozenset(one.key.chat_id for _, one in cited))
     buttons = build_keyboard(row) if row else None
     return View(as_list(*blocks, sep="\n\n"), collect_content_of_posts(stored.values()) | content, buttons)
-
-
-def _list_quotes(post: Post, answer: StoredAnswer) -> list[str]:
-    places = sorted(place for place in answer.quotes if place.key == post.key)
-    found = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))][:_MAX_QUOTES]
-    longest = _MAX_ONLY_QUOTE_LENGTH if len(found) == 1 else _MAX_QUOTE_LENGTH
-    return [shorten(text, longest) for text in found]

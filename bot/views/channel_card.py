@@ -19,7 +19,7 @@ from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.views.answer import format_channel_title, link_channel_title, make_link
-from bot.views.keyboards import LabelledPress, build_keyboard, make_callback_token
+from bot.views.keyboards import LabelledPress, build_keyboard, find_by_token, make_callback_token
 from bot.views.text import cut_lines
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Gap
@@ -72,6 +72,11 @@ class ChannelCallback(CallbackData, prefix="ch"):
     number: int = 0
 
 
+def make_row(label: str, action: ChannelAction, token: str = "", number: int = 0) -> list[LabelledPress]:
+    """Make a row with one channel button."""
+    return [(label, ChannelCallback(action=action, token=token, number=number))]
+
+
 def make_channel_token(archive: Archive, chat_id: int) -> str:
     """Token of a channel in this archive: eight characters, the same after a restart, and it cannot be forged."""
     return make_callback_token(str(chat_id), archive.identity)
@@ -79,7 +84,7 @@ def make_channel_token(archive: Archive, chat_id: int) -> str:
 
 def find_channel_by_token(archive: Archive, token: str, known: Mapping[int, Channel]) -> Channel | None:
     """Find the known channel that a token stands for."""
-    return next((channel for chat_id, channel in known.items() if make_channel_token(archive, chat_id) == token), None)
+    return find_by_token(token, {str(chat_id): channel for chat_id, channel in known.items()}, archive.identity)
 
 
 async def find_pressed_channel(data: ChannelCallback, context: AppContext, words: Translator) -> Channel:
@@ -102,8 +107,6 @@ def build_channel_rows(
 
 _MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 _MAX_GAPS = 5  # shown one by one; further ones add nothing
-
-_ButtonRow = list[tuple[str, ChannelCallback]]
 
 
 def awaits_approval(channel: Channel) -> bool:
@@ -137,59 +140,52 @@ def render_channel_line(view: ChannelView, context: AppContext, words: Translato
 
 
 def render_channel_card(view: ChannelView, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
-    """Render a channel's card, with its buttons."""
-    blocks = [render_channel_line(view, context, words), *_format_gaps(view, context, words)]
+    """Render a channel's card, with its buttons, and where posts may be missing the ways to add them."""
+    channel, approved = view.channel, not awaits_approval(view.channel)
+    blocks = [render_channel_line(view, context, words)]
+    if view.gaps:
+        times = [format_gap(gap, words, context.settings.bot.zone) for gap in view.gaps]
+        blocks.append(Text(words("channel-missing", times="; ".join(cut_lines(times, _MAX_GAPS, words)))))
+        if not context.history:
+            blocks.append(Text(words("history-ways"), "\n", words.rich("gaps-fill")))
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
-    token = make_channel_token(context.archive, view.channel.chat_id)
-    rows = [_build_visibility_row(token, words), *_build_switch_rows(token, view, words)]
-    if context.history and not awaits_approval(view.channel):
-        rows.append([(words("button-history"), ChannelCallback(action=ChannelAction.HISTORY, token=token))])
-    rows.append([(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))])
-    rows.append([(words("button-back"), ChannelCallback(action=ChannelAction.LIST))])
-    return as_list(*blocks, sep="\n\n"), build_keyboard(*rows)
-
-
-def _format_gaps(view: ChannelView, context: AppContext, words: Translator) -> Iterator[Text]:
-    """Periods in which posts may be missing, and the two ways to add them."""
-    if not view.gaps:
-        return
-    times = [format_gap(gap, words, context.settings.bot.zone) for gap in view.gaps]
-    yield Text(words("channel-missing", times="; ".join(cut_lines(times, _MAX_GAPS, words))))
-    if not context.history:
-        yield Text(words("history-ways"), "\n", words.rich("gaps-fill"))
+    switches = [
+        (channel.bindable, "button-unbindable", ChannelAction.UNBINDABLE),
+        # a public one may be bound anyway
+        (
+            not channel.bindable and approved and channel.visibility is not Visibility.PUBLIC,
+            "button-bindable",
+            ChannelAction.BINDABLE,
+        ),
+        (channel.guarded_too, "button-guarded-out", ChannelAction.GUARDED_OUT),
+        (not channel.guarded_too and view.stands.guarded, "button-guarded-in", ChannelAction.GUARDED_IN),
+        (channel.state == "paused", "button-resume", ChannelAction.RESUME),
+        (channel.state != "paused" and approved, "button-pause", ChannelAction.PAUSE),
+        (context.history and approved, "button-history", ChannelAction.HISTORY),
+        (True, "button-remove", ChannelAction.ASK_REMOVE),
+    ]
+    token = make_channel_token(context.archive, channel.chat_id)
+    rows = [make_row(words(label), action, token) for shown, label, action in switches if shown]
+    keyboard = build_keyboard(
+        _build_visibility_row(token, words), *rows, make_row(words("button-back"), ChannelAction.LIST)
+    )
+    return as_list(*blocks, sep="\n\n"), keyboard
 
 
 def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup:
     """Buttons of a channel that waits for approval: choose its readers, or refuse it."""
     token = make_channel_token(archive, chat_id)
-    return build_keyboard(
-        _build_visibility_row(token, words),
-        [(words("button-remove"), ChannelCallback(action=ChannelAction.ASK_REMOVE, token=token))],
-    )
+    refuse = make_row(words("button-remove"), ChannelAction.ASK_REMOVE, token)
+    return build_keyboard(_build_visibility_row(token, words), refuse)
 
 
-def _build_visibility_row(token: str, words: Translator) -> _ButtonRow:
-    return [
-        (words("button-public"), ChannelCallback(action=ChannelAction.PUBLIC, token=token)),
-        (words("button-members"), ChannelCallback(action=ChannelAction.MEMBERS, token=token)),
-        (words("button-admins"), ChannelCallback(action=ChannelAction.ADMINS, token=token)),
-    ]
-
-
-def _build_switch_rows(token: str, view: ChannelView, words: Translator) -> Iterator[_ButtonRow]:
-    channel = view.channel
-    if channel.bindable:
-        yield [(words("button-unbindable"), ChannelCallback(action=ChannelAction.UNBINDABLE, token=token))]
-    elif not awaits_approval(channel) and channel.visibility is not Visibility.PUBLIC:  # a public one may be anyway
-        yield [(words("button-bindable"), ChannelCallback(action=ChannelAction.BINDABLE, token=token))]
-    if channel.guarded_too:
-        yield [(words("button-guarded-out"), ChannelCallback(action=ChannelAction.GUARDED_OUT, token=token))]
-    elif view.stands.guarded:
-        yield [(words("button-guarded-in"), ChannelCallback(action=ChannelAction.GUARDED_IN, token=token))]
-    if channel.state == "paused":
-        yield [(words("button-resume"), ChannelCallback(action=ChannelAction.RESUME, token=token))]
-    elif not awaits_approval(channel):
-        yield [(words("button-pause"), ChannelCallback(action=ChannelAction.PAUSE, token=token))]
+def _build_visibility_row(token: str, words: Translator) -> list[LabelledPress]:
+    labels = {
+        "button-public": ChannelAction.PUBLIC,
+        "button-members": ChannelAction.MEMBERS,
+        "button-admins": ChannelAction.ADMINS,
+    }
+    return [press for label, action in labels.items() for press in make_row(words(label), action, token)]
 
 
 def _format_facts(view: ChannelView, context: AppContext, words: Translator) -> Iterator[str]:

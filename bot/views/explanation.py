@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Strikethrough, Text, as_list
 
 from bot.i18n import get_translator
-from bot.stored_answer import CitedPost, StoredAnswer, hash_text_version, parse_stored_answer
+from bot.stored_answer import CitedPost, hash_text_version, parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.answer import format_reference, format_source
 from bot.views.format import LINK_REGEX, neutralize_links, style_text
@@ -76,7 +76,11 @@ async def explain_answer(
     if sources:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
-    blocks += _format_others([key for key in others if key in stored], kept, context)
+    if unused := [stored[key] for key in others if key in stored]:  # for a refusal, all that were found
+        heads = [format_reference(p.key, p.date, p, context.channels.get(p.key.chat_id), shown) for p in unused]
+        lines = cut_lines([Text("• ", head) for head in heads], _MAX_OTHERS, words)
+        sentence = words("why-others") if kept.cited else words("why-refused", count=len(unused))
+        blocks.append(Text(sentence, "\n", ExpandableBlockQuote(as_list(*lines))))
     if not (sources or others):
         blocks.append(Text(words("why-closed" if kept.cited or kept.others else "why-nothing-found")))
     if notes := dict.fromkeys(words("shortfall", stage=stage, count=0) for stage in kept.shortfalls):
@@ -113,31 +117,26 @@ def _get_dictionary_form(word: str) -> str:
 
 
 async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) -> list[Text]:
-    """List the edits of a post, or of its whole album."""
+    """List the edits of a post, or of its whole album: those after the answer, and the last one before it."""
     edits = []
     keys = await list_album_keys(context.archive, one.key) if post.album else (one.key,)
     for key, now in (await fetch_stored_posts(context.archive, keys)).items():
+        # the newest version first
         chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(context.archive, key)]
-        edits += [] if now.deleted or len(chain) == 1 else await _explain_versions(chain, one.mark, context)
+        if now.deleted or len(chain) == 1:
+            continue
+        then = next((place for place, version in enumerate(chain) if hash_text_version(version.text) == one.mark), None)
+        # The cited version is unknown where the text joined several captions; then the last edit is shown.
+        if then is None:
+            edits.append(await _format_edit("why-changed", chain[1], chain[0], context))
+            continue
+        if then > 0:
+            edits.append(await _format_edit("why-changed-after", chain[then], chain[0], context))
+        if then + 1 < len(chain):
+            # An edit after the answer may have restored the cited text.
+            sentence = "why-changed-before" if chain[then].stamp <= context.answered_at else "why-changed"
+            edits.append(await _format_edit(sentence, chain[then + 1], chain[then], context))
     return edits or [Text(context.shown.words("why-unknown-before"))]
-
-
-async def _explain_versions(chain: Sequence[PostVersion], cited: str, context: _ExplanationContext) -> list[Text]:
-    """Explain the edits after the answer, and the last one before it; `chain` begins with the newest version."""
-    then = next((place for place, version in enumerate(chain) if hash_text_version(version.text) == cited), None)
-    # The cited version is unknown where the text joined several captions; then the last edit is shown.
-    if then is None:
-        return [await _format_edit("why-changed", chain[1], chain[0], context)]
-    edits = []
-    if then > 0:
-        edits.append(await _format_edit("why-changed-after", chain[then], chain[0], context))
-    if then + 1 < len(chain):
-        # An edit after the answer may have restored the cited text.
-        before = chain[then].stamp <= context.answered_at
-        edits.append(
-            await _format_edit("why-changed-before" if before else "why-changed", chain[then + 1], chain[then], context)
-        )
-    return edits
 
 
 async def _format_edit(sentence: str, old: PostVersion, new: PostVersion, context: _ExplanationContext) -> Text:
@@ -149,19 +148,6 @@ async def _format_edit(sentence: str, old: PostVersion, new: PostVersion, contex
         difference = Text(words("why-changed-spaces"))
     tail = [Text(words("why-changed-more", more=more))] if more else []
     return Text(head, "\n", BlockQuote(as_list(difference, *tail)))
-
-
-def _format_others(keys: Sequence[PostKey], kept: StoredAnswer, context: _ExplanationContext) -> list[Text]:
-    """Format the posts that were found but not cited; for a refusal, all that were found."""
-    words = context.shown.words
-    if not keys:
-        return []
-    lines = []
-    for key in keys:
-        post, channel = context.stored[key], context.channels.get(key.chat_id)
-        lines.append(Text("• ", format_reference(key, post.date, post, channel, context.shown)))
-    sentence = words("why-others") if kept.cited else words("why-refused", count=len(keys))
-    return [Text(sentence, "\n", ExpandableBlockQuote(as_list(*cut_lines(lines, _MAX_OTHERS, words))))]
 
 
 # Words around a change: about a line on a phone before it and one after.

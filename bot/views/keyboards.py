@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
@@ -39,6 +39,11 @@ def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
     With an archive's `identity` as the key it cannot be forged; without a key anybody can compute it.
     """
     return urlsafe_b64encode(blake2b(said.encode(), key=key.encode(), digest_size=size).digest()).decode()
+
+
+def find_by_token(token: str, known: Mapping[str, T], key: str) -> T | None:
+    """Find what a token of callback data stands for: the item whose content it was made of with this key."""
+    return next((item for said, item in known.items() if make_callback_token(said, key) == token), None)
 
 
 async def redraw_message(

@@ -14,7 +14,6 @@ from operator import itemgetter
 
 from aiogram.utils.formatting import BlockQuote, Bold, Code, Italic, Text, as_list
 
-from bot.i18n import Translator
 from bot.telegram.recheck import View, collect_content_of_posts
 from bot.views.answer import (
     format_channel_title,
@@ -58,7 +57,16 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
     """Render a page of results, or the nearest that there is; where nothing was found, a sentence with advice."""
     words = shown.words
     if not listing.found:
-        blocks = [Text(_format_no_results(listing, words))]
+        names = [format_one_line(piece, _MAX_NAME_LENGTH) for piece in listing.sought.filters]
+        if listing.shortfalls:  # "there is none" would be a claim that cannot be made
+            said = words("search-nothing-partly")
+        elif names:
+            filters = f" {words('search-or')} ".join(words("search-quoted", text=name) for name in names)
+            said = words("search-nothing-filtered", filters=filters)
+        else:
+            quoted = any(phrase[0] not in "#@" for phrase in listing.sought.plan.must)
+            said = words("search-nothing-quoted" if quoted else "search-nothing")
+        blocks = [Text(said)]
     else:
         entries, number, last = cut_page(listing.found, number, RESULTS_PER_PAGE)
         blocks = [_render_head(listing, number, last, shown)]
@@ -71,64 +79,34 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
     return as_list(*blocks, sep="\n\n")
 
 
-def _format_no_results(listing: SearchListing, words: Translator) -> str:
-    # where a part of the search failed, "there is none" would be a claim that cannot be made
-    if listing.shortfalls:
-        return words("search-nothing-partly")
-    filters = [
-        words("search-quoted", text=format_one_line(piece, _MAX_NAME_LENGTH)) for piece in listing.sought.filters
-    ]
-    if not filters:
-        quoted = any(phrase[0] not in "#@" for phrase in listing.sought.plan.must)
-        return words("search-nothing-quoted" if quoted else "search-nothing")
-    return words("search-nothing-filtered", filters=f" {words('search-or')} ".join(filters))
-
-
 def _render_head(listing: SearchListing, number: int, last: int, shown: RenderContext) -> Text:
-    words, sought = shown.words, listing.sought
+    words, sought, only = shown.words, listing.sought, listing.only
     named = format_one_line(sought.words, _MAX_QUERY_LENGTH)
     what: list[Text | str] = [style_text(Bold, named) if named else words("search-all")]
-    what += [*_format_days(listing, shown), *_format_channels(listing, words)]
+    since = words.date(only.since, shown.zone) if only.since else ""
+    until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
+    if since and until:
+        what.append(since if since == until else words("search-between", since=since, until=until))
+    elif since or until:
+        what.append(words("search-since", date=since) if since else words("search-until", date=until))
+    chosen = [channel for key, channel in sorted(listing.channels.items()) if key in (sought.plan.channels or ())]
+    what += cut_lines([format_channel_title(one, words, _MAX_NAME_LENGTH) for one in chosen], _MAX_NAMED, words)
     what += [
         words.rich("search-quoted", text=neutralize_links(format_one_line(piece, _MAX_NAME_LENGTH)))
         for piece in sought.beside[:_MAX_NAMED]
     ]
-    title = words.rich("search-for", what=as_list(*what, sep=" · "))
-    pages = [words("search-page", page=number + 1, pages=last + 1)] if last else []
-    return as_list(title, " · ".join((*_format_counts(listing, words), *pages)))
-
-
-def _format_days(listing: SearchListing, shown: RenderContext) -> Iterator[str]:
-    words, only = shown.words, listing.only
-    since = words.date(only.since, shown.zone) if only.since else ""
-    until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
-    if since and until:
-        yield since if since == until else words("search-between", since=since, until=until)
-    elif since:
-        yield words("search-since", date=since)
-    elif until:
-        yield words("search-until", date=until)
-
-
-def _format_channels(listing: SearchListing, words: Translator) -> list[str]:
-    chosen = listing.sought.plan.channels or ()
-    named = [
-        format_channel_title(c, words, _MAX_NAME_LENGTH) for key, c in sorted(listing.channels.items()) if key in chosen
-    ]
-    return cut_lines(named, _MAX_NAMED, words)
-
-
-def _format_counts(listing: SearchListing, words: Translator) -> Iterator[str]:
     exact, similar = listing.whole, len(listing.found) - listing.whole
     if not exact and all(short.stage == "unembedded" for short in listing.shortfalls):  # all words were looked for
-        yield words("search-none-whole", count=similar)
-        return
-    if exact:
-        yield words("search-more" if listing.more else "search-count", count=listing.matching)
-    if listing.matching > exact and not listing.more:
-        yield words("search-different", count=exact)
-    if similar:
-        yield words("search-similar", count=similar)
+        counts = [words("search-none-whole", count=similar)]
+    else:
+        counts = [words("search-more" if listing.more else "search-count", count=listing.matching)] if exact else []
+        if listing.matching > exact and not listing.more:
+            counts.append(words("search-different", count=exact))
+        if similar:
+            counts.append(words("search-similar", count=similar))
+    if last:
+        counts.append(words("search-page", page=number + 1, pages=last + 1))
+    return as_list(words.rich("search-for", what=as_list(*what, sep=" · ")), " · ".join(counts))
 
 
 def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: RenderContext) -> Text:
@@ -218,7 +196,13 @@ def _render_verdict(
             yield Text(words("verify-before"))
     if for_it:
         yield _render_quotes(for_it, found, posts, shown)
-        yield from _render_source_count(verdict, found, posts, shown)
+        key = verdict.earliest
+        if key and key in posts and verdict.sources >= 1:  # independent ones, and the first of them
+            author, when = (
+                link_username(key, found.channels.get(key.chat_id), words),
+                format_moment(posts[key].date, shown),
+            )
+            yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)
     if against:
         if for_it:
             yield Text(words("verify-against", count=len(against)))
@@ -234,18 +218,6 @@ def _render_quotes(
         reference = format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
         quotes.append(Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference))
     return BlockQuote(as_list(*quotes, sep="\n\n"))
-
-
-def _render_source_count(
-    verdict: Verdict, found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
-) -> Iterator[Text]:
-    """Number of independent supporting sources, and the first of them with its day and time."""
-    words, key = shown.words, verdict.earliest
-    first = posts.get(key) if key else None
-    if key is None or first is None or verdict.sources < 1:
-        return
-    author = link_username(key, found.channels.get(key.chat_id), words)
-    yield words.rich("verify-sources", count=verdict.sources, first=author, when=format_moment(first.date, shown))
 
 
 def render_digest(

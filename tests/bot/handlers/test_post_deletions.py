@@ -300,7 +300,6 @@ CALL = CopyMessage(chat_id=1, from_chat_id=-1001, message_id=2)
 @pytest.mark.parametrize(
     ("failure", "where"),
     [
-        (None, PostPresence.THERE),
         (TelegramBadRequest(CALL, "Bad Request: message to copy not found"), PostPresence.GONE),
         (TelegramBadRequest(CALL, "Bad Request: message to forward not found"), PostPresence.GONE),
         (TelegramBadRequest(CALL, "Bad Request: message to be replied not found"), PostPresence.GONE),

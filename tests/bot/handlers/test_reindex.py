@@ -10,6 +10,7 @@ from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, hold_rebuild, ope
 
 from bot.handlers import admin
 from bot.handlers.admin import _RebuildAction, _RebuildCallback
+from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from rag_core.storage import channels
 from rag_core.types import Channel
@@ -132,16 +133,16 @@ async def test_nobody_else_can_ask_for_it_and_no_button_works_for_them(sandbox: 
     assert not [m for m in sandbox.world.room(GROUP).messages.values() if m["from"]["id"] != ADMIN]
 
 
-def test_the_remaining_time_is_said_in_words() -> None:
-    from bot.i18n import get_translator
-    from rag_core.storage.index_state import Rebuild
-
-    def said(left: float | None, lang: str) -> list[str]:
-        return admin._format_progress(Rebuild(1, None, done=2100, total=10_000, left_s=left), get_translator(lang))
-
-    assert said(None, "en") == ["2,100 of 10,000 posts (21 %)"]
-    assert said(12, "en")[1] == "Less than a minute left"
-    assert said(65, "en")[1] == "About 1 minute left"
-    assert [said(60 * n, "ru")[1].removeprefix("Осталось ") for n in (0, 1, 3, 5)] == [
-        "меньше минуты", "Осталась примерно 1 минута", "примерно 3 минуты", "примерно 5 минут"
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("lang", "left", "said"),
+    [
+        ("en", 12, "Less than a minute left"),
+        ("en", 65, "About 1 minute left"),
+        ("ru", 0, "Осталось меньше минуты"),
+        ("ru", 60, "Осталась примерно 1 минута"),
+        ("ru", 180, "Осталось примерно 3 минуты"),
+        ("ru", 300, "Осталось примерно 5 минут"),
+    ],
+)
+def test_remaining_time_in_words(lang: str, left: int, said: str) -> None:
+    assert get_translator(lang)("reindex-left", minutes=round(left / 60)) == said

@@ -108,11 +108,12 @@ def _open_span_exporter(address: str) -> RunSpanExporter | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        exporter = OTLPSpanExporter(endpoint=f"{address.rstrip('/')}/v1/traces", timeout=5.0)
+        return RunSpanExporter(BatchSpanProcessor(exporter))
     except ImportError:
         log.warning("MONITORING__COLLECTOR needs OpenTelemetry: pip install 'citegram[otel]'; nothing is sent")
         return None
-    exporter = OTLPSpanExporter(endpoint=f"{address.rstrip('/')}/v1/traces", timeout=5.0)
-    return RunSpanExporter(BatchSpanProcessor(exporter))
 
 
 _OK, _OFF = "ok", "off"

@@ -17,7 +17,6 @@ from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.settings import Settings, is_color_wanted
 from bot.stored_answer import record_traces
-from bot.views.results import format_digest_quote
 from bot.views.terminal_text import (
     format_answer_text,
     format_answer_trace,
@@ -259,6 +258,8 @@ def declare_digest(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
+    from bot.views.results import format_digest_quote  # `ask` does without aiogram, which takes a second
+
     settings = await choose_folder_with_channels(settings)
     until = datetime.now(UTC)
     since = until - timedelta(days=max(1, args.days))

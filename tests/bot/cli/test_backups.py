@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tarfile
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,6 @@ from driver import Cli
 
 from bot.data_folder import lock_data_folder
 from rag_core.storage.backups import list_backups
-
-EARLIER = Path(__file__).parents[2] / "data" / "archive13" / "data.tar.xz"
 
 
 @pytest.fixture
@@ -123,16 +120,3 @@ def test_a_damaged_archive_names_the_command_that_helps_and_it_does(citegram: Cl
     assert citegram("restore")[0] == 0
     code, out, _ = citegram("ask", "When does the ferry to Owl Island leave?")
     assert "7:30" in out
-
-
-def test_the_data_of_the_version_before_opens_and_is_searched(citegram: Cli, home: Path) -> None:
-    """A folder that Citegram 1328e77 wrote: its archive is updated, its index of words is built anew by itself."""
-    shutil.rmtree(home)
-    with tarfile.open(EARLIER) as packed:
-        packed.extractall(home, filter="data")
-    for _ in range(2):  # the second time from the index that the first one wrote
-        said = citegram("ask", "--json", "Perseids with no Moon, from when?")
-        assert said.code == 0
-        assert "from 22:30 until we drop" in said.out
-        assert "https://t.me/owlhill/139" in said.out
-    assert count(home) == 84

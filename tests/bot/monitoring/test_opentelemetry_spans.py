@@ -82,7 +82,6 @@ async def test_a_collector_that_is_gone_keeps_nobody_from_an_answer(live: Any, a
 async def test_without_opentelemetry_that_is_said_once_and_questions_are_answered(
     live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delitem(sys.modules, "bot.monitoring", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     async with live(sections={"monitoring": {"collector": "http://127.0.0.1:1"}}):
         assert "7:30" in (await ask(OTTO, FERRY))["text"]

@@ -106,7 +106,15 @@ class MembershipCache:
         """
         if user_id <= 0:  # a channel or an anonymous admin: never a member
             return dict.fromkeys(chats, False)
-        await self._load_stored(user_id)
+        if self._archive is not None and user_id not in self._stored:
+            seen = await readers.load_memberships(self._archive, user_id)
+            if len(self._stored) >= _MAX_CACHED:
+                self._stored.clear()
+            self._stored[user_id] = seen
+            wall, now = time.time(), self._clock()
+            for chat, at in seen.items():
+                status = _MemberStatus(inside=True, leads=False, at=now - max(0.0, wall - at))
+                self._cached.setdefault((chat, user_id), status)
         pairs = [(chat, user_id) for chat in chats]
         found = {pair: self._cached.get(pair) for pair in pairs}
         old = [pair for pair in pairs if not self._is_fresh(found[pair], max_age_s)]
@@ -181,18 +189,6 @@ class MembershipCache:
             return False
         lifetime = _MEMBER_TTL_SECONDS if max_age_s is None else max_age_s
         return self._clock() - status.at < (lifetime if status.inside else min(lifetime, _OUTSIDER_TTL_SECONDS))
-
-    async def _load_stored(self, user_id: int) -> None:
-        if self._archive is None or user_id in self._stored:
-            return
-        seen = await readers.load_memberships(self._archive, user_id)
-        if len(self._stored) >= _MAX_CACHED:
-            self._stored.clear()
-        self._stored[user_id] = seen
-        wall, now = time.time(), self._clock()
-        for chat, at in seen.items():
-            status = _MemberStatus(inside=True, leads=False, at=now - max(0.0, wall - at))
-            self._cached.setdefault((chat, user_id), status)
 
     async def _store(self, user_id: int, said: dict[int, bool]) -> None:
         """Store where a user is in, unless that was stored in the last hour, and delete where they are not."""

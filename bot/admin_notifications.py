@@ -108,26 +108,26 @@ class _ErrorCollector(logging.Handler):
 async def notify_of_errors(tell: NotifyAdmins) -> AsyncIterator[None]:
     """Notify the admins of errors while the block lasts. Where no admin is reached, it is tried again later."""
     collector, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
+
+    async def send_digests() -> None:
+        while True:
+            await collector.rung.wait()
+            await asyncio.sleep(_GATHER_SECONDS)
+            try:
+                if await tell(collector.waiting()):
+                    collector.mark_sent()
+            except Exception as exc:  # the loop must go on, and must not report its own failure
+                log.warning("admins could not be told of errors: %s", exc)
+            await asyncio.sleep(_MIN_INTERVAL_SECONDS)
+
     root.addHandler(collector)
-    sender = asyncio.create_task(_send_error_digests(collector, tell))
+    sender = asyncio.create_task(send_digests())
     try:
         yield
     finally:
         root.removeHandler(collector)
         sender.cancel()
         await asyncio.gather(sender, return_exceptions=True)
-
-
-async def _send_error_digests(collector: _ErrorCollector, tell: NotifyAdmins) -> None:
-    while True:
-        await collector.rung.wait()
-        await asyncio.sleep(_GATHER_SECONDS)
-        try:
-            if await tell(collector.waiting()):
-                collector.mark_sent()
-        except Exception as exc:  # the loop must go on, and must not report its own failure
-            logging.getLogger(__name__).warning("admins could not be told of errors: %s", exc)
-        await asyncio.sleep(_MIN_INTERVAL_SECONDS)
 
 
 _MAX_LINES = 10

@@ -67,16 +67,10 @@ from rag_core.storage import raw_updates
 from rag_core.text.tokens import load_dictionary
 
 # Explicit, because Telegram keeps the last list it was given.
-ALLOWED_UPDATES = [
-    "message",
-    "channel_post",
-    "edited_channel_post",
-    "callback_query",
-    "my_chat_member",
-    "stopped_message_generation",
-    "chat_member",
-    "inline_query",
-]
+ALLOWED_UPDATES = (
+    "message channel_post edited_channel_post callback_query my_chat_member stopped_message_generation chat_member "
+    "inline_query"
+).split()
 
 
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
@@ -125,18 +119,6 @@ async def _replay_unhandled_updates(dispatcher: Dispatcher, bot: Bot, inbox: Inb
                 log.exception("update %d cannot be handled", update.update_id)
 
 
-@asynccontextmanager
-async def _run_scheduled_jobs(bot: Bot, context: AppContext, pulse: Heartbeat) -> AsyncIterator[None]:
-    notify, indexing, zone = AdminNotifier(bot, context), context.indexing, context.settings.bot.zone
-    maintenance = MaintenanceJobs(context.rag, indexing.indexer, pulse, indexing.wake, notify)
-    jobs = maintenance.jobs(context.settings.data, zone)
-    if context.history:
-        jobs.append(context.history.build_sweep_job(notify))
-    with throttle_polling_errors():
-        async with notify_of_errors(notify), open_scheduler(jobs, indexing.job_log, notify, zone=zone):
-            yield
-
-
 # Timeout of long polling: https://core.telegram.org/bots/api#getupdates
 _POLL_TIMEOUT_SECONDS = 30
 _RECONNECT_SECONDS = 10.0
@@ -158,7 +140,10 @@ async def run_bot(
     questions get a few seconds to finish; those that do not are queued again. Raises SettingsWrong for a token that
     Telegram rejects, ArchiveUnavailable where another process holds the data folder.
     """
-    stop = stop or _stop_on_signals()
+    if stop is None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
@@ -188,7 +173,13 @@ async def run_bot(
         )
         deduplication = DeduplicationMiddleware(rag.archive)
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
-        await stack.enter_async_context(_run_scheduled_jobs(bot, context, pulse))
+        notify = AdminNotifier(bot, context)
+        maintenance = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify)
+        jobs = maintenance.jobs(settings.data, settings.bot.zone)
+        jobs += [history.build_sweep_job(notify)] if history else []
+        stack.enter_context(throttle_polling_errors())
+        await stack.enter_async_context(notify_of_errors(notify))
+        await stack.enter_async_context(open_scheduler(jobs, indexing.job_log, notify, zone=settings.bot.zone))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
@@ -231,13 +222,6 @@ async def _run_workers(
         stack.push_async_callback(dispatcher["notices"].stop)
         await context.queue.start()
         yield dispatcher
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 @asynccontextmanager
@@ -338,17 +322,16 @@ async def _run_until_stopped(stop: asyncio.Event, work: Awaitable[None]) -> bool
 
 @asynccontextmanager
 async def _run_in_background(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(_log_failure(chore)) for chore in chores]
+    async def run(chore: Coroutine[Any, Any, None]) -> None:
+        try:
+            await chore
+        except Exception:  # the task is not awaited, so its failure would go unnoticed
+            log.exception("a background task of the bot ended")
+
+    tasks = [asyncio.create_task(run(chore)) for chore in chores]
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _log_failure(chore: Coroutine[Any, Any, None]) -> None:
-    try:
-        await chore
-    except Exception:  # the task is not awaited, so its failure would go unnoticed
-        log.exception("a background task of the bot ended")

@@ -66,8 +66,10 @@ class Translator:
         Commands in values are made untappable; other text that Telegram would link is set as code when the sentence is
         sent (bot/telegram/session.py).
         """
-        neutral = {name: _neutralize_commands(name, value) for name, value in values.items()}
-        return TrustedSentence(self._format(sentence, neutral))
+        for name, value in values.items():
+            if isinstance(value, str) and not _is_trusted(name, value):
+                values[name] = _COMMAND_PATTERN.sub(f"/{_WORD_JOINER}", value)
+        return TrustedSentence(self._format(sentence, values))
 
     def rich(self, sentence: str, **values: str | int | Text) -> Text:
         """Format a sentence as rich text: `Text` values keep their formatting, in others links are neutralized."""
@@ -122,12 +124,6 @@ def _is_trusted(name: str, value: str) -> bool:
     return isinstance(value, TrustedSentence) or (
         name not in _UNTRUSTED_ARGUMENTS and value.startswith("/") and value[1:].isalpha()
     )
-
-
-def _neutralize_commands(name: str, value: str | int) -> str | int:
-    if not isinstance(value, str) or _is_trusted(name, value):
-        return value
-    return _COMMAND_PATTERN.sub(f"/{_WORD_JOINER}", value)
 
 
 @cache

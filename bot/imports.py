@@ -89,7 +89,14 @@ def _unpack_zip(document: Path, folder: Path) -> Path:
         swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
         if swollen or total > max(document.stat().st_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
             raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
-        files = [_extract_member(archive, member, folder) for member in _select_members(members)]
+        files = []
+        for member in _select_members(members):
+            files.append(folder / PurePosixPath(member.filename).name)
+            with archive.open(member) as packed, open_private_file(files[-1]) as written:
+                left = member.file_size  # never more than was checked
+                while left > 0 and (piece := packed.read(min(left, 2**18))):
+                    written.write(piece)
+                    left -= len(piece)
     return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
 
 
@@ -115,17 +122,6 @@ def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]
     if len(json_members) > 1:
         raise DocumentRefused("import-zip-many")
     return json_members
-
-
-def _extract_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> Path:
-    """Extract a member into a private file; never longer than its stated size, which has been checked."""
-    file = folder / PurePosixPath(member.filename).name
-    with archive.open(member) as packed, open_private_file(file) as written:
-        left = member.file_size
-        while left > 0 and (piece := packed.read(min(left, 2**18))):
-            written.write(piece)
-            left -= len(piece)
-    return file
 
 
 _MAX_SECONDS = 900.0

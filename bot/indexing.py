@@ -108,10 +108,15 @@ class IndexingWorker:
         """Run until cancelled. Failures are retried with growing pauses and recorded in the job log."""
         for followed in self._reporters.values():
             await followed.begin()
+
+        async def group_copies() -> None:
+            await self._first_pass_done.wait()  # after a start, indexing posts comes first
+            await self._copies.catch_up()
+
         repeat = partial(repeat_job, self.job_log, seconds=self._interval, longest=_MAX_PAUSE_SECONDS)
         loops = [
             repeat(LEXICAL, self._catch_up, wakeup=self._lexical_wakeup),
-            repeat(_COPIES_LEG, self._group_copies, wakeup=self._copies_wakeup),
+            repeat(_COPIES_LEG, group_copies, wakeup=self._copies_wakeup),
         ]
         if self._dense is not None:
             loops.append(repeat(DENSE, self._embed_posts, wakeup=self._dense_wakeup))
@@ -150,10 +155,6 @@ class IndexingWorker:
         await self._run_reported(DENSE, partial(self._dense.catch_up, most=most))
         if await self._dense.waiting():
             self._dense_wakeup.set()
-
-    async def _group_copies(self) -> None:
-        await self._first_pass_done.wait()  # after a start, indexing posts comes first
-        await self._copies.catch_up()
 
     async def _run_reported(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
         followed = self._reporters.get(leg)

@@ -100,7 +100,12 @@ class JobLog:
     def record_failure(self, name: str, problem: Exception | str) -> bool:
         """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
         before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
-        reason = _describe_problem(problem)
+        if isinstance(problem, str | RagError):
+            reason = problem if isinstance(problem, str) else problem.reason
+        else:
+            reason = type(problem).__name__
+            # Messages of other exceptions may repeat a reader's text; the traceback is in the log.
+            reason += f": {problem}" if isinstance(problem, OSError | sqlite3.Error) else ""
         ran = replace(before, ran_at=moment, runs=before.runs + 1, failures=before.failures + 1)
         self._store(replace(ran, failed_at=moment, error=reason, said=None))
         self._urgent |= not before.failing
@@ -116,16 +121,6 @@ class JobLog:
     def _store(self, job: JobRecord) -> None:
         self.jobs[job.name] = job
         self._unwritten.add(job.name)
-
-
-def _describe_problem(problem: Exception | str) -> str:
-    if isinstance(problem, RagError):
-        return problem.reason
-    if isinstance(problem, str):
-        return problem
-    name = type(problem).__name__
-    # Messages of other exceptions may repeat a reader's text; the traceback is in the log.
-    return f"{name}: {problem}" if isinstance(problem, OSError | sqlite3.Error) else name
 
 
 async def repeat_job(
@@ -214,7 +209,10 @@ async def open_scheduler(
     running: set[asyncio.Task[object]] = set()
     for job in jobs:
         grace = None if job.grace is None else int(job.grace.total_seconds())
-        first = {"next_run_time": datetime.now(UTC) + _OVERDUE_START_DELAY} if _is_overdue(job, job_log) else {}
+        known, now = job_log.jobs.get(job.name), datetime.now(UTC)
+        ran_at = known.ran_at if known else None
+        overdue = job.overdue is not None and (ran_at is None or now - ran_at > job.overdue)
+        first = {"next_run_time": now + _OVERDUE_START_DELAY} if overdue else {}
         scheduler.add_job(
             _run_job, job.trigger, (job, job_log, tell, running), id=job.name, misfire_grace_time=grace, **first
         )
@@ -230,13 +228,6 @@ async def open_scheduler(
         await asyncio.gather(steadying, *running, return_exceptions=True)
         with suppress(RagError):  # the reason was already logged
             await job_log.write()
-
-
-def _is_overdue(job: ScheduledJob, job_log: JobLog) -> bool:
-    if job.overdue is None:
-        return False
-    known = job_log.jobs.get(job.name)
-    return known is None or known.ran_at is None or datetime.now(UTC) - known.ran_at > job.overdue
 
 
 async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, running: set[asyncio.Task[object]]) -> None:

@@ -155,20 +155,21 @@ class DeduplicationMiddleware(BaseMiddleware):
 
     async def _claim(self, bot_id: int, update_id: int) -> None:
         """Claim the update, retrying while the archive is unavailable: the next start would handle it again."""
+
+        async def claim_later() -> None:
+            while True:
+                await asyncio.sleep(_CLAIM_RETRY_SECONDS)
+                with suppress(ArchiveUnavailable):
+                    await raw_updates.claim_update(self._archive, bot_id, update_id)
+                    return
+
         try:
             await raw_updates.claim_update(self._archive, bot_id, update_id)
         except ArchiveUnavailable as exc:
             log.warning("update %d is claimed later: %s", update_id, exc)
-            task = asyncio.create_task(self._claim_later(bot_id, update_id))
+            task = asyncio.create_task(claim_later())
             self._late_claims.add(task)
             task.add_done_callback(self._late_claims.discard)
-
-    async def _claim_later(self, bot_id: int, update_id: int) -> None:
-        while True:
-            await asyncio.sleep(_CLAIM_RETRY_SECONDS)
-            with suppress(ArchiveUnavailable):
-                await raw_updates.claim_update(self._archive, bot_id, update_id)
-                return
 
     async def idle(self) -> None:
         """Wait until no update is being handled; what could not be claimed is left to the next start."""

@@ -102,7 +102,15 @@ async def load_cited_text(post: Post, mark: str, archive: Archive) -> str | None
 
 def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:
     """Serialize an answer for the archive; `posts` are those it cites, as they are now."""
-    dates = {c.post: int(c.date.timestamp()) for s in answer.sentences for c in s.citations}
+    cited = [c for s in answer.sentences for c in s.citations]
+    dates = {c.post: int(c.date.timestamp()) for c in cited}
+
+    def hash_cited_text(key: PostKey) -> str:
+        """Hash of the text that is cited; "" where the post was deleted or edited while the answer was written."""
+        text = posts[key].text if key in posts else ""
+        stands = key in posts and all(text[c.start : c.end] == c.quote for c in cited if c.post == key)
+        return hash_text_version(text) if stands else ""
+
     return {
         "sentences": [
             {
@@ -114,7 +122,7 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
             for sentence in answer.sentences
             for around, quote in [_split_closing_quote(sentence)]
         ],
-        "cited": [[*key, dates[key], _hash_cited_text(key, answer, posts)] for key in answer.posts()],
+        "cited": [[*key, dates[key], hash_cited_text(key)] for key in answer.posts()],
         "found": [list(source.passage.key) for source in answer.found],
         "confidence": answer.confidence,
         "certainty": answer.certainty.value,
@@ -191,13 +199,6 @@ def deserialize_answer(raw: JsonObject) -> StoredAnswer:
         noted=frozenset((chat, message, deleted) for chat, message, deleted in raw.get("noted", ())),
         judged=raw.get("judged"),
     )
-
-
-def _hash_cited_text(key: PostKey, answer: Answer, posts: Mapping[PostKey, Post]) -> str:
-    """Hash of the text that an answer cites; "" where the post was deleted or edited while it was written."""
-    quotes = (c for s in answer.sentences for c in s.citations if c.post == key)
-    text = posts[key].text if key in posts else ""
-    return hash_text_version(text) if key in posts and all(text[c.start : c.end] == c.quote for c in quotes) else ""
 
 
 def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:

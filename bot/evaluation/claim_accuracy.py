@@ -54,6 +54,11 @@ def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
     `opposite` is the share of labels that say the opposite; with traps, accuracy and opposite by trap stand after them.
     """
     pairs = [(row.gold, row.said[layer]) for row in rows]
+
+    def f1(name: str) -> float:
+        right = sum(gold == label == name for gold, label in pairs)
+        return 2 * right / sum((gold == name) + (label == name) for gold, label in pairs)
+
     balanced, low, high = _compute_balanced_accuracy(rows, layer)
     by_trap: Metrics = {}
     for trap in sorted({row.trap for row in rows} - {""}):
@@ -66,7 +71,7 @@ def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
         "balanced_accuracy_high": high,
-        "macro_f1": compute_mean([_compute_f1(pairs, name) for name in sorted({gold for gold, _ in pairs})]),
+        "macro_f1": compute_mean([f1(name) for name in sorted({gold for gold, _ in pairs})]),
         "evidence_recall@5": compute_mean([row.found for row in rows if row.found is not None]),
         **by_trap,
     }
@@ -94,11 +99,6 @@ def _compute_balanced_accuracy(
     whole = _compute_mean_recall([pair for pairs in lists for pair in pairs])
     low, high = np.percentile(drawn, (2.5, 97.5))
     return round(whole, 4), round(float(low), 4), round(float(high), 4)
-
-
-def _compute_f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
-    right = sum(gold == label == name for gold, label in pairs)
-    return 2 * right / sum((gold == name) + (label == name) for gold, label in pairs)
 
 
 def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:

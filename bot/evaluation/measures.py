@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -202,14 +202,13 @@ def read_dialogues(file: Path, without_corpus: Path | None = None) -> list[Dialo
     own = file.parent
     if without_corpus and not any(own.glob("**/result.json")) and not any(own.glob("corpus.jsonl")):
         own = without_corpus
-    return [_parse_dialogue(row, file, own) for row in read_json_lines(file)]
-
-
-def _parse_dialogue(row: dict[str, Any], file: Path, own: Path) -> Dialogue:
-    turns = tuple(map(str, row.get("turns") or [row.get("text") or ""]))
-    query = parse_query({**row, "text": row.get("expect") or turns[-1]}, file)
-    corpus = file.parent / str(row["corpus"]) if row.get("corpus") else own
-    return Dialogue(turns, query, bool(row.get("search")), corpus)
+    dialogues = []
+    for row in read_json_lines(file):
+        turns = tuple(map(str, row.get("turns") or [row.get("text") or ""]))
+        query = parse_query({**row, "text": row.get("expect") or turns[-1]}, file)
+        corpus = file.parent / str(row["corpus"]) if row.get("corpus") else own
+        dialogues.append(Dialogue(turns, query, bool(row.get("search")), corpus))
+    return dialogues
 
 
 async def run_dialogues(

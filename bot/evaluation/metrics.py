@@ -26,6 +26,7 @@ Metrics = dict[str, float | None]  # by the usual names of the field; None if no
 _MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
 _LISTING_KINDS, _MAX_LISTING_CHARACTERS = frozenset({"list", "digest", "about_posts"}), 1500
 _WORD_PATTERN = re.compile(r"[^\W_]+")
+_DATE_FORMS = ("d MMMM y", "MMMM d, y", "d MMM y", "dd.MM.y", "d.MM.y", "y-MM-dd")
 _ISO_DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -34,21 +35,17 @@ def _normalize_words(text: str) -> str:
     return f" {' '.join(_WORD_PATTERN.findall(plain))} "
 
 
-def _list_spellings(answer: str) -> list[str]:
-    """List the spellings of an answer: itself, or a date in its usual formats."""
-    if not _ISO_DATE_PATTERN.fullmatch(answer.strip()):
-        return [answer]
-    day = date.fromisoformat(answer.strip())
-    forms = ("d MMMM y", "MMMM d, y", "d MMM y", "dd.MM.y", "d.MM.y", "y-MM-dd")
-    return [format_date(day, form, locale=lang) for form in forms for lang in ("ru", "en")]
-
-
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Whether the text contains one of the accepted answers as whole words."""
+    """Whether the text contains one of the accepted answers as whole words; a date in any of its usual formats."""
     shown = _normalize_words(text)
-    return any(
-        (wanted := _normalize_words(form)).strip() and wanted in shown for a in answers for form in _list_spellings(a)
-    )
+    for answer in answers:
+        spellings = [answer]
+        if _ISO_DATE_PATTERN.fullmatch(answer.strip()):
+            day, langs = date.fromisoformat(answer.strip()), ("ru", "en")
+            spellings = [format_date(day, form, locale=lang) for form in _DATE_FORMS for lang in langs]
+        if any((wanted := _normalize_words(form)).strip() and wanted in shown for form in spellings):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,15 +101,11 @@ async def refuse_foreign_pages(request: web.Request, handler: Handler) -> web.St
     if any(origin.lower() != f"http://{hosts[0]}".lower() for origin in request.headers.getall("Origin", [])):
         raise web.HTTPForbidden(text=_REFUSAL_TEXT)
     sites = request.headers.getall("Sec-Fetch-Site", [])
-    if not _OWN_SITE_VALUES.issuperset(sites) and not _is_start_page_request(request):
+    # a link to the start page in a window of its own: the linking page sees nothing of it
+    start = request.method, request.rel_url.raw_path, request.headers.get("Sec-Fetch-Dest")
+    if not _OWN_SITE_VALUES.issuperset(sites) and start != ("GET", "/", "document"):
         raise web.HTTPForbidden(text=_REFUSAL_TEXT)
     return await handler(request)
-
-
-def _is_start_page_request(request: web.Request) -> bool:
-    """Check that a request is a link to the start page in a window of its own: the linking page sees nothing of it."""
-    asked = (request.method, request.rel_url.raw_path, request.headers.get("Sec-Fetch-Dest"))
-    return asked == ("GET", "/", "document")
 
 
 @asynccontextmanager
@@ -263,45 +259,34 @@ class InboxMiddleware(BaseRequestMiddleware):
 
 
 def _parse_some(bot: Bot, raws: Sequence[RawUpdate], wrong: dict[int, str]) -> list[Update]:
-    """Parse the first updates, as many as one step has time for."""
+    """Parse the first updates, as many as one step has time for; those that fail are empty, and `wrong` says why."""
     parsed, until = list[Update](), time.thread_time() + _STEP_SECONDS
     for raw in raws:
+        kind = raw.kind
         try:
             decoded = decode_update(raw.text)
-        except Exception as exc:
-            parsed.append(_set_aside(bot, raw.update_id, raw.kind, exc, wrong))
-        else:
-            parsed.append(_parse_update(bot, decoded, wrong))
+            kind = ", ".join(decoded)
+            check_bounds(decoded)
+            Update.model_rebuild()  # once: it takes longer than an update may
+            with _limit_processor_time(_PARSE_SECONDS):
+                update = Update.model_validate(_copy_read_fields(decoded), context={"bot": bot})
+            _ = update.event_type
+        except Exception as exc:  # whatever it is: the other updates go on
+            # Only place and kind of the error: the values are somebody's message.
+            if isinstance(exc, ValidationError):
+                errors = exc.errors(include_input=False, include_url=False, include_context=False)
+                error = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['type']}" for error in errors[:5])
+            elif isinstance(exc, UpdateTypeLookupError):
+                error = f"unknown kind: {kind}"
+            else:
+                error = str(exc) if isinstance(exc, UpdateOutOfBounds) else f"{type(exc).__name__} when parsed"
+            wrong[raw.update_id] = error[:_MAX_ERROR_LENGTH]
+            log.error("update %s goes to quarantine: %s", raw.update_id, wrong[raw.update_id])
+            update = Update.model_validate({"update_id": raw.update_id}, context={"bot": bot})
+        parsed.append(update)
         if time.thread_time() > until:
             break
     return parsed
-
-
-def _parse_update(bot: Bot, raw: Mapping[str, Any], wrong: dict[int, str]) -> Update:
-    """Parse an update; where that fails, return an empty one and record the error in `wrong`."""
-    try:
-        check_bounds(raw)
-        Update.model_rebuild()  # once: it takes longer than an update may
-        with _limit_processor_time(_PARSE_SECONDS):
-            update = Update.model_validate(_copy_read_fields(raw), context={"bot": bot})
-        _ = update.event_type
-    except Exception as exc:  # whatever it is: the other updates go on
-        return _set_aside(bot, raw["update_id"], ", ".join(raw), exc, wrong)
-    return update
-
-
-def _set_aside(bot: Bot, update_id: int, kind: str, exc: Exception, wrong: dict[int, str]) -> Update:
-    # Only place and kind of the error: the values are somebody's message.
-    if isinstance(exc, ValidationError):
-        errors = exc.errors(include_input=False, include_url=False, include_context=False)
-        error = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['type']}" for error in errors[:5])
-    elif isinstance(exc, UpdateTypeLookupError):
-        error = f"unknown kind: {kind}"
-    else:
-        error = str(exc) if isinstance(exc, UpdateOutOfBounds) else f"{type(exc).__name__} when parsed"
-    wrong[update_id] = error[:_MAX_ERROR_LENGTH]
-    log.error("update %s goes to quarantine: %s", update_id, wrong[update_id])
-    return Update.model_validate({"update_id": update_id}, context={"bot": bot})
 
 
 def _copy_read_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -369,7 +354,13 @@ class _WebhookHandler:
             refusal = web.Response(status=401)
             refusal.force_close()
             return refusal
-        body = await _read_body(request)
+        try:
+            async with asyncio.timeout(_READ_TIMEOUT_SECONDS):
+                body = await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        except web.RequestPayloadError:  # invalid chunks
+            raise web.HTTPBadRequest from None
         try:
             raw = read_update(body.decode("utf-8", "replace"))
         except ValueError:
@@ -399,16 +390,6 @@ class _WebhookHandler:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-
-
-async def _read_body(request: web.Request) -> bytes:
-    try:
-        async with asyncio.timeout(_READ_TIMEOUT_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
-    except web.RequestPayloadError:  # invalid chunks
-        raise web.HTTPBadRequest from None
 
 
 @asynccontextmanager

@@ -101,11 +101,6 @@ def _quote_beginning(post: Post) -> tuple[Sentence, ...]:
 _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
 
 
-def _normalize_question(text: str) -> str:
-    """Normalize a question for the cache key: case, white space and final punctuation are ignored."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(" ?!.…")
-
-
 class AnswerCache:
     """Answer cache by question, channels, language, day and model, valid for one index version."""
 
@@ -125,12 +120,13 @@ class AnswerCache:
             return None
         if await follows_earlier_question(question, self._rag):
             return None
+        words = " ".join(unicodedata.normalize("NFKC", question.text).casefold().split())
         models = self._rag.writer, self._rag.planner
         chosen = await load_answer_mode(self._rag.archive, question.chat)
         switches = tuple((await load_recipe_switches(self._rag)).items())
         asked = question.asked_at
         return (
-            _normalize_question(question.text), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
+            words.strip(" ?!.…"), question.lang, question.viewer.channels, asked.date(), asked.tzinfo,
             *(model and model.name for model in models), mode, chosen, switches,
         )  # fmt: skip
 

@@ -34,7 +34,6 @@ from bot.metrics import Meter
 from bot.settings import BotSettings
 from bot.stored_answer import (
     JsonObject,
-    StoredAnswer,
     deserialize_answer,
     parse_stored_answer,
     serialize_answer,
@@ -154,18 +153,6 @@ _DEEP_ROUNDS = 2
 _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 
 
-async def _append_deeper_note(
-    said: Text, asked: QuestionRow, found: JsonObject, archive: Archive, words: Translator
-) -> Text:
-    """Append a line that says whether the deeper search found anything new."""
-    if asked.mode != DEEP_MODE:
-        return said
-    earlier = await fetch_previous_answer(archive, asked.bot_id, asked.chat_id, asked.message_id, asked.id)
-    known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
-    more = sum((chat, message) not in known for chat, message, *_ in found["cited"])
-    return as_list(said, Italic(words("deeper-note", count=more)), sep="\n\n")
-
-
 # Most of them only wait for the model, with an extract already shown: `_searches` limits the others.
 _WORKER_COUNT = 16
 # A question that was interrupted this often is answered with an apology instead.
@@ -272,7 +259,14 @@ class QuestionWorker:
                 self.wake()  # there may be more
                 started = asyncio.get_running_loop().time()
                 with self.meter.turn(asked):
-                    await self._process(asked)
+                    try:
+                        waiting, stored = await self._prepare_delivery(asked)
+                    except Exception:
+                        requeue = partial(questions.requeue_question, self._rag.archive, asked.id)
+                        await retry_until_saved(requeue, self._job_log)
+                        raise
+                    self._positions.forget(asked)
+                    await self._outbox.send(asked, waiting, stored)
                 self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
             except Exception as exc:  # the worker itself must not die
                 self._job_log.record_failure(ANSWERS_JOB, exc)
@@ -280,16 +274,6 @@ class QuestionWorker:
                 await asyncio.sleep(FAILURE_PAUSE_SECONDS)
             self._free.add(bell)
             bell.set()  # the next question of the same reader may run now
-
-    async def _process(self, asked: QuestionRow) -> None:
-        try:
-            waiting, stored = await self._prepare_delivery(asked)
-        except Exception:
-            requeue = partial(questions.requeue_question, self._rag.archive, asked.id)
-            await retry_until_saved(requeue, self._job_log)
-            raise
-        self._positions.forget(asked)
-        await self._outbox.send(asked, waiting, stored)
 
     async def _prepare_delivery(self, asked: QuestionRow) -> tuple[list[DeliveryMessage], str | None]:
         """Answer a question, or take what an earlier run left: the messages and the stored answer."""
@@ -318,19 +302,15 @@ class QuestionWorker:
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
         if not found:
             return None
-        questions = await self._suggest_next(asked, found, given)
-        return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(questions))
-
-    async def _suggest_next(self, asked: QuestionRow, found: JsonObject, given: StoredAnswer) -> list[tuple[str, str]]:
-        """Suggest questions about the cited channels, as (text, token); their posts join the answer's content."""
-        if not (self.suggestions and asked.private and given.cited):
-            return []
-        viewer = Viewer(asked.user_id, frozenset(one.key.chat_id for one in given.cited))
-        offered = await self.suggestions.suggest(viewer, asked.lang)
-        cited = {one.key for one in given.cited}
-        chosen = [one for one in offered if one.lang == asked.lang and one.post not in cited][:_MAX_NEXT_QUESTIONS]
-        found["basis"]["posts"] += [[*one.post, one.mark, []] for one in chosen]
-        return [(one.text, self.suggestions.make_token(one)) for one in chosen]
+        suggested = list[tuple[str, str]]()  # about the cited channels; their posts join the answer's content
+        if self.suggestions and asked.private and given.cited:
+            viewer = Viewer(asked.user_id, frozenset(one.key.chat_id for one in given.cited))
+            offered = await self.suggestions.suggest(viewer, asked.lang)
+            cited = {one.key for one in given.cited}
+            chosen = [one for one in offered if one.lang == asked.lang and one.post not in cited][:_MAX_NEXT_QUESTIONS]
+            found["basis"]["posts"] += [[*one.post, one.mark, []] for one in chosen]
+            suggested = [(one.text, self.suggestions.make_token(one)) for one in chosen]
+        return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(suggested))
 
     async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, JsonObject | None]:
         """Text to send and answer to store; after a failure, an error sentence and None."""
@@ -422,7 +402,13 @@ class QuestionWorker:
         stored = serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
-        return await _append_deeper_note(text, asked, stored, self._rag.archive, words), stored
+        if asked.mode == DEEP_MODE:  # with a line that says whether the deeper search found anything new
+            asked_in = asked.bot_id, asked.chat_id, asked.message_id
+            earlier = await fetch_previous_answer(self._rag.archive, *asked_in, asked.id)
+            known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
+            more = sum((chat, message) not in known for chat, message, *_ in stored["cited"])
+            text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
+        return text, stored
 
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)

@@ -39,15 +39,11 @@ class TokenBuckets:
         self._clock = clock
         self._spent: dict[Hashable, tuple[float, float]] = {}  # key -> missing share of the bucket, and when
 
-    def _wait(self, key: Hashable, capacity: int) -> float:
-        """Seconds until a token is available; 0: now."""
-        over = self._missing_share(key) - 1 + 1 / capacity
-        return over * self._span if over > _ROUNDING_ERROR else 0.0
-
     def take(self, *limits: tuple[Hashable, int]) -> float:
         """Take a token of each bucket (key, capacity). If one is empty, take none and return the seconds to wait."""
-        if wait := max(self._wait(*one) for one in limits):
-            return wait
+        over = max(self._missing_share(key) - 1 + 1 / capacity for key, capacity in limits)
+        if over > _ROUNDING_ERROR:
+            return over * self._span
         for key, capacity in limits:
             if len(self._spent) >= _MAX_BUCKETS:
                 self._spent = {one: spent for one, spent in self._spent.items() if self._missing_share(one)}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -166,81 +166,6 @@ def test_the_answer_has_the_language_of_the_question(text: str, lang: str) -> No
 @pytest.mark.parametrize(("code", "lang"), [("ru", "ru"), ("ru-RU", "ru"), ("en", "en"), ("de", "en"), (None, "ru")])
 def test_menus_have_the_language_of_the_reader(code: str | None, lang: str) -> None:
     assert choose_interface_language(code, "ru") == lang
-
-
-# What a reader sees comes out of the files alone
-
-
-# The terminal, the evaluation, the sandbox's own town, and ways to read what others wrote.
-NOT_SHOWN = {"cli", "evaluation", "sandbox", "control"}
-# Where a text goes to a reader, and how it is called there; the rest of a call is for machines.
-SAYS = {
-    "answer",
-    "reply",
-    "send_message",
-    "answer_document",
-    "edit_text",
-    "edit_message_text",
-    "send_message_draft",
-    "Text",
-    "Bold",
-    "Italic",
-    "BlockQuote",
-    "ExpandableBlockQuote",
-    "as_list",
-    "InlineKeyboardButton",
-    "button",
-    "redraw_message",
-    "send_channel_notice",
-    "BotCommand",
-    "set_my_description",
-    "set_my_short_description",
-}
-NAMED = {"text", "caption", "description"}
-# Commands and formats are the same in every language.
-SAME = re.compile(r"^(/\w+( @channel)?|BOT__ADMINS=|markdown|html|danger|success|primary|utf-8|pre|\w+\.json)$")
-
-
-def shown_files() -> list[Path]:
-    rooms = [file for file in BOT.rglob("*.py") if not NOT_SHOWN & {*file.relative_to(BOT).parts[:1]}]
-    return [file for file in rooms if str(file.relative_to(BOT)) not in NOT_SHOWN]
-
-
-def lettered(node: ast.AST) -> list[str]:
-    """The literals with letters that stand in a place where a reader sees them: also in f-strings and sums."""
-    if isinstance(node, ast.Constant):
-        return [node.value] if isinstance(node.value, str) and any(map(str.isalpha, node.value)) else []
-    if isinstance(node, ast.JoinedStr):
-        return [found for value in node.values if isinstance(value, ast.Constant) for found in lettered(value)]
-    inside = (ast.BinOp, ast.IfExp, ast.List, ast.Tuple, ast.Starred, ast.BoolOp)
-    return (
-        [found for child in ast.iter_child_nodes(node) for found in lettered(child)] if isinstance(node, inside) else []
-    )
-
-
-def literals(nodes: Iterable[ast.AST]) -> list[str]:
-    """Literals given to what speaks to a reader."""
-    found = []
-    for node in nodes:
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in SAYS:
-            given = [*node.args, *(k.value for k in node.keywords if k.arg in NAMED)]
-            found += [text for value in given for text in lettered(value) if not SAME.match(text)]
-    return found
-
-
-@pytest.mark.parametrize("file", shown_files(), ids=lambda file: str(file.relative_to(BOT)))
-def test_what_a_reader_sees_stands_in_the_files_of_sentences(file: Path) -> None:
-    assert literals(nodes(file)) == []
-    strings = [n.value for n in nodes(file) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    documented = {ast.get_docstring(n, clean=False) for n in nodes(file) if isinstance(n, _DOCUMENTED)}
-    assert [text for text in strings if re.search("[а-яё]", text, re.IGNORECASE) and text not in documented] == []
-
-
-def test_a_literal_would_be_found() -> None:
-    said = (
-        'message.reply("Gone" if x else words("a"))\nText(f"{n} posts")\nlog.info("fine")\nBold("1. ")\nbutton("◀", a)'
-    )
-    assert literals(ast.walk(ast.parse(said))) == ["Gone", " posts"]
 
 
 def selectors(lang: str) -> dict[str, set[str]]:

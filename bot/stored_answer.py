@@ -23,7 +23,7 @@ from rag_core.storage import Archive
 from rag_core.storage.posts import list_post_versions
 from rag_core.storage.questions import save_trace
 from rag_core.types import Answer, Certainty, Post, PostKey, Sentence
-from rag_core.verification.verdict_types import Label, Verification
+from rag_core.verification import Label, Verification
 
 JsonObject = dict[str, Any]
 

@@ -43,11 +43,7 @@ from rag_core.types import (
     Shortfall,
     Source,
 )
-from rag_core.verification.support import (
-    check_citations,
-    filter_current_passages,
-    measure_support,
-)
+from rag_core.verification.support import check_citations, filter_current_passages, measure_support
 from rag_core.writing.extract import asks_for_address, find_addresses
 from rag_core.writing.write import reflect_on_draft
 

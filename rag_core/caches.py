@@ -20,7 +20,7 @@ from cachetools import TTLCache
 from rag_core.types import Channel, DroppedSentence, PassageRef, Plan, Question
 
 if TYPE_CHECKING:
-    from rag_core.verification.verdict_types import Verdict
+    from rag_core.verification import Verdict
 
 
 V = TypeVar("V")

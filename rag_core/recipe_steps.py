@@ -26,9 +26,9 @@ from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
 from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Source
-from rag_core.verification.answer_judge import judge_draft
+from rag_core.verification import Claim, Label
+from rag_core.verification.judge import judge_draft
 from rag_core.verification.support import attribute_sentence
-from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
@@ -62,7 +62,7 @@ async def plan_or_answer_exactly(
     # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
     exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
     if exact is None and plan.kind is Kind.CLAIM:
-        from rag_core.verification.claim_answer import answer_claim  # late: its tables take 0.1 s
+        from rag_core.verification.verify import answer_claim  # late: its tables take 0.1 s
 
         exact = await run.attempt(Stage.CLAIM, answer_claim(question, plan, rag, run), None)
     if exact is not None:

@@ -39,11 +39,17 @@ from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
 from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
-from rag_core.verification.date_time_parsing import Moment
-from rag_core.verification.facts import SentenceFacts, extract_facts, extract_facts_by_sentence
+from rag_core.verification import Claim, Verification
+from rag_core.verification.facts import (
+    Moment,
+    SentenceFacts,
+    Vocabulary,
+    Word,
+    extract_facts,
+    extract_facts_by_sentence,
+    split_words,
+)
 from rag_core.verification.stance import ClaimTerms
-from rag_core.verification.verdict_types import Claim, Verification
-from rag_core.verification.word_comparison import Vocabulary, Word, split_words
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end

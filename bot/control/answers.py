@@ -22,7 +22,7 @@ from rag_core.storage import channels, visible_posts
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
 from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
-from rag_core.verification.verdict_types import Verdict
+from rag_core.verification import Verdict
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
 _MIN_SHOWN_LENGTH = 40  # a quote whose beginning a sentence shows is not repeated

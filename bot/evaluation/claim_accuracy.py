@@ -15,12 +15,10 @@ from bot.evaluation.metrics import Metrics, compute_mean
 from rag_core.errors import StageTimeout
 from rag_core.run import Run
 from rag_core.types import Passage, PostKey, Question
-from rag_core.verification.claim_comparison import measure_covered_share
-from rag_core.verification.entailment import assess_by_words
-from rag_core.verification.facts import extract_facts
-from rag_core.verification.verdict_types import Claim, Label, Verdict
+from rag_core.verification import Claim, Label, Verdict
+from rag_core.verification.facts import Vocabulary, extract_facts, split_words
+from rag_core.verification.stance import assess_by_words, measure_covered_share
 from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
-from rag_core.verification.word_comparison import Vocabulary, split_words
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
 _COVERAGE_BAR = 0.5  # of the baseline: share of a claim's words that its evidence has

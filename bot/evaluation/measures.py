@@ -71,7 +71,7 @@ from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall, Viewer
-from rag_core.verification.answer_judge import ask_yes_no_odds, build_judge_prompt
+from rag_core.verification.judge import ask_yes_no_odds, build_judge_prompt
 
 R = TypeVar("R")
 W = TypeVar("W")  # what a variant is asked by

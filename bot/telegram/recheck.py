@@ -42,7 +42,7 @@ from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import Archive, visible_posts
 from rag_core.text.post_text import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence
-from rag_core.verification.verdict_types import Verification
+from rag_core.verification import Verification
 
 # A draft changes every second or so: a membership is asked from Telegram at most this often, unless an update
 # reports a change. A message that stays is never sent on a cached membership.

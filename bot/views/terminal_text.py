@@ -25,7 +25,7 @@ from rag_core.retrieval.search import resolve_filter, search_dense, search_lexic
 from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.types import Certainty, Channel, Origin, PostKey, Question, format_channel_post_link
-from rag_core.verification.verdict_types import Label
+from rag_core.verification import Label
 
 _MAX_EXCERPT_LENGTH = 200
 

@@ -18,9 +18,9 @@ from rag_core.text.query_terms import QueryTerms, TermWeight
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, collect_terms, split_long_span
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, SearchFilter, Sentence, Source
-from rag_core.verification.subject_comparison import names_thing, speaks_of_other_thing
+from rag_core.verification import Claim, Label
+from rag_core.verification.stance import assess_by_words, names_thing, speaks_of_other_thing
 from rag_core.verification.support import find_best_quote
-from rag_core.verification.verdict_types import Claim, Label
 from rag_core.writing.extract import announces_change
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict
@@ -77,9 +77,6 @@ def _find_conflicting_quote(
     here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
     if here and there and not here & there:
         return None  # about different years: prices of 2026 do not contradict those of 2027
-    # late, as in rag_core/verification/support.py
-    from rag_core.verification.entailment import assess_by_words
-
     (support,) = assess_by_words(Claim(sentence.text, lang), [replace(passage, text=words)], weight)
     if support.label is not Label.CONTRADICTED or _DIFFERS_MARK not in support.why:
         return None

@@ -34,7 +34,6 @@ from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import tokenize
 from rag_core.types import Certainty, Draft, Evidence, Hit, Plan, Question, Sentence
-from rag_core.verification.claim_extraction import extract_claims
 from rag_core.writing.prompts import LETTERS, load_prompt, parse_json_object, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
@@ -251,6 +250,8 @@ async def judge_question_parts(
     """
     template = load_prompt("parts", question.lang)
     answer = " ".join(sentence.text for sentence in said)
+    from rag_core.verification.verify import extract_claims  # late: it is for a few questions
+
     claims = [claim.text for claim in extract_claims(answer)] or [sentence.text for sentence in said]
     numbered = "\n".join(f"{n}. {claim}" for n, claim in enumerate(claims[:_MAX_CLAIMS], 1))
     asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])

@@ -34,7 +34,7 @@ from rag_core.recipes.agent import (
 from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.types import Draft, Evidence, Hit, Question, Source
-from rag_core.verification.entailment import judge_relevance
+from rag_core.verification.judge import judge_relevance
 from rag_core.writing.write import write_draft
 
 _MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more

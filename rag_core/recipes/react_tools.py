@@ -58,8 +58,7 @@ from rag_core.types import (
     Shortfall,
     Source,
 )
-from rag_core.verification import verify
-from rag_core.verification.verdict_types import Claim, Label
+from rag_core.verification import Claim, Label, verify
 from rag_core.writing.extract import select_best_pieces
 
 _MAX_NUMBER = 1e30  # no question needs more, and larger integers are slow

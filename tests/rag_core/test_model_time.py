@@ -20,7 +20,7 @@ from rag_core.llm.turns import TimedSession
 from rag_core.planning.plan import make_plan
 from rag_core.run import MODEL_STAGES, Budgets, Run, Stage
 from rag_core.settings import LlmSettings
-from rag_core.verification.entailment import judge_relevance
+from rag_core.verification.judge import judge_relevance
 from rag_core.verification.verify import verify_text
 
 FERRY = "When does the ferry to Owl Island leave in the morning?"

@@ -244,7 +244,7 @@ HEAVY = (
     "qdrant_client rapidfuzz simpleeval tokenizers tqdm bot.indexing ingest.exports bot.jobs "
     "rag_core.planning.llm_planner "
     "rag_core.recipes.council rag_core.recipes.mapreduce rag_core.recipes.react "
-    "rag_core.verification.claim_comparison rag_core.verification.verify"
+    "rag_core.verification.verify"
 ).split()
 START = "import time, numpy, pydantic; print(time.process_time())"
 MOST_STARTS = 11  # of processor time, measured beside each other, as other tests slow both down: 7 to 8.5 here

@@ -14,8 +14,8 @@ from sample_sizes import choose_size
 from bot.evaluation.claim_accuracy import compute_label_metrics, judge_claim_pairs
 from bot.evaluation.data import read_claims
 from rag_core.types import Passage, PostKey
-from rag_core.verification.entailment import assess_by_words
-from rag_core.verification.verdict_types import Claim, Label
+from rag_core.verification import Claim, Label
+from rag_core.verification.stance import assess_by_words
 
 pytestmark = pytest.mark.slow
 

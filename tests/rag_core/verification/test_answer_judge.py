@@ -16,7 +16,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import Prompt, TokenRates
 from rag_core.run import Budgets
 from rag_core.types import Answer, Certainty, Citation, Draft, PostKey, Sentence
-from rag_core.verification.answer_judge import build_judge_prompt, find_judge_calibration, regrade_draft
+from rag_core.verification.judge import build_judge_prompt, find_judge_calibration, regrade_draft
 
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
 SURE = "How much does a ferry ticket cost?"

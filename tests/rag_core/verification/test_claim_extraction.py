@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.verification.claim_extraction import MAX_CLAIMS_PER_MESSAGE, extract_claims
+from rag_core.verification.verify import MAX_CLAIMS_PER_MESSAGE, extract_claims
 
 
 def said(text: str) -> list[str]:

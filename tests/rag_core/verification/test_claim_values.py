@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from rag_core.types import Passage, PostKey
-from rag_core.verification.entailment import assess_by_words
-from rag_core.verification.verdict_types import Claim, Label, Support
+from rag_core.verification import Claim, Label, Support
+from rag_core.verification.stance import assess_by_words
 
 
 def assess(claim: str, text: str, lang: str) -> Support:

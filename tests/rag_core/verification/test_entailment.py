@@ -15,10 +15,10 @@ from rag_core.llm.local import open_local_model
 from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings
 from rag_core.types import Passage, PostKey, Viewer
-from rag_core.verification.claim_extraction import extract_claims
-from rag_core.verification.entailment import assess_by_words, assess_passages, judge_relevance
-from rag_core.verification.verdict_types import Claim, Label
-from rag_core.verification.verify import verify_text
+from rag_core.verification import Claim, Label
+from rag_core.verification.judge import judge_relevance
+from rag_core.verification.stance import assess_by_words
+from rag_core.verification.verify import assess_passages, extract_claims, verify_text
 
 EVERYBODY = Viewer(1, frozenset({-1001}))
 

@@ -6,9 +6,16 @@ import pytest
 
 from rag_core.text.names import build_phonetic_key, is_name_variant
 from rag_core.text.numbers import parse_numbers
-from rag_core.verification.date_time_parsing import parse_moments
-from rag_core.verification.facts import extract_facts, extract_facts_by_sentence, extract_links
-from rag_core.verification.word_comparison import are_opposites, fold_text, list_sides, split_words
+from rag_core.verification.facts import (
+    are_opposites,
+    extract_facts,
+    extract_facts_by_sentence,
+    extract_links,
+    fold_text,
+    list_sides,
+    parse_moments,
+    split_words,
+)
 
 
 def number(text: str, lang: str) -> tuple[float, str]:

@@ -20,7 +20,7 @@ from bot.cli.demo import import_sample_channels
 from bot.cli.folder import catch_up_indexes
 from rag_core import Question, RagSettings, Viewer, open_engine
 from rag_core.types import Citation
-from rag_core.verification.verdict_types import Label, Verdict
+from rag_core.verification import Label, Verdict
 from rag_core.verification.verify import verify_text
 
 pytestmark = pytest.mark.slow

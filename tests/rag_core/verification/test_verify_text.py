@@ -16,7 +16,7 @@ from rag_core.index.lexical_index import LexicalIndex
 from rag_core.run import Budgets
 from rag_core.storage import channels, visible_posts
 from rag_core.types import Channel, Origin, Post, PostKey, Visibility
-from rag_core.verification.verdict_types import Label, Verdict, Verification
+from rag_core.verification import Label, Verdict, Verification
 from rag_core.verification.verify import MAX_CHECKED_CLAIMS, plan_claim_search, verify_text
 
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."

@@ -29,8 +29,8 @@ from rag_core.storage import channels
 from rag_core.storage.readers import ConversationTurn
 from rag_core.text.post_text import build_header
 from rag_core.types import Channel, Citation, Draft, Evidence, Media, Origin, Passage, Post, PostKey, Sentence, Source
-from rag_core.verification.entailment import judge_relevance, judge_support
-from rag_core.verification.verdict_types import Claim
+from rag_core.verification import Claim
+from rag_core.verification.judge import judge_relevance, judge_support
 from rag_core.writing.write import reflect_on_draft, write_draft
 
 CHAT, NOON = -1001, datetime(2025, 3, 1, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from scripted_model import FakeLlm
 
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.run import Run
-from rag_core.verification.entailment import judge_relevance
+from rag_core.verification.judge import judge_relevance
 from rag_core.writing.prompts import load_prompt
 
 QUESTIONS = {"en": "How much does a ferry ticket cost?", "ru": "Сколько стоит абонемент в мастерскую?"}

@@ -1,8 +1,8 @@
-"""Answer judge: a language model says by one yes or no whether the line that is shown first answers the question.
+"""Judge: a language model says by one yes or no whether a line answers a question, or a post states a claim.
 
-Zero-shot, one forward pass for each line, in English for both languages: with examples in the prompt the same model
-tells right lines from wrong ones worse. Its log odds join the confidence of the extract in one logistic. All that a
-line can gain is a yes: what is judged are quotes of the extract, and no refusal becomes an answer.
+For answers: zero-shot, one forward pass for each line, in English for both languages: with examples in the prompt the
+same model tells right lines from wrong ones worse. Its log odds join the confidence of the extract in one logistic. All
+that a line can gain is a yes: what is judged are quotes of the extract, and no refusal becomes an answer.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from hashlib import blake2b
 from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError
 from rag_core.llm.protocol import LanguageModel, LlmSession, Prompt
+from rag_core.llm.turns import TimedSession
 from rag_core.models.catalog import names_model
 from rag_core.run import Run, Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.types import Certainty, Draft, Question, Sentence
-from rag_core.writing.prompts import escape_prompt_text, load_prompt
+from rag_core.types import Certainty, Draft, Passage, Question, Sentence
+from rag_core.verification import Claim
+from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_claim, quote_post
 
 MAX_LINE_LENGTH, _MAX_QUESTION_LENGTH = 260, 400  # characters
 _MAX_LOG_ODDS = 20.0
@@ -148,3 +150,43 @@ async def ask_yes_no_odds(prompt: Prompt, session: LlmSession) -> float:
     words = load_prompt("judge", "all").parts
     odds = await session.odds(prompt, words["yes"], words["no"])
     return max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))
+
+
+_MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
+
+
+_MAX_PASSAGE_LENGTH = 700  # characters: about as many
+
+
+_MAX_CLAIM_TOKENS = 200
+
+
+async def judge_relevance(question: Question, passages: Sequence[Passage], seat: LlmSession) -> list[float]:
+    """Judge relevance with an LLM: log P(yes) - log P(no) for each passage, in their order.
+
+    Raises GenerationFailed, and ModelTooSlow where not all would be judged within the stage: a part is of no use.
+    """
+    prompts = [build_judge_prompt(question.text, p.text, p.date, _MAX_PASSAGE_LENGTH) for p in passages]
+    if isinstance(seat, TimedSession):
+        await seat.require_time(prompts)
+    return [await ask_yes_no_odds(prompt, seat) for prompt in prompts]
+
+
+def _truncate_text(text: str, tokens: int, most: int) -> str:
+    return text if tokens <= most else text[: int(len(text) * most / tokens)]
+
+
+async def judge_support(claim: Claim, passages: Sequence[Passage], run: Run, model: LanguageModel) -> list[float]:
+    """Judge support with an LLM: log P(yes) - log P(no) that each passage states the claim; call it in a stage.
+
+    The prompt before the passage is the same for all, so that the model reads it once. Raises GenerationFailed, and
+    ModelTooSlow where not all would be judged within the stage's budget.
+    """
+    template, texts = load_prompt("support", claim.lang), [f"{passage.header}\n{passage.text}" for passage in passages]
+    async with run.open_session(model, 0) as seat:
+        first, *counts = await seat.count([claim.text, *texts])
+        quoted = quote_claim(_truncate_text(claim.text, first, _MAX_CLAIM_TOKENS))
+        posts = [_truncate_text(post, count, _MAX_PASSAGE_TOKENS) for post, count in zip(texts, counts, strict=True)]
+        prompts = [Prompt(template.system, f"{quoted}\n{quote_post(post)}", template.shots) for post in posts]
+        await seat.require_time(prompts)
+        return [await seat.odds(prompt, template.parts["yes"], template.parts["no"]) for prompt in prompts]

@@ -39,8 +39,7 @@ from rag_core.retrieval.post_search import FoundPost, SearchListing, TextMatcher
 from rag_core.text.post_text import POLL_LABELS, find_poll
 from rag_core.text.tokens import detect_language
 from rag_core.types import Channel, Citation, Post, PostKey, format_channel_post_link
-from rag_core.verification import Label, Verdict, Verification
-from rag_core.verification.verify import NON_SEARCH_STAGES
+from rag_core.verification import NON_SEARCH_STAGES, Label, Verdict, Verification
 
 RESULTS_PER_PAGE = 5
 # Lengths at which a page of nothing but emoji, which count twice, fits into 4096 characters.

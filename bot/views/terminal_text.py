@@ -68,7 +68,7 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
     """Format the verdicts as text."""
-    from rag_core.verification.verify import NON_SEARCH_STAGES
+    from rag_core.verification import NON_SEARCH_STAGES
 
     if not found["verdicts"]:
         return words("verify-nothing")

@@ -104,3 +104,7 @@ class Verification:
         first = [v.earliest for v in self.verdicts if v.earliest]
         same = [self.same.key] if self.same else []
         return tuple(dict.fromkeys((*same, *(citation.post for citation in cited), *first)))
+
+
+# Stages whose failure leaves the search complete.
+NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "order", "diverse", "judge"})

@@ -416,9 +416,6 @@ def widen_quote(claim: Claim, text: str, span: TextSpan) -> TextSpan:
     )
 
 
-# Stages whose failure leaves the search complete.
-NON_SEARCH_STAGES = frozenset({"verify", "rerank", "write", "support", "order", "diverse", "judge"})
-
 # A long post has a dozen claims; nobody reads more verdicts than this, and each needs a search of its own.
 MAX_CHECKED_CLAIMS = 8
 # Characters of all claims checked together, as many as a question may have; and of a message, as many as a post has.

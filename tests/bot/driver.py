@@ -101,6 +101,54 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
     return str(pressed["answer"].get("text") or "")
 
 
+class Shown:
+    """A message of the bot as it is now, with its buttons, and who presses them."""
+
+    def __init__(self, sandbox: Sandbox, message: dict[str, Any], who: int = ADMIN) -> None:
+        self.sandbox, self.message, self.who = sandbox, message, who
+        self.place = message["chat"]["id"], message["message_id"]
+
+    @property
+    def text(self) -> str:
+        return str(current(self.sandbox, self.message)["text"])
+
+    @property
+    def buttons(self) -> dict[str, str]:
+        return buttons(current(self.sandbox, self.message))
+
+    async def press(self, *labels: str) -> dict[str, Any]:
+        """Press one button after another; what the bot said to the last."""
+        for label in labels:
+            said = await self.send(self.buttons[label])
+        return said
+
+    async def send(self, data: str, who: int | None = None) -> dict[str, Any]:
+        """Press with this callback data, which may be made up; what the bot said to it."""
+        pressed = await self.sandbox.press(who or self.who, *self.place, data)
+        assert pressed["answer"] is not None, f"nobody answered {data}"
+        return dict(pressed["answer"])
+
+    async def says(self, words: str) -> bool:
+        """Wait until the message begins so."""
+        return await self.sandbox.until(lambda: self.text.startswith(words), 30)
+
+    async def end(self) -> str:
+        """What it says once its buttons are gone."""
+        assert await self.sandbox.until(lambda: not self.buttons, 60), self.text
+        return self.text
+
+
+async def open_channels(sandbox: Sandbox, who: int = ADMIN) -> Shown:
+    """Ask for /channels."""
+    return Shown(sandbox, await say(sandbox, who, "/channels"), who)
+
+
+async def load_channel(home: Path, chat_id: int) -> Channel:
+    """A channel as the archive has it now."""
+    found: dict[int, Channel] = await query_archive(home, channels.load_channels)
+    return found[chat_id]
+
+
 async def wait_until(condition: Callable[[], bool]) -> bool:
     """Wait for what rings no bell."""
     async with asyncio.timeout(40):

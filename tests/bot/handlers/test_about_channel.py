@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, execute, save, say, say_text
 
-from bot.sandbox import Sandbox
 from rag_core.types import Post, PostKey
 
 LINES = (
@@ -22,15 +19,13 @@ LINES = (
 
 
 @pytest.fixture
-async def filled_harbour(home: Path) -> None:
+async def filled_harbour(home):
     start = datetime(2024, 5, 1, 9, tzinfo=UTC)
     posts = [Post(PostKey(HARBOUR, 100 + n), start + timedelta(days=n), LINES[n % len(LINES)]) for n in range(12)]
     await save(home, *posts)
 
 
-async def test_a_channel_is_described_by_names_subjects_and_dates(
-    sandbox: Sandbox, live: Any, filled_harbour: None
-) -> None:
+async def test_a_channel_is_described_by_names_subjects_and_dates(sandbox, live, filled_harbour):
     async with live():
         reply = await say(sandbox, OTTO, "/about @harbour_news")
         text = reply["text"]
@@ -44,9 +39,7 @@ async def test_a_channel_is_described_by_names_subjects_and_dates(
 
 
 @pytest.mark.parametrize("change", ["deleted_at = 1", "text = 'Nothing.'"])
-async def test_names_of_posts_that_are_gone_before_it_arrives_are_not_told(
-    sandbox: Sandbox, live: Any, home: Path, filled_harbour: None, change: str
-) -> None:
+async def test_names_of_posts_that_are_gone_before_it_arrives_are_not_told(sandbox, live, home, filled_harbour, change):
     async with live():
         sandbox.faults.fail_next("sendMessage", "500", times=2)
         await sandbox.say(OTTO, "/about @harbour_news")
@@ -56,7 +49,7 @@ async def test_names_of_posts_that_are_gone_before_it_arrives_are_not_told(
     assert reply["text"].startswith("I did not send this answer: a post behind it was changed, deleted or closed")
 
 
-async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox: Sandbox, live: Any) -> None:
+async def test_a_closed_channel_answers_as_one_that_does_not_exist(sandbox, live):
     async with live():
         nobody = await say_text(sandbox, OTTO, "/about Nowhere")
         assert [await say_text(sandbox, OTTO, f"/about {said}") for said in ("Crew only", "The safe")] == [nobody] * 2

@@ -36,9 +36,7 @@ async def granted(home: Path) -> list[tuple[int, int]]:
         return [(one.user_id, one.by) for one in await readers.list_admin_grants(archive)]
 
 
-async def test_an_admin_makes_another_who_is_told_and_may_do_everything_until_it_is_taken_back(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_an_admin_makes_another_until_it_is_taken_back(sandbox, live, home):
     async with live():
         assert "staircase" not in (await say(sandbox, OTTO, TROPHY))["text"]
         assert (await say(sandbox, OTTO, "/channels"))["text"].startswith("Only this bot's admins")
@@ -67,7 +65,7 @@ async def test_an_admin_makes_another_who_is_told_and_may_do_everything_until_it
     assert await granted(home) == []
 
 
-async def test_other_admins_hear_of_it_each_in_their_language(sandbox: Sandbox, live: Any) -> None:
+async def test_other_admins_hear_of_it_each_in_their_language(sandbox, live):
     async with live(admins=(ADMIN, RITA)):
         sandbox.world.people[ADMIN].started = sandbox.world.people[OTTO].started = True
         assert (await say(sandbox, RITA, "/grant"))["text"].startswith("/grant 123456789 делает человека")
@@ -78,7 +76,7 @@ async def test_other_admins_hear_of_it_each_in_their_language(sandbox: Sandbox, 
     assert heard["text"] == "Admin 500 made 502 an admin of the bot."
 
 
-async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any) -> None:
+async def test_what_cannot_be_done_is_said(sandbox, live):
     async with live():
         for text in ("/grant", "/grant @otto", "/grant -1001000001", "/grant 0", "/revoke"):
             assert (await say(sandbox, ADMIN, text))["text"].startswith("/grant 123456789 makes someone"), text
@@ -86,9 +84,7 @@ async def test_what_cannot_be_done_is_said(sandbox: Sandbox, live: Any) -> None:
         assert "is me" in (await say(sandbox, ADMIN, f"/grant {sandbox.world.bot.id}"))["text"]
 
 
-async def test_nobody_else_grants_not_even_with_an_admins_button(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_else_grants_not_even_with_an_admins_button(sandbox, live, home, monkeypatch):
     async with live():
         assert (await say(sandbox, OTTO, f"/grant {OTTO}"))["text"].startswith("Only this bot's admins")
         asked = await say(sandbox, ADMIN, f"/grant {OTTO}")
@@ -108,14 +104,14 @@ async def test_nobody_else_grants_not_even_with_an_admins_button(
     assert not sandbox.world.sent.get(GROUP)
 
 
-async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox, live, home):
     async with live():
         said = await sure(sandbox, ADMIN, f"/grant {RITA}")
     assert "they have to write to me first" in said
     assert await granted(home) == [(RITA, ADMIN)]
 
 
-async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_who_writes_as_a_chat_is_no_admin(sandbox, live, home):
     """Also where the settings or the archive name that chat, or Telegram's account of anonymous membership."""
     world, room = sandbox.world, sandbox.world.room(GROUP)
     for number in (GROUP, 1087968824, 0):
@@ -133,7 +129,7 @@ async def test_who_writes_as_a_chat_is_no_admin(sandbox: Sandbox, live: Any, hom
     assert execute(home, "SELECT * FROM bindings") == []
 
 
-async def test_rights_are_of_people_only() -> None:
+async def test_rights_are_of_people_only():
     rights = AdminRegistry((501, GROUP, 0, 1087968824), MembershipCache(None), None)  # type: ignore[arg-type]
     assert list(rights) == [501]
     assert GROUP not in rights

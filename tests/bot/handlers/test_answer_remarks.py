@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
 from driver import CREW, GROUP, HARBOUR, OTTO, RITA, bind, execute, query_archive, say, say_text
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from rag_core.calibration import Calibration
 from rag_core.storage import channels, posts
@@ -23,7 +20,7 @@ def asked_questions(home: Path) -> list[str]:
     return [text for (text,) in execute(home, "SELECT text FROM questions ORDER BY id")]
 
 
-async def test_a_reader_asks_about_the_answer_in_plain_words(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_a_reader_asks_about_the_answer_in_plain_words(sandbox, live, ask, home):
     async with live():
         await ask(OTTO, FERRY)
         sources = await say(sandbox, OTTO, "source?")
@@ -44,7 +41,7 @@ async def test_a_reader_asks_about_the_answer_in_plain_words(sandbox: Sandbox, l
     assert asked_questions(home) == [FERRY, COURSE]
 
 
-async def test_more_asks_again_with_a_wider_search_and_once(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_more_asks_again_with_a_wider_search_and_once(sandbox, live, ask, home):
     async with live():
         await ask(OTTO, FERRY)
         assert "7:30" in (await ask(OTTO, "more"))["text"]
@@ -53,7 +50,7 @@ async def test_more_asks_again_with_a_wider_search_and_once(sandbox: Sandbox, li
     assert asked_questions(home) == [FERRY, FERRY]
 
 
-async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, live, ask):
     async with live():
         await ask(OTTO, NOBODY)
         assert (await say_text(sandbox, OTTO, "more")).startswith("Try the words that a post would use")
@@ -63,9 +60,7 @@ async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox: Sand
         assert "counted" not in (await ask(OTTO, "source?"))["text"]
 
 
-async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(
-    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(sandbox, live, ask, monkeypatch):
     monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
     async with live():
         assert (await ask(OTTO, FERRY))["text"].startswith("The answer is probably here:")
@@ -73,18 +68,14 @@ async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brie
         assert (await say_text(sandbox, OTTO, "tldr")).startswith("The answer is probably here:")
 
 
-async def test_without_an_answer_before_it_a_remark_is_a_text_like_any_other(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_without_an_answer_before_it_a_remark_is_a_text_like_any_other(sandbox, live, ask, home):
     async with live():
         assert (await say_text(sandbox, OTTO, "точно?")).startswith("Хорошо.")
         assert "found nothing" in (await ask(OTTO, "full text pls"))["text"]
     assert asked_questions(home) == ["full text pls"]
 
 
-async def test_others_in_a_group_ask_about_an_answer_and_see_what_the_group_may(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_others_in_a_group_ask_about_an_answer_and_see_what_the_group_may(sandbox, live, ask, home):
     await bind(home, HARBOUR)
     async with live():
         answer = await ask(OTTO, f"@citegram_bot {FERRY}", GROUP)
@@ -96,7 +87,7 @@ async def test_others_in_a_group_ask_about_an_answer_and_see_what_the_group_may(
     assert asked_questions(home) == [FERRY, FERRY]
 
 
-async def test_a_channel_that_closed_since_is_not_shown(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_a_channel_that_closed_since_is_not_shown(sandbox, live, ask, home):
     await query_archive(home, lambda archive: channels.record_bot_joined(archive, CREW))
     set_chat_member(sandbox.world, CREW, OTTO, "member")
     async with live():

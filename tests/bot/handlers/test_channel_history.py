@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from driver import ADMIN, OTTO, buttons, current, open_archive, press, query_archive, say
-from fake_mtproto_server import CHAT_ID, TelegramServer, make_message, serve
+from fake_mtproto_server import CHAT_ID, make_message, serve
 
 from bot import jobs
 from bot.handlers import channels as handlers
@@ -23,7 +22,7 @@ GROUP_ID = CHAT_ID - 1
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
+def server(monkeypatch):
     """Telegram below the client library, asked without pauses."""
     quick = partial(PacedSource, sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
     monkeypatch.setattr(jobs, "PacedSource", quick)
@@ -32,7 +31,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
 
 
 @pytest.fixture
-async def bakery(home: Path, sandbox: Sandbox) -> Path:
+async def bakery(home, sandbox):
     """A channel that the bot is in and has no posts of, and an approved group."""
 
     async def save(archive: Archive) -> None:
@@ -63,9 +62,7 @@ async def says(sandbox: Sandbox, message: dict[str, Any], words: str) -> bool:
     return await sandbox.until(lambda: words in current(sandbox, message)["text"], 30)
 
 
-async def test_an_admin_sees_the_size_begins_and_watches_and_readers_find_the_posts(
-    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
-) -> None:
+async def test_an_admin_sees_the_size_begins_and_watches_and_readers_find_the_posts(sandbox, live, bakery, server):
     server.post(*range(1, 251))
     server.messages[40] = make_message(40, "The sourdough starter lives in the blue jar.")
     async with live(sections=ON):
@@ -84,9 +81,7 @@ async def test_an_admin_sees_the_size_begins_and_watches_and_readers_find_the_po
         assert "earlier posts" not in stats["text"]
 
 
-async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_is_now(
-    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
-) -> None:
+async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_is_now(sandbox, live, bakery, server):
     server.post(*range(1, 51))
     server.messages[40] = make_message(40, "The sourdough starter lives in the blue jar.")
     server.messages[41] = make_message(41, "The rye oven is lit by Tamara at dawn.")
@@ -108,9 +103,7 @@ async def test_what_was_deleted_is_not_cited_and_what_was_edited_is_cited_as_it_
     assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 50
 
 
-async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(
-    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(sandbox, live, bakery, server, monkeypatch):
     server.post(*range(1, 3001))
     async with live(sections=ON):
         asked = await open_history(sandbox)
@@ -135,9 +128,7 @@ async def test_a_backfill_is_paused_resumed_and_cancelled_with_its_buttons(
     assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 0
 
 
-async def test_the_gap_of_a_new_channel_closes_by_itself(
-    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
-) -> None:
+async def test_the_gap_of_a_new_channel_closes_by_itself(sandbox, live, bakery, server):
     server.post(*range(1, 121))
     await query_archive(bakery, lambda archive: channel_history.note_gap_before_joining(archive, CHAT_ID))
     async with live(sections=ON), asyncio.timeout(40), open_archive(bakery) as archive:
@@ -146,9 +137,7 @@ async def test_the_gap_of_a_new_channel_closes_by_itself(
     assert await query_archive(bakery, lambda archive: posts.count_posts(archive, CHAT_ID)) == 120
 
 
-async def test_a_group_is_told_before_its_history_is_read(
-    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
-) -> None:
+async def test_a_group_is_told_before_its_history_is_read(sandbox, live, bakery, server):
     server.post(*range(1, 11))
     async with live(sections=ON):
         asked = await open_history(sandbox, "Bakers")
@@ -163,9 +152,7 @@ async def test_a_group_is_told_before_its_history_is_read(
         assert any("earlier messages of this group" in text for text in told)
 
 
-async def test_without_the_setting_nothing_is_offered_and_nothing_asked(
-    sandbox: Sandbox, live: Any, bakery: Path, server: TelegramServer
-) -> None:
+async def test_without_the_setting_nothing_is_offered_and_nothing_asked(sandbox, live, bakery, server):
     async with live():
         asked = await say(sandbox, ADMIN, "/channels")
         await press(sandbox, asked, "Bakery", ADMIN)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from driver import CREW, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, press, say, say_text
 
-from bot.sandbox import Sandbox
 from rag_core.storage.channels import set_channel_visibility
 from rag_core.storage.readers import load_channel_sets, save_channel_sets
 from rag_core.types import Visibility
@@ -15,7 +11,7 @@ from rag_core.types import Visibility
 FERRY = "when does the ferry to Owl Island leave?"
 
 
-async def test_a_set_is_made_asked_and_removed(sandbox: Sandbox, live: Any) -> None:
+async def test_a_set_is_made_asked_and_removed(sandbox, live):
     async with live():
         assert "No sets of channels yet" in await say_text(sandbox, OTTO, "/sets")
         made = await say_text(sandbox, OTTO, "/sets Town = @harbour_news")
@@ -34,13 +30,13 @@ async def test_a_set_is_made_asked_and_removed(sandbox: Sandbox, live: Any) -> N
         assert "Town" not in await say_text(sandbox, RITA, "/sets")  # each chat has its own
 
 
-async def test_a_russian_set_is_named_in_its_case(sandbox: Sandbox, live: Any) -> None:
+async def test_a_russian_set_is_named_in_its_case(sandbox, live):
     async with live():
         await say(sandbox, RITA, "/sets работа = @pech_i_glina, Harbour News")
         assert "четвергам" in await say_text(sandbox, RITA, "в работе: когда обжиг?")
 
 
-async def test_what_cannot_be_a_set_is_said_in_a_sentence(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_what_cannot_be_a_set_is_said_in_a_sentence(sandbox, live, home):
     async with live():
         for wrong in ("work", "work =", "= @harbour_news", f"{'x' * 40} = @harbour_news", "a: b = @harbour_news"):
             assert (await say_text(sandbox, OTTO, f"/sets {wrong}")).startswith("To make one: /sets work")
@@ -52,7 +48,7 @@ async def test_what_cannot_be_a_set_is_said_in_a_sentence(sandbox: Sandbox, live
         assert (await say_text(sandbox, OTTO, "/sets one more = @harbour_news")).startswith("There are 20 sets already")
 
 
-async def test_a_set_opens_no_channel(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_set_opens_no_channel(sandbox, live, home):
     async with open_archive(home) as archive:
         await save_channel_sets(archive, OTTO, {"boats": [HARBOUR, CREW], "crew": [CREW]})
     async with live():
@@ -67,7 +63,7 @@ async def test_a_set_opens_no_channel(sandbox: Sandbox, live: Any, home: Path) -
         assert "7:30" not in await say_text(sandbox, OTTO, f"in boats: {FERRY}")
 
 
-async def test_a_groups_sets_are_its_admins(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_groups_sets_are_its_admins(sandbox, live, home):
     await bind(home, HARBOUR, KILN)
     async with live():
         refused = await say_text(sandbox, RITA, "/sets@citegram_bot town = @harbour_news", chat=GROUP)
@@ -77,7 +73,7 @@ async def test_a_groups_sets_are_its_admins(sandbox: Sandbox, live: Any, home: P
         assert "7:30" in await say_text(sandbox, RITA, f"/ask@citegram_bot in town: {FERRY}", chat=GROUP)
 
 
-async def test_sets_are_shown_and_erased_with_what_is_kept_of_a_reader(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_sets_are_shown_and_erased_with_what_is_kept_of_a_reader(sandbox, live, home):
     async with live():
         await say(sandbox, OTTO, "/sets town = @harbour_news")
         asked = await say(sandbox, OTTO, "/forget")

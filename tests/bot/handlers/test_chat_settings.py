@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import (
@@ -29,11 +26,10 @@ from driver import (
 )
 from sandbox_chat_changes import create_topic
 
-from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.views.channel_card import make_channel_token
 from rag_core.calibration import Calibration
-from rag_core.storage import Archive, channels, readers
+from rag_core.storage import channels, readers
 from rag_core.storage.readers import GroupRules
 from rag_core.types import Certainty, Visibility
 
@@ -47,12 +43,12 @@ told = partial(say_text, chat=GROUP)
 
 
 @pytest.fixture
-async def archive(home: Path) -> AsyncIterator[Archive]:
+async def archive(home):
     async with open_archive(home) as archive:
         yield archive
 
 
-async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: Sandbox, live: Any) -> None:
+async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox, live):
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
         assert "This group has no channels yet." in settings["text"]
@@ -67,9 +63,7 @@ async def test_the_groups_admin_binds_a_public_channel_with_buttons(sandbox: San
         assert (await said(sandbox, RITA, ASK))["text"].startswith("This group has no channels yet")
 
 
-async def test_nobody_else_sees_or_presses_them_and_a_made_up_button_binds_no_closed_channel(
-    sandbox: Sandbox, live: Any, archive: Archive
-) -> None:
+async def test_nobody_else_presses_them_and_a_made_up_button_binds_nothing(sandbox, live, archive):
     async with live():
         refused = await said(sandbox, RITA, SETTINGS)
         assert refused["text"].startswith("Это могут только администраторы этой группы")
@@ -86,9 +80,7 @@ async def test_nobody_else_sees_or_presses_them_and_a_made_up_button_binds_no_cl
         assert await readers.load_group_rules(archive, GROUP) == GroupRules()
 
 
-async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(
-    sandbox: Sandbox, live: Any, archive: Archive
-) -> None:
+async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(sandbox, live, archive):
     set_chat_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator")  # so that it hears of others
     set_chat_member(sandbox.world, GROUP, RITA, "administrator")
     async with live():
@@ -104,7 +96,7 @@ async def test_a_button_counts_for_who_is_an_admin_when_it_is_pressed(
         assert await readers.load_group_rules(archive, GROUP) == GroupRules()
 
 
-async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, archive: Archive) -> None:
+async def test_an_anonymous_admin_is_nobody(sandbox, live, archive):
     await readers.bind_channel(archive, GROUP, HARBOUR)
     await readers.save_group_rules(archive, GROUP, GroupRules(admins_ask=True))
     hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
@@ -122,9 +114,7 @@ async def test_an_anonymous_admin_is_nobody(sandbox: Sandbox, live: Any, archive
             assert refusal in reply["text"]
 
 
-async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(sandbox, live, home):
     async with live():
         listed = await say(sandbox, ADMIN, "/channels")
 
@@ -144,7 +134,7 @@ async def test_a_bot_admin_lets_groups_bind_a_closed_channel_and_takes_it_back(
         assert "Crew only" not in (await said(sandbox, OTTO, SETTINGS))["text"]
 
 
-async def test_what_a_group_bound_ends_when_the_channel_is_closed(archive: Archive) -> None:
+async def test_what_a_group_bound_ends_when_the_channel_is_closed(archive):
     await readers.bind_channel(archive, GROUP, HARBOUR, own=True)
     assert await readers.list_bound_channels(archive, GROUP) == {HARBOUR}
     await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
@@ -157,7 +147,7 @@ async def test_what_a_group_bound_ends_when_the_channel_is_closed(archive: Archi
     assert not (await channels.load_channels(archive))[HARBOUR].bindable
 
 
-async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_where_only_admins_ask_others_are_told_so(sandbox, live, home):
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, OTTO, "Ferries")
     async with live():
@@ -173,9 +163,7 @@ async def test_where_only_admins_ask_others_are_told_so(sandbox: Sandbox, live: 
         assert "7:30" in (await said(sandbox, RITA, ASK))["text"]
 
 
-async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
-    sandbox: Sandbox, live: Any, archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(sandbox, live, archive, monkeypatch):
     await readers.bind_channel(archive, GROUP, HARBOUR)
     await readers.save_group_rules(archive, GROUP, GroupRules(cited_only=True))
     async with live():
@@ -188,7 +176,7 @@ async def test_an_unsure_answer_is_a_refusal_where_only_sure_ones_are_wanted(
     assert free.startswith("The answer is probably here:")
 
 
-async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_the_group_has_one_language_where_it_wants_one(sandbox, live, home):
     await bind(home, HARBOUR)
     async with live():
         settings = await said(sandbox, OTTO, SETTINGS)
@@ -203,7 +191,7 @@ async def test_the_group_has_one_language_where_it_wants_one(sandbox: Sandbox, l
     assert "I read 2 channels for you" in private["text"]
 
 
-async def test_without_its_name_and_in_private_the_command_says_little(sandbox: Sandbox, live: Any) -> None:
+async def test_without_its_name_and_in_private_the_command_says_little(sandbox, live):
     sandbox.world.reads_groups = True
     async with live():
         await sandbox.say(OTTO, "/settings", chat_id=GROUP)
@@ -213,7 +201,7 @@ async def test_without_its_name_and_in_private_the_command_says_little(sandbox: 
     assert len(sandbox.world.sent[GROUP]) == 1
 
 
-async def test_what_was_chosen_moves_along_with_the_group(archive: Archive) -> None:
+async def test_what_was_chosen_moves_along_with_the_group(archive):
     await readers.bind_channel(archive, GROUP, HARBOUR)
     await readers.save_group_rules(archive, GROUP, GroupRules(admins_ask=True, lang="ru"))
     await readers.bind_channel(archive, GROUP, KILN, own=True)
@@ -226,7 +214,7 @@ async def test_what_was_chosen_moves_along_with_the_group(archive: Archive) -> N
     assert await readers.list_bound_channels(archive, -1010) == {HARBOUR}  # still the group's own binding
 
 
-async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox: Sandbox, live: Any) -> None:
+async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox, live):
     none = "This group has no channels yet. Its"
     async with live():
         assert (await told(sandbox, OTTO, ASK)).startswith(none)
@@ -245,14 +233,14 @@ async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox: San
         assert (await told(sandbox, OTTO, ASK)).startswith(none)
 
 
-async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox, live, home):
     await bind(home, SAFE)
     async with live():
         assert "7:30" not in await told(sandbox, ADMIN, ASK)
         assert "staircase" in await told(sandbox, OTTO, "/ask@citegram_bot where is the silver trophy hidden?")
 
 
-async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_what_cannot_be_bound_is_said(sandbox, live, home):
     await query_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
     async with live():
         unknown = await told(sandbox, ADMIN, "/bind@citegram_bot @nowhere")
@@ -265,7 +253,7 @@ async def test_what_cannot_be_bound_is_said(sandbox: Sandbox, live: Any, home: P
     assert private["text"].startswith("This only works in groups")
 
 
-async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox, live, home):
     await bind(home, HARBOUR)
     sandbox.world.reads_groups = True  # privacy mode off: the bot gets every message
     async with live():
@@ -284,9 +272,7 @@ async def test_a_group_hears_the_bot_when_it_is_meant_and_else_silence(sandbox: 
     assert len(sandbox.world.sent[GROUP]) == 6
 
 
-async def test_an_answer_stays_in_its_topic_and_messages_of_one_that_the_bot_opened_are_not_replies_to_it(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_an_answer_stays_in_its_topic_also_in_one_that_the_bot_opened(sandbox, live, home):
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     sandbox.world.room(GROUP).messages[topic]["from"] = sandbox.world.bot.wire()
@@ -300,7 +286,7 @@ async def test_an_answer_stays_in_its_topic_and_messages_of_one_that_the_bot_ope
     assert {call["params"]["message_thread_id"] for call in actions} == {str(topic)}
 
 
-async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox, live, home):
     old, said = -77, {"message_id": 5, "date": 1, "from": sandbox.world.people[ADMIN].wire()}
     async with open_archive(home) as archive:
         await readers.bind_channel(archive, old, HARBOUR)

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ HID = "The treasurer hid the silver trophy under the staircase."
 
 
 @pytest.fixture
-def sandbox(sandbox: Sandbox) -> Sandbox:
+def sandbox(sandbox):
     """The posts of the archive stand in the channels as well."""
     for chat, number, text in ((HARBOUR, 10, LEAVES), (KILN, 11, FIRED), (SAFE, 10, HID)):
         sandbox.world.add_history(chat, [Post(PostKey(chat, number), datetime(2024, 3, 12, 9, tzinfo=UTC), text)])
@@ -43,7 +42,7 @@ def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def ask(ask: Any, sandbox: Sandbox) -> Any:
+def ask(ask, sandbox):
     """Ask, and open the buttons behind "More"."""
 
     async def asked(who: int, *text: Any, **more: Any) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def folded(message: dict[str, Any]) -> list[str]:
     return [message["text"][at : at + length] for at, length in spans]
 
 
-async def test_a_receipt_is_a_native_quote_of_the_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_receipt_is_a_native_quote_of_the_post(sandbox, live, ask):
     async with live():
         answer = await ask(OTTO, FERRY)
         ((label, data),) = receipts(answer)
@@ -86,9 +85,7 @@ async def test_a_receipt_is_a_native_quote_of_the_post(sandbox: Sandbox, live: A
     assert len(sandbox.world.sent[OTTO]) == 2
 
 
-async def test_it_speaks_the_language_of_the_question_and_quotes_a_public_channel_without_the_bot_in_it(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_a_public_channel_without_the_bot_is_quoted_in_the_questions_language(sandbox, live, ask):
     del sandbox.world.room(KILN).members[sandbox.world.bot.id]
     async with live():
         told = await receipt(sandbox, RITA, await ask(RITA, FIRING))
@@ -96,9 +93,7 @@ async def test_it_speaks_the_language_of_the_question_and_quotes_a_public_channe
     assert told["quote"]["text"] == FIRED
 
 
-async def test_old_buttons_work_after_a_restart_and_quote_the_words_where_they_now_stand(
-    sandbox: Sandbox, live: Any, ask: Any, eyes: Any
-) -> None:
+async def test_old_buttons_quote_the_words_where_they_now_stand(sandbox, live, ask, eyes):
     edited = f"🚢 Summer timetable. {LEAVES}"
     async with live():
         answer = await ask(OTTO, FERRY)
@@ -110,9 +105,7 @@ async def test_old_buttons_work_after_a_restart_and_quote_the_words_where_they_n
     assert " · edited " in told["text"]
 
 
-async def test_words_that_were_edited_away_come_as_text_and_that_is_said(
-    sandbox: Sandbox, live: Any, ask: Any, eyes: Any
-) -> None:
+async def test_words_that_were_edited_away_come_as_text_and_that_is_said(sandbox, live, ask, eyes):
     async with live(watch=eyes):
         answer, other = await ask(RITA, FIRING), await ask(OTTO, FERRY)
         await sandbox.edit(KILN, 11, "Обжиг перенесён на пятницу.")
@@ -130,7 +123,7 @@ async def test_words_that_were_edited_away_come_as_text_and_that_is_said(
     assert "Telegram would not quote these words," in unheard["text"]
 
 
-async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_of_a_deleted_post_no_words_are_shown(sandbox, live, ask, home):
     async with live():
         one, other = await ask(OTTO, FERRY), await ask(RITA, FIRING)
         await sandbox.delete(KILN, 11)  # the bot is told nothing
@@ -144,7 +137,7 @@ async def test_of_a_deleted_post_no_words_are_shown(sandbox: Sandbox, live: Any,
     assert "7:30" not in told["text"]
 
 
-async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_access_is_checked_at_the_press(sandbox, live, ask, home):
     async with live():
         answer = await ask(OTTO, FERRY)
         await query_archive(home, lambda archive: channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS))
@@ -152,9 +145,7 @@ async def test_access_is_checked_at_the_press(sandbox: Sandbox, live: Any, ask: 
     assert len(sandbox.world.sent[OTTO]) == 1
 
 
-async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer(sandbox, live, ask, home):
     lost = "I no longer have this answer. Please ask again."
     async with live():
         secret, mine = await ask(ADMIN, TROPHY), await ask(OTTO, FERRY)
@@ -168,9 +159,7 @@ async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer
     assert len(sandbox.world.sent[OTTO]) == 2
 
 
-async def test_in_a_group_its_members_may_press_and_the_receipt_stays_in_the_topic(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_in_a_group_its_members_may_press_and_the_receipt_stays_in_the_topic(sandbox, live, ask, home):
     await bind(home, HARBOUR)
     sandbox.world.add_person(900, "Stranger", lang="en")
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
@@ -188,7 +177,7 @@ async def test_in_a_group_its_members_may_press_and_the_receipt_stays_in_the_top
         assert await press(sandbox, RITA, answer) == "Этот пост — из канала, который вам здесь не открыт."
 
 
-async def test_a_channel_that_protects_its_posts_gives_words_as_text(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_channel_that_protects_its_posts_gives_words_as_text(sandbox, live, ask):
     sandbox.world.room(HARBOUR).protected = True
     async with live():
         told = await receipt(sandbox, OTTO, await ask(OTTO, FERRY))
@@ -199,7 +188,7 @@ async def test_a_channel_that_protects_its_posts_gives_words_as_text(sandbox: Sa
     assert told["text"].endswith("The channel does not let its posts be quoted, so here are the words as text.")
 
 
-async def test_a_private_channel_without_the_bot_gives_words_as_text(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_private_channel_without_the_bot_gives_words_as_text(sandbox, live, ask):
     async with live():
         outside, imported = [await ask(ADMIN, TROPHY) for _ in range(2)]
         del sandbox.world.room(SAFE).members[sandbox.world.bot.id]
@@ -212,9 +201,7 @@ async def test_a_private_channel_without_the_bot_gives_words_as_text(sandbox: Sa
         assert [e["url"] for e in one["entities"] if e["type"] == "text_link"] == ["https://t.me/c/1000004/10"]
 
 
-async def test_receipts_are_under_the_last_part_of_a_long_answer(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_receipts_are_under_the_last_part_of_a_long_answer(sandbox, live, monkeypatch):
     monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
     async with live():
         await sandbox.say(OTTO, FERRY)
@@ -228,12 +215,12 @@ async def test_receipts_are_under_the_last_part_of_a_long_answer(
         assert (await sandbox.replies(OTTO))[0]["quote"]["text"] == LEAVES
 
 
-async def test_a_refusal_has_no_receipts(live: Any, ask: Any) -> None:
+async def test_a_refusal_has_no_receipts(live, ask):
     async with live():
         assert receipts(await ask(OTTO, "Who won the chess tournament in Buenos Aires?")) == []
 
 
-async def test_several_places_of_a_post_have_a_button_each(empty_library: Any) -> None:
+async def test_several_places_of_a_post_have_a_button_each(empty_library):
     archive, one, other = empty_library.rag.archive, PostKey(-1, 1), PostKey(-1, 2)
     date = empty_library.now
     quotes = (CitedSpan(one, 0, 5), CitedSpan(other, 0, 9), CitedSpan(one, 7, 9))
@@ -256,7 +243,7 @@ async def test_several_places_of_a_post_have_a_button_each(empty_library: Any) -
     assert keyboards.find_quote_by_token(replace(given, trace_id="u"), archive, str(row[0].callback_data)[2:]) is None
 
 
-async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_post: Any) -> None:
+async def test_of_an_album_the_right_caption_is_quoted(empty_library, make_post):
     library = empty_library
     first = make_post(7, "Дом 🏠 у моря.", chat=library.harbour, album="a")
     second = make_post(8, "Сад за домом.", chat=library.harbour, album="a", entities=(Entity("bold", 0, 3),))
@@ -277,7 +264,7 @@ async def test_of_an_album_the_right_caption_is_quoted(empty_library: Any, make_
     assert await locate_quote(archive, both) is None  # no message has them both
 
 
-async def test_words_whose_text_nobody_kept_are_not_guessed(library: Any) -> None:
+async def test_words_whose_text_nobody_kept_are_not_guessed(library):
     key = PostKey(library.harbour, 1)
     found = await load_cited_words(library.rag.archive, CitedSpan(key, 0, 9), CitedPost(key, library.now, ""))
     assert found is not None

@@ -18,7 +18,6 @@ from driver import (
     KILN,
     OTTO,
     RITA,
-    Cli,
     bind,
     execute,
     say,
@@ -49,9 +48,7 @@ async def fill(sandbox: Sandbox, home: Path) -> None:
     assert await sandbox.until(lambda: execute(home, sql) == [(1,)])
 
 
-async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sandbox, live, home):
     async with live():
         assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new."
         await fill(sandbox, home)
@@ -79,9 +76,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("late", ["heading", "sending"])
-async def test_what_changes_before_a_digest_arrives_is_left_out_and_the_rest_is_told(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, change: str, late: str
-) -> None:
+async def test_what_changes_before_a_digest_arrives_is_left_out(sandbox, live, home, monkeypatch, change, late):
     """A model writes headings for seconds; or Telegram refuses the first tries."""
     asked = 0
 
@@ -109,9 +104,7 @@ async def test_what_changes_before_a_digest_arrives_is_left_out_and_the_rest_is_
     assert FAIR in reply["text"]
 
 
-async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_digest_comes_at_its_hour_once_and_not_without_news(sandbox, live, home, monkeypatch):
     monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
     async with live():
         assert (await say_text(sandbox, OTTO, "/digest")).startswith("No digest is planned.")
@@ -131,9 +124,7 @@ async def test_a_digest_comes_at_its_hour_once_and_not_without_news(
         assert execute(home, "SELECT * FROM digests") == []
 
 
-async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(sandbox, live, home, monkeypatch):
     monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
     sandbox.world.clock = lambda: time.time() - 43_200  # this machine is ahead by half a day
     async with live():
@@ -149,7 +140,7 @@ async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(
         assert await sandbox.until(lambda: not sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
 
 
-async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox, live, home):
     await bind(home, HARBOUR)
     name = f"@{sandbox.world.bot.username}"
     async with live():
@@ -166,9 +157,7 @@ async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox: S
         assert execute(home, "SELECT * FROM digests") == []
 
 
-async def test_the_terminal_prints_a_digest_also_while_the_bot_runs(
-    sandbox: Sandbox, live: Any, home: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_terminal_prints_a_digest_also_while_the_bot_runs(sandbox, live, home, run_command, monkeypatch):
     async with live():
         await fill(sandbox, home)
     monkeypatch.setenv("DATA__DIR", str(home))
@@ -179,7 +168,7 @@ async def test_the_terminal_prints_a_digest_also_while_the_bot_runs(
     assert WALRUS in (await asyncio.to_thread(run_command, "digest")).out
 
 
-def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks() -> None:
+def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks():
     zone = ZoneInfo("Europe/Berlin")
     saturday = datetime(2026, 3, 28, 9, 0, 5, tzinfo=zone)  # the clocks change in the night
     assert compute_next_due(saturday, 9, 1) == datetime(2026, 3, 29, 9, tzinfo=zone)
@@ -187,7 +176,7 @@ def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks() -> None:
     assert compute_next_due(saturday - timedelta(hours=1), 9, 1) == datetime(2026, 3, 28, 9, tzinfo=zone)
 
 
-def test_a_heading_stands_above_its_line_and_names_no_address() -> None:
+def test_a_heading_stands_above_its_line_and_names_no_address():
     post = Post(PostKey(-1001, 5), datetime(2026, 3, 28, tzinfo=UTC), WALRUS)
     line = DigestLine(post, 0, len(WALRUS), 1, False, related=(post, post), heading="Walrus at evil.com")
     shown = RenderContext(get_translator("en"), UTC)

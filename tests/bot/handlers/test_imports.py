@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from driven_sandbox import send_file_as_person
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, buttons, current, make_zip, query_archive, say, wait_until
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, Shown, load_channel, make_zip, query_archive, say, wait_until
 
 from bot import imports
 from bot.sandbox import Sandbox, methods
@@ -37,43 +37,17 @@ def export(count: int = 3, *, name: str = "Bakery", chat: int = 77, kind: str = 
     return json.dumps({"name": name, "type": kind, "id": chat, "messages": messages}).encode()
 
 
-class Telling:
-    """The message that tells of an import."""
-
-    def __init__(self, sandbox: Sandbox, message: dict[str, Any]) -> None:
-        self.sandbox, self.message = sandbox, message
-        self.place = message["chat"]["id"], message["message_id"]
-
-    @property
-    def text(self) -> str:
-        return str(current(self.sandbox, self.message)["text"])
-
-    @property
-    def buttons(self) -> dict[str, str]:
-        return buttons(current(self.sandbox, self.message))
-
-    async def end(self) -> str:
-        """What it says when the import is over."""
-        assert await self.sandbox.until(lambda: not self.buttons, 30), self.text
-        return self.text
-
-
 async def sent(
     sandbox: Sandbox, data: bytes, name: str = "result.json", caption: str = "/import", who: int = ADMIN
-) -> Telling:
+) -> Shown:
     """Send a document; the bot's reply to it."""
     await sandbox.send_file(who, name, data, caption)
     (reply,) = await sandbox.replies(who)
-    return Telling(sandbox, reply)
+    return Shown(sandbox, reply)
 
 
 async def kept(home: Path, chat_id: int = BAKERY) -> int:
     return int(await query_archive(home, lambda archive: posts.count_posts(archive, chat_id)))
-
-
-async def channel_of(home: Path, chat_id: int = BAKERY) -> Channel:
-    found: dict[int, Channel] = await query_archive(home, channels.load_channels)
-    return found[chat_id]
 
 
 def nothing_left(home: Path) -> bool:
@@ -85,21 +59,21 @@ def child_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     """A child that has read three posts before it begins: for what happens around it."""
     tally = {"new": 3, "edited": 0, "unchanged": 0, "skipped": 0, "deleted": 0}
     end = json.dumps({"end": {"tally": tally, "channels": [], "notes": [], "more": 0}})
     child_that(monkeypatch, f"print({end!r})")
 
 
-async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_an_export_is_imported_found_and_opened(sandbox, live, home):
     async with live():
         telling = await sent(sandbox, export())
         assert "Stop" in telling.buttons and "result.json" in telling.text
         report = await telling.end()
         assert report.startswith("result.json is imported.\n\nBakery\nNew: 3 · edited: 0 · unchanged: 0 · left out: 0")
         (asked,) = await sandbox.replies(ADMIN)
-        who = Telling(sandbox, asked)
+        who = Shown(sandbox, asked)
         assert who.text == "So far only admins can ask about Bakery. Who else may?"
         assert "six in the morning" not in (await say(sandbox, OTTO, ROLLS))["text"]
         assert "six in the morning" in (await say(sandbox, ADMIN, ROLLS))["text"]
@@ -113,9 +87,7 @@ async def test_an_export_is_imported_found_and_opened(sandbox: Sandbox, live: An
         )  # and nothing is asked again
 
 
-async def test_many_new_channels_in_a_zip_are_one_sentence_in_russian_as_well(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_many_new_channels_in_a_zip_are_one_sentence_in_russian_as_well(sandbox, live, home):
     chats = [json.loads(export(name=f"Пекарня {n}", chat=100 + n)) for n in range(9)]
     full = json.dumps({"about": "", "chats": {"about": "", "list": chats}}).encode()
     members = {"ChatExport/result.json": full, "ChatExport/photos/1.jpg": b"\xff\xd8" * 50}
@@ -128,9 +100,7 @@ async def test_many_new_channels_in_a_zip_are_one_sentence_in_russian_as_well(
     assert nothing_left(home)
 
 
-async def test_a_document_without_a_word_is_offered_a_button_that_imports_it_once(
-    sandbox: Sandbox, live: Any, home: Path, quick: None
-) -> None:
+async def test_a_document_without_a_word_is_offered_a_button_that_imports_it_once(sandbox, live, home, quick):
     async with live():
         offer = await sent(sandbox, export(), caption="")
         assert offer.text == "result.json looks like an export of a chat. Import it?"
@@ -140,14 +110,14 @@ async def test_a_document_without_a_word_is_offered_a_button_that_imports_it_onc
         first, second = await sandbox.replies(ADMIN, 2)
         assert "Another import is running. Wait for it" in first["text"] + second["text"]
         running = first if "Another" in second["text"] else second
-        assert "New: 3" in await Telling(sandbox, running).end()
+        assert "New: 3" in await Shown(sandbox, running).end()
         document = await sandbox.send_file(ADMIN, "notes.bin", export())
         await sandbox.replies(ADMIN)  # not a question, and not called an export
         reply = await say(sandbox, ADMIN, "/import", reply_to=document["message_id"])
-        assert "New: 3" in await Telling(sandbox, reply).end()
+        assert "New: 3" in await Shown(sandbox, reply).end()
 
 
-async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> None:
+async def test_without_a_document_it_says_how(sandbox, live):
     async with live(admins=(ADMIN, RITA)):
         how = await say(sandbox, ADMIN, "/import")
         assert how["text"].startswith("Send me a channel's export as a document")
@@ -157,7 +127,7 @@ async def test_without_a_document_it_says_how(sandbox: Sandbox, live: Any) -> No
             assert pressed["answer"]["text"] == "I can no longer see that document. Please send it again with /import."
 
 
-async def test_others_are_refused_and_press_nothing(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_others_are_refused_and_press_nothing(sandbox, live, home):
     async with live():
         for caption in ("/import", "/import @harbour_news"):
             assert "Only this bot's admins" in (await sent(sandbox, export(), caption=caption, who=OTTO)).text
@@ -181,9 +151,7 @@ async def test_others_are_refused_and_press_nothing(sandbox: Sandbox, live: Any,
 # the channel it is of
 
 
-async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(sandbox, live, home):
     sandbox.world.add_channel(BAKERY - 1, "Another bakery", "other_bakery", bot=False)
     async with live():
         unknown = await (await sent(sandbox, export(), caption="/import @other_bakery")).end()  # but to Telegram
@@ -193,7 +161,7 @@ async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
         assert "New: 3" in report
         (asked,) = await sandbox.replies(ADMIN)
         assert asked["text"].startswith("So far only admins can ask about Bakery.")
-        channel = await channel_of(home)
+        channel = await load_channel(home, BAKERY)
         assert (channel.username, channel.visibility, channel.state) == ("bakery_news", Visibility.ADMINS, "active")
         wrong = await (await sent(sandbox, export(chat=78), caption="/import @bakery_news")).end()
         assert wrong == "result.json is not from the channel you named: check the name, or leave it out."
@@ -201,9 +169,7 @@ async def test_a_name_in_the_caption_makes_links_open_and_publishes_nothing(
         assert "does not say which channel it is from" in strange
 
 
-async def test_the_pages_of_a_real_export_need_the_channels_name(
-    sandbox: Sandbox, live: Any, home: Path, shared_data: Path
-) -> None:
+async def test_the_pages_of_a_real_export_need_the_channels_name(sandbox, live, home, shared_data):
     pages = sorted((shared_data / "tg_export_en" / "html").glob("messages*.html"))
     packed = make_zip({f"ChatExport/{page.name}": page.read_bytes() for page in pages})
     async with live():
@@ -214,9 +180,7 @@ async def test_the_pages_of_a_real_export_need_the_channels_name(
     assert await kept(home, -1003204528972) == 208
 
 
-async def test_a_known_channel_keeps_its_readers_and_its_pause_and_a_removed_one_comes_back_to_admins_only(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_known_channel_keeps_its_readers_and_a_removed_one_is_for_admins(sandbox, live, home, monkeypatch):
     async def changed(archive: Archive) -> None:
         await channels.set_channel_state(archive, HARBOUR, "paused")
         await channels.save_channel(archive, Channel(BAKERY, "Bakery", visibility=Visibility.PUBLIC, state="removed"))
@@ -232,7 +196,7 @@ async def test_a_known_channel_keeps_its_readers_and_its_pause_and_a_removed_one
         assert "New: 3" in await (await sent(sandbox, export(name="Harbour News", chat=bare))).end()
         assert (await say(sandbox, ADMIN, "/help"))["text"].startswith("Just write your question")  # nothing was asked
         assert "New: 3" in await (await sent(sandbox, export())).end()
-    known, removed = await channel_of(home, HARBOUR), await channel_of(home)
+    known, removed = await load_channel(home, HARBOUR), await load_channel(home, BAKERY)
     assert (known.visibility, known.state) == (Visibility.PUBLIC, "paused")
     assert (removed.visibility, removed.state) == (Visibility.ADMINS, "active")
     assert await kept(home) == 3
@@ -260,9 +224,7 @@ async def gone(pid: int) -> bool:
     return await wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-async def test_one_import_at_a_time_shows_its_progress_and_can_be_stopped(
-    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_import_at_a_time_shows_its_progress_and_can_be_stopped(sandbox, live, home, tmp_path, monkeypatch):
     monkeypatch.setattr("bot.handlers.imports._EDIT_INTERVAL_SECONDS", 0.0)
     async with live():
         with monkeypatch.context() as stuck:
@@ -289,9 +251,7 @@ async def test_one_import_at_a_time_shows_its_progress_and_can_be_stopped(
         assert "New: 3" in await (await sent(sandbox, export())).end()
 
 
-async def test_stopping_the_bot_stops_the_import_and_says_so(
-    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stopping_the_bot_stops_the_import_and_says_so(sandbox, live, home, tmp_path, monkeypatch):
     slow_child(monkeypatch, tmp_path)
     async with live():
         telling = await sent(sandbox, export())
@@ -300,9 +260,7 @@ async def test_stopping_the_bot_stops_the_import_and_says_so(
     assert await gone(pid) and nothing_left(home)
 
 
-async def test_after_a_crash_the_next_start_says_that_it_was_interrupted(
-    sandbox: Sandbox, live: Any, home: Path, quick: None
-) -> None:
+async def test_after_a_crash_the_next_start_says_that_it_was_interrupted(sandbox, live, home, quick):
     async with live(admins=(RITA,)):
         shown = await say(sandbox, RITA, "/help")
     folder = home / "incoming"
@@ -311,16 +269,14 @@ async def test_after_a_crash_the_next_start_says_that_it_was_interrupted(
     (folder / "note.json").write_text(json.dumps(note))
     (folder / "document").write_bytes(b"posts")
     async with live(admins=(RITA,)):
-        telling = Telling(sandbox, shown)
+        telling = Shown(sandbox, shown)
         assert await sandbox.until(lambda: telling.text.startswith("Меня перезапустили во время импорта канал.zip"))
         assert nothing_left(home)
         assert "Новых: 3" in await (await sent(sandbox, export(), who=RITA)).end()
 
 
 @pytest.mark.parametrize("note", ["{", '{"chat": 1}'])  # no JSON, and less than a note
-async def test_a_note_that_cannot_be_read_does_not_keep_the_bot_from_starting(
-    sandbox: Sandbox, live: Any, home: Path, note: str
-) -> None:
+async def test_a_note_that_cannot_be_read_does_not_keep_the_bot_from_starting(sandbox, live, home, note):
     (home / "incoming").mkdir()
     (home / "incoming" / "note.json").write_text(note)
     async with live():
@@ -337,9 +293,7 @@ LIMITS = {
 }
 
 
-async def test_a_child_that_ends_badly_is_a_sentence(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_child_that_ends_badly_is_a_sentence(sandbox, live, home, monkeypatch):
     async with live():
         for how, (code, said) in LIMITS.items():
             child_that(monkeypatch, code)
@@ -348,7 +302,7 @@ async def test_a_child_that_ends_badly_is_a_sentence(
             assert nothing_left(home)
 
 
-async def test_a_confined_process_has_little_memory(tmp_path: Path) -> None:
+async def test_a_confined_process_has_little_memory(tmp_path):
     code = "from rag_core import processes as w; w.limit_process(); print('begun', flush=True); bytearray(2**31)"
     confined = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -357,7 +311,7 @@ async def test_a_confined_process_has_little_memory(tmp_path: Path) -> None:
     assert out == b"begun\n" and err.rstrip().endswith(b"MemoryError")
 
 
-async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_path: Path) -> None:
+async def test_a_child_without_its_bot_ends(sandbox, home, tmp_path):
     folder = tmp_path / "incoming"
     folder.mkdir()
     (folder / "document").write_bytes(export(20_000))
@@ -375,9 +329,7 @@ async def test_a_child_without_its_bot_ends(sandbox: Sandbox, home: Path, tmp_pa
 # the way from Telegram
 
 
-async def test_a_token_is_never_logged_and_a_hostile_file_name_is_only_text(
-    sandbox: Sandbox, live: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_token_is_never_logged_and_a_hostile_file_name_is_only_text(sandbox, live, caplog):
     caplog.set_level(logging.DEBUG)
     sandbox.token = "42:" + "S3CRET" * 6
     async with live():
@@ -397,9 +349,7 @@ async def test_a_token_is_never_logged_and_a_hostile_file_name_is_only_text(
     assert "S3CRET" not in "\n".join(logging.Formatter().format(record) for record in caplog.records)
 
 
-async def test_21_megabytes_are_refused_before_and_after_they_are_asked_for(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_21_megabytes_are_refused_before_and_after_they_are_asked_for(sandbox, live, home, monkeypatch):
     large = b"x" * (21 * 2**20)
     async with live():
         said = await sent(sandbox, large)
@@ -415,9 +365,7 @@ def lowballed(upload: Any) -> dict[str, Any]:
     return {"file_id": upload.file_id, "file_unique_id": "u", "file_name": upload.name, "file_size": 5}
 
 
-async def test_a_server_of_ones_own_gives_a_path_on_its_disk_and_a_far_one_is_a_sentence(
-    sandbox: Sandbox, live: Any, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_local_server_gives_a_path_on_its_disk(sandbox, live, home, tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     sandbox.world.local = tmp_path / "bot-api"

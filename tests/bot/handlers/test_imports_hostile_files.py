@@ -9,7 +9,6 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from driver import RITA, make_zip, open_archive, say
@@ -79,7 +78,7 @@ ZIPS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("what", ZIPS)
-def test_a_zip_that_is_no_export_is_refused(tmp_path: Path, what: str) -> None:
+def test_a_zip_that_is_no_export_is_refused(tmp_path, what):
     raw, sentence = ZIPS[what]
     folder = tmp_path / "incoming"
     folder.mkdir()
@@ -104,9 +103,7 @@ def test_a_zip_that_is_no_export_is_refused(tmp_path: Path, what: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
-def test_an_export_comes_out_of_its_zip_for_its_owner_only(
-    tmp_path: Path, members: Members, file: str, method: int
-) -> None:
+def test_an_export_comes_out_of_its_zip_for_its_owner_only(tmp_path, members, file, method):
     (tmp_path / "document").write_bytes(make_zip(members, method))
     found = unpack_document(tmp_path / "document", tmp_path)
     assert found == tmp_path / file
@@ -118,7 +115,7 @@ def test_an_export_comes_out_of_its_zip_for_its_owner_only(
     ("raw", "name"),
     [(EXPORT, "result.json"), (b"\xef\xbb\xbf \n<!DOCTYPE html>", "messages.html"), (b"", "result.json")],
 )
-def test_what_is_no_zip_is_known_by_its_content(tmp_path: Path, raw: bytes, name: str) -> None:
+def test_what_is_no_zip_is_known_by_its_content(tmp_path, raw, name):
     (tmp_path / "document").write_bytes(raw)
     assert unpack_document(tmp_path / "document", tmp_path).name == name
 
@@ -140,7 +137,7 @@ async def ended(sandbox: Sandbox, message_id: int) -> str:
     return str(room[message_id]["text"])
 
 
-async def test_the_bot_says_no_in_russian_and_goes_on(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_the_bot_says_no_in_russian_and_goes_on(sandbox, live, home):
     async with live(admins=(RITA,)):
         for raw, said in DOCUMENTS.values():
             await sandbox.send_file(RITA, "канал.zip", raw() if callable(raw) else raw, "/import")
@@ -163,7 +160,7 @@ WRONG: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, what: str) -> None:
+async def test_every_refusal_has_words_for_a_chat(tmp_path, home, what):
     file = tmp_path / ("messages.html" if what == "page" else "result.json")
     file.write_bytes(WRONG[what])
     async with open_archive(home) as archive:
@@ -176,7 +173,7 @@ async def test_every_refusal_has_words_for_a_chat(tmp_path: Path, home: Path, wh
 
 
 @pytest.mark.parametrize("chat", ["два слова", "@nowhere_known", "-1001000001"])
-async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path: Path, home: Path, chat: str) -> None:
+async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path, home, chat):
     page = tmp_path / "messages.html"
     page.write_bytes(b"<html>")
     async with open_archive(home) as archive:
@@ -187,11 +184,7 @@ async def test_a_channel_that_is_wrongly_named_has_words_too(tmp_path: Path, hom
     assert caught.value.code in {"import-whose", "import-other-chat", "import-no-page"}
 
 
-def test_a_note_without_a_code_is_shown_as_it_is() -> None:
-    assert translate_note("The moon is full.\u202e", "", {}, get_translator("ru")) == "The moon is full."
-
-
-async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_post: Callable[..., Any]) -> None:
+async def test_every_note_has_words_for_a_chat(tmp_path, home, make_post):
     entries = [b'{"id": %d, "type": "message", "date_unixtime": "1700000000", "text": "x"}' % n for n in (1, 2, -5)]
     entries += [b'{"id": 3, "type": "message"}', b"5", b'{"id": -999999999, "type": "message"}']
     public = CHAT.replace(b"private_channel", b"public_channel") % b",".join(entries)
@@ -211,7 +204,8 @@ async def test_every_note_has_words_for_a_chat(tmp_path: Path, home: Path, make_
         assert said.startswith(("Bakery: ", "Пропущен"))
 
 
-def test_a_title_in_a_note_is_one_short_line() -> None:
+def test_a_note_is_one_short_line_and_shown_as_it_is_without_a_code():
     title = {"title": f"{'я' * 5000}\u202e\n"}
     said = translate_note("", "import-note-empty", title, get_translator("en"))
     assert len(said) < 200 and "\n" not in said and "\u202e" not in said
+    assert translate_note("The moon is full.\u202e", "", {}, get_translator("ru")) == "The moon is full."

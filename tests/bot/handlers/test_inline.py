@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ async def offer(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
     return answer
 
 
-async def test_articles_quote_public_posts_with_their_links(sandbox: Sandbox, live: Any) -> None:
+async def test_articles_quote_public_posts_with_their_links(sandbox, live):
     async with live():
         answer = await offer(sandbox, OTTO, FERRY)
         first = answer["results"][0]
@@ -53,7 +52,7 @@ async def test_articles_quote_public_posts_with_their_links(sandbox: Sandbox, li
         assert "Напишите вопрос" in (await offer(sandbox, RITA, " "))["button"]["text"]
 
 
-async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox: Sandbox, live: Any) -> None:
+async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox, live):
     """Not even for those who may read them: others read the chat into which the article goes."""
     async with live():
         for asked, nobody, secret in (
@@ -70,9 +69,7 @@ async def test_closed_channels_answer_as_if_they_did_not_exist(sandbox: Sandbox,
             assert all(answer["results"] == answers[0]["results"] for answer in answers)
 
 
-async def test_what_is_typed_is_neither_stored_nor_logged(
-    sandbox: Sandbox, live: Any, home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_is_typed_is_neither_stored_nor_logged(sandbox, live, home, caplog):
     caplog.set_level(logging.DEBUG)
     async with live():
         for text in ("quixotic ferry tickets", "quixotic", "ferry quixotic"):
@@ -83,7 +80,7 @@ async def test_what_is_typed_is_neither_stored_nor_logged(
     assert not [line for line in caplog.messages if "quixotic" in line and "sandbox" not in line]
 
 
-async def test_who_types_too_much_waits_and_only_the_last_text_is_answered(sandbox: Sandbox, live: Any) -> None:
+async def test_who_types_too_much_waits_and_only_the_last_text_is_answered(sandbox, live):
     async with live(reader_limit=1):
         first = type_inline_query(sandbox.world, OTTO, "ferry")
         last = type_inline_query(sandbox.world, OTTO, FERRY)
@@ -95,7 +92,7 @@ async def test_who_types_too_much_waits_and_only_the_last_text_is_answered(sandb
         assert (await offer(sandbox, RITA, FERRY))["results"]
 
 
-async def test_an_article_that_was_sent_is_no_question(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_an_article_that_was_sent_is_no_question(sandbox, live, home):
     """Not in the bot's own chat, and not in a group as a reply to the bot."""
     await bind(home, HARBOUR)
     async with live():
@@ -128,9 +125,7 @@ def call_as_guest(sandbox: Sandbox, user_id: int, text: str) -> PressedButton:
     return world.queries[query_id]
 
 
-async def test_called_into_another_chat_it_quotes_public_channels_only_where_that_is_switched_on(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_guest_quotes_public_channels_where_that_is_switched_on(sandbox, live, home):
     name = sandbox.world.bot.username
 
     async def call(text: str) -> dict[str, Any]:
@@ -165,9 +160,7 @@ WITHDRAWALS = {
 
 @pytest.mark.parametrize("change", WITHDRAWALS)
 @pytest.mark.parametrize("guest", [True, False])
-async def test_a_retry_offers_nothing_that_was_withdrawn_meanwhile(
-    sandbox: Sandbox, live: Any, home: Path, change: str, guest: bool
-) -> None:
+async def test_a_retry_offers_nothing_that_was_withdrawn_meanwhile(sandbox, live, home, change, guest):
     """Not even to an admin of the bot: others in that chat read it, too."""
     method = "answerGuestQuery" if guest else "answerInlineQuery"
     async with live(guest=True):

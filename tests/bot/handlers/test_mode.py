@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, buttons, current, execute, say
 from roles_server import serve_roles
 
@@ -29,9 +28,7 @@ def recipes_of(home: Path) -> list[str]:
     return [recipe for (recipe,) in execute(home, sql)]
 
 
-async def test_a_reader_chooses_and_the_next_question_is_answered_so(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_a_reader_chooses_and_the_next_question_is_answered_so(sandbox, live, home, ask):
     async with live():
         asked = await say(sandbox, OTTO, "/mode")
         assert asked["text"].startswith("How I answer here: I choose")
@@ -50,7 +47,7 @@ async def test_a_reader_chooses_and_the_next_question_is_answered_so(
         assert (await say(sandbox, RITA, "/mode быстро"))["text"].startswith("Как я отвечаю здесь: Быстро")
 
 
-async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None:
+async def test_in_a_group_its_admins_choose(sandbox, live):
     sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
     async with live():
         said = await say(sandbox, OTTO, "/mode@citegram_bot thorough", GROUP)
@@ -62,9 +59,7 @@ async def test_in_a_group_its_admins_choose(sandbox: Sandbox, live: Any) -> None
         await pressed(sandbox, RITA, asked, "Быстро", "✓ Быстро")
 
 
-async def test_recipes_that_the_model_is_too_slow_for_are_not_offered_and_that_is_said(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_recipes_that_the_model_is_too_slow_for_are_not_offered_and_that_is_said(sandbox, live, monkeypatch):
     monkeypatch.setattr("rag_core.llm.openai_client.RemoteModel.rates", TokenRates(prefill=29, decode=7.4))
     async with serve_roles({}) as model, live(sections={"llm": {"url": model.url}}):
         asked = await say(sandbox, ADMIN, "/mode")
@@ -75,9 +70,7 @@ async def test_recipes_that_the_model_is_too_slow_for_are_not_offered_and_that_i
         assert (await say(sandbox, ADMIN, "/mode council"))["text"].startswith("I do not know this way")
 
 
-async def test_recipes_by_name_are_for_admins_where_a_model_runs_them_and_a_pinned_one_stays(
-    sandbox: Sandbox, live: Any
-) -> None:
+async def test_recipes_by_name_are_for_admins_and_a_pinned_one_stays(sandbox, live):
     forged = _ModeCallback(action="use", name="council").pack()
     async with live():
         asked = await say(sandbox, ADMIN, "/mode")
@@ -98,7 +91,7 @@ async def test_recipes_by_name_are_for_admins_where_a_model_runs_them_and_a_pinn
         assert "Council" not in buttons(current(sandbox, kept))
 
 
-async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
+async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox, live, home, ask):
     async with live():
         await say(sandbox, OTTO, "/mode thorough")
         asked = await say(sandbox, ADMIN, "/mode")
@@ -110,9 +103,7 @@ async def test_an_admin_switches_a_recipe_off_for_everyone(sandbox: Sandbox, liv
         await pressed(sandbox, ADMIN, asked, "10 % of chats", "✓ 10 % of chats")
 
 
-async def test_a_made_up_button_of_a_reader_switches_nothing_and_how_an_answer_was_made_is_kept_without_its_texts(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_a_made_up_button_of_a_reader_switches_nothing(sandbox, live, home, ask):
     async with live():
         asked = await say(sandbox, OTTO, "/mode")
         for made_up in (

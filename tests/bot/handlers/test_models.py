@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import hashlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ PULL = "Download qwen2.5-coder-1.5b (1.1 GB), which judges answers"
 
 
 @pytest.fixture
-def pulled(home: Path, tiny_gguf: Path) -> Path:
+def pulled(home, tiny_gguf):
     """A bot's folder with two writers."""
     for tier in ("small", "default"):
         (row,) = [row for row in find_models(tier) if row.role == "writer"]
@@ -43,7 +42,7 @@ async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str, begins:
     return await wait_for_text(sandbox, message, begins)
 
 
-async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox: Sandbox, live: Any, pulled: Path) -> None:
+async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox, live, pulled):
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         assert asked["text"].startswith(
@@ -75,7 +74,7 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox: Sand
         assert "No model is in use. I search by words" in (await say(sandbox, ADMIN, "/models"))["text"]
 
 
-async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox: Sandbox, live: Any) -> None:
+async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox, live):
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
         assert "citegram models pull offline" in asked["text"]
@@ -85,7 +84,7 @@ async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox: Sandbox
 
 
 @pytest.fixture
-def published(tiny_gguf: Path) -> Iterator[Path]:
+def published(tiny_gguf):
     """The tiny model as if it were the published file of the writer."""
     (row,) = find_models("offline-writer")
     assert isinstance(row.source, HubSource)
@@ -96,9 +95,7 @@ def published(tiny_gguf: Path) -> Iterator[Path]:
     object.__setattr__(file, "sha256", before)
 
 
-async def test_an_admin_downloads_the_writer_with_a_button_and_it_is_switched_on(
-    sandbox: Sandbox, live: Any, home: Path, published: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_admin_downloads_the_writer_with_a_button(sandbox, live, home, published, monkeypatch):
     goes_on, raw = asyncio.Event(), published.read_bytes()
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -128,9 +125,7 @@ async def test_an_admin_downloads_the_writer_with_a_button_and_it_is_switched_on
     assert (home / "models" / "qwen2.5-coder-1.5b" / "model.gguf").read_bytes() == raw
 
 
-async def test_a_download_that_fails_says_why_and_can_be_tried_again(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_download_that_fails_says_why_and_can_be_tried_again(sandbox, live, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -141,9 +136,7 @@ async def test_a_download_that_fails_says_why_and_can_be_tried_again(
         assert PULL in buttons(current(sandbox, asked))
 
 
-async def test_without_llama_cpp_nothing_is_downloaded(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_llama_cpp_nothing_is_downloaded(sandbox, live, monkeypatch):
     monkeypatch.setattr("bot.handlers.admin.find_spec", lambda name: None)
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
@@ -152,14 +145,9 @@ async def test_without_llama_cpp_nothing_is_downloaded(
         assert current(sandbox, asked)["text"] == asked["text"]
 
 
-async def test_a_better_embedder_is_told_with_its_costs_and_changed_to_while_the_bot_answers(
-    sandbox: Sandbox,
-    live: Any,
-    home: Path,
-    offline_models: Path,
-    multilingual_model: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_a_better_embedder_is_told_and_changed_to(
+    sandbox, live, home, offline_models, multilingual_model, capsys
+):
     for made in (offline_models, multilingual_model):
         (home / "models").mkdir(exist_ok=True)
         (home / "models" / made.name).symlink_to(made)

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
 
 import pytest
 from aiogram import Bot
@@ -114,7 +112,7 @@ def whole(sources: list[Source]) -> tuple[Sentence, ...]:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
+def rig(tmp_path):
     with asyncio.Runner() as runner:
         sandbox = DrivenSandbox()
         sandbox.world.add_person(READER, "Rita")
@@ -132,7 +130,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
         runner.run(sandbox.stop())
 
 
-def test_what_is_cited_of_many_posts_is_quoted_word_for_word(rig: Rig) -> None:
+def test_what_is_cited_of_many_posts_is_quoted_word_for_word(rig):
     examples = choose_size(200, 30)
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -145,7 +143,7 @@ def test_what_is_cited_of_many_posts_is_quoted_word_for_word(rig: Rig) -> None:
     assert rig.sent > 5 * examples
 
 
-def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units() -> None:
+def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units():
     text = "🚢 Паром уходит в 7:30."
     marks = (Entity("bold", 3, 12), Entity("text_link", 3, 5, "https://x.org"), Entity("italic", 18, 5))
     quote = build_native_quote(text, 8, 20, marks)
@@ -165,12 +163,12 @@ def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units() -> None:
         (" \n ", (), None),
     ],
 )  # fmt: skip
-def test_what_telegram_would_change_is_left_out(text: str, marks: tuple[Entity, ...], said: str | None) -> None:
+def test_what_telegram_would_change_is_left_out(text, marks, said):
     quote = build_native_quote(text, 0, len(text), marks)
     assert (quote.text if quote else None) == said
 
 
-def test_a_long_quote_is_cut_between_words_and_never_within_a_sign() -> None:
+def test_a_long_quote_is_cut_between_words_and_never_within_a_sign():
     words = build_native_quote("слово " * 400, 0, 2400, ())
     assert words is not None and count_utf16_units(words.text) <= MAX_QUOTE_LENGTH and words.text.endswith("слово")
     family = FAMILY * 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC
-from typing import Any
 
 from bot.control.answers import TerminalAnswerer
 from bot.views.terminal_text import format_answer_trace, format_plan_lines, plan_as_json
@@ -13,7 +12,7 @@ from rag_core.storage.questions import fetch_trace
 ASKED = "How much does a ferry ticket cost in April 2025?"
 
 
-async def test_a_plan_shows_queries_legs_and_ranks(library: Any) -> None:
+async def test_a_plan_shows_queries_legs_and_ranks(library):
     found = await plan_as_json(library.question(ASKED), library.rag)
     assert found["plan"]["normalized_queries"][0] == "How much does a ferry ticket cost in April 2025?"
     assert found["fused"][0]["lexical"] == 1 and found["fused"][0]["dense"] is None
@@ -23,13 +22,13 @@ async def test_a_plan_shows_queries_legs_and_ranks(library: Any) -> None:
     assert lines[-1].endswith(found["fused"][-1]["link"])
 
 
-async def test_a_plan_holds_nothing_of_closed_channels(library: Any, make_post: Any) -> None:
+async def test_a_plan_holds_nothing_of_closed_channels(library, make_post):
     before = json.dumps(await plan_as_json(library.question("What is the ferry safe code?"), library.rag))
     await library.keep(make_post(9, "The ferry safe code is 4711, ferry and all.", chat=library.safe, days=90))
     assert json.dumps(await plan_as_json(library.question("What is the ferry safe code?"), library.rag)) == before
 
 
-async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library: Any, caplog: Any) -> None:
+async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library, caplog):
     answerer = TerminalAnswerer(library.rag, UTC)
     with caplog.at_level(0):
         found = await answerer.ask(ASKED, trace=True)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +32,7 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
 # /privacy
 
 
-async def test_privacy_is_brief_and_its_details_are_as_the_settings_are(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_privacy_is_brief_and_its_details_are_as_the_settings_are(sandbox, live, ask):
     async with live():
         english, russian = await ask(OTTO, "/privacy"), await ask(RITA, "/privacy")
         details, _ = await press(sandbox, english, "Details", OTTO)
@@ -52,9 +51,7 @@ async def test_privacy_is_brief_and_its_details_are_as_the_settings_are(sandbox:
     assert "{" not in details + in_russian
 
 
-async def test_in_a_group_privacy_answers_to_its_name_alone_and_my_data_does_not_come(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_in_a_group_privacy_answers_to_its_name_alone_and_my_data_does_not_come(sandbox, live, ask):
     thread = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
         await sandbox.say(OTTO, "/privacy", chat_id=GROUP, thread=thread)
@@ -69,7 +66,7 @@ async def test_in_a_group_privacy_answers_to_its_name_alone_and_my_data_does_not
 # /forget
 
 
-async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox, live, ask, home):
     await bind(home, HARBOUR)
     async with live():
         mine = await ask(OTTO, FERRY)
@@ -104,9 +101,7 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox: Sandbox, l
     assert b"heliotrope" not in (home / "citegram.db").read_bytes()
 
 
-async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(sandbox, live, ask, home):
     await bind(home, HARBOUR)
     thread = create_topic(sandbox.world, GROUP, ADMIN, "Ferries")
     async with live():
@@ -125,9 +120,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(
         assert late == "This is for the person who sent the command. Send /forget yourself."
 
 
-async def test_what_is_being_answered_is_stopped_and_erased(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_being_answered_is_stopped_and_erased(sandbox, live, home, monkeypatch):
     begun = asyncio.Event()
 
     async def slow(*args: object, **more: object) -> None:
@@ -152,9 +145,7 @@ async def test_what_is_being_answered_is_stopped_and_erased(
 # /mydata
 
 
-async def test_my_data_is_a_document_with_mine_and_nobody_elses_and_without_what_was_closed_to_me(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_my_data_is_mine_alone_and_without_what_was_closed_to_me(sandbox, live, ask, home):
     claim = "The ferry to Owl Island leaves at 7:30."
     async with open_archive(home) as archive:
         await channels.set_channel_visibility(archive, SAFE, Visibility.PUBLIC)
@@ -179,9 +170,7 @@ async def test_my_data_is_a_document_with_mine_and_nobody_elses_and_without_what
 # Retention
 
 
-async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(sandbox, live, ask, home):
     async with live():
         answer = await ask(OTTO, FERRY)
         await press(sandbox, answer, "👍", OTTO)
@@ -203,7 +192,7 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(
 
 
 @pytest.mark.parametrize(("reason", "kept"), [("wrong", "wrong"), (None, "source")])
-async def test_a_bad_vote_said_again_keeps_its_reason(home: Path, reason: str | None, kept: str) -> None:
+async def test_a_bad_vote_said_again_keeps_its_reason(home, reason, kept):
     async with open_archive(home) as archive:
         async with archive.writing() as connection:
             await connection.execute(

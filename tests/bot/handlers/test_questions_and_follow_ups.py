@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from driven_sandbox import send_file_as_person
 from driver import GROUP, OTTO, RITA, execute, press, say, say_text
 
 from bot.middlewares import MAX_QUESTION_LENGTH
-from bot.sandbox import Sandbox
 from bot.sandbox.state import Membership, UploadedFile
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -20,9 +18,7 @@ def opened(message: dict[str, Any]) -> list[str]:
     return [entity["url"] for entity in message.get("entities", ()) if entity["type"] == "text_link"]
 
 
-async def test_a_question_is_answered_in_its_language_with_links_that_open_the_post(
-    sandbox: Sandbox, live: Any
-) -> None:
+async def test_a_question_is_answered_in_its_language_with_links_that_open_the_post(sandbox, live):
     async with live():
         reply = await say(sandbox, OTTO, FERRY)
         calls = [call["method"] for call in sandbox.transcript]
@@ -40,7 +36,7 @@ async def test_a_question_is_answered_in_its_language_with_links_that_open_the_p
     assert opened(russian) == ["https://t.me/pech_i_glina/10"] * 2
 
 
-async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(sandbox: Sandbox, live: Any) -> None:
+async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(sandbox, live):
     async with live():
         for reader, text, said in (
             (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
@@ -56,7 +52,7 @@ async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(san
         assert "7:30" in await say_text(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))  # the longest
 
 
-async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, live: Any) -> None:
+async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox, live):
     async with live():
         send_file_as_person(sandbox.world, OTTO, UploadedFile("f1", "pier.pdf", "application/pdf", b"x"))
         send_file_as_person(sandbox.world, OTTO, UploadedFile("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
@@ -65,7 +61,7 @@ async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox: Sandbox, 
     assert "7:30" in bare["text"] + asked["text"]
 
 
-async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox, live, ask):
     async with live():
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
         follow_up = (await ask(OTTO, WHY))["text"]
@@ -76,7 +72,7 @@ async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox: Sandbox,
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
 
 
-async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox, live, ask):
     sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
     async with live():
         assert (await say_text(sandbox, OTTO, "/new off")).startswith("I do not remember earlier questions here.")
@@ -89,9 +85,7 @@ async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox: Sa
         assert "не помню" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
 
 
-async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(sandbox, live, ask):
     async with live():
         await ask(OTTO, FERRY)
         assert "7:30" in (await ask(OTTO, WHY))["text"]
@@ -102,9 +96,7 @@ async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(
         assert "7:30" in (await ask(RITA, WHY))["text"]
 
 
-async def test_what_talks_remember_is_sent_and_erased_with_the_rest(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_what_talks_remember_is_sent_and_erased_with_the_rest(sandbox, live, ask, home):
     async with live():
         await ask(OTTO, FERRY)
         await ask(RITA, FERRY)

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, find_formatted, open_archive, save, say
 from sandbox_chat_changes import create_topic
 
@@ -39,7 +38,7 @@ async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) 
     return room.messages[message["message_id"]], pressed["answer"].get("text") or ""
 
 
-async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_reader_searches_and_turns_the_pages(sandbox, live, home):
     await save(home, *TUGS)
     async with live():
         first = await say(sandbox, OTTO, "/search tugboat")
@@ -60,7 +59,7 @@ async def test_a_reader_searches_and_turns_the_pages(sandbox: Sandbox, live: Any
     assert len(sandbox.world.sent[OTTO]) == 1
 
 
-async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox: Sandbox, live: Any) -> None:
+async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox, live):
     async with live():
         found = await say(sandbox, RITA, "/SEARCH глазурь с 1 марта 2024 @pech_i_glina")
         assert found["text"] == (
@@ -75,7 +74,7 @@ async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox
         assert empty["text"] == "Напишите после команды, что искать, например: /search библиотека в октябре"
 
 
-async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: Any) -> None:
+async def test_what_cannot_be_searched_is_one_sentence(sandbox, live):
     async with live():
         for said, told in (
             ("/search", "Write what to look for after the command, for example: /search library in October"),
@@ -86,9 +85,7 @@ async def test_what_cannot_be_searched_is_one_sentence(sandbox: Sandbox, live: A
             assert (await say(sandbox, OTTO, said))["text"] == told
 
 
-async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages_also_as_a_chat(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_in_a_group_only_whoever_searched_turns_the_pages(sandbox, live, home):
     await save(home, *TUGS)
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
@@ -108,9 +105,7 @@ async def test_in_a_topic_of_a_group_only_whoever_searched_turns_the_pages_also_
         assert "page 2 of 3" in (await turn(sandbox, theirs, "▶", ADMIN))[0]["text"]
 
 
-async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(sandbox, live, home):
     async with live():
         unbound = await say(sandbox, OTTO, "/search@citegram_bot mackerel", GROUP)
         assert unbound["text"].startswith("This group has no channels yet")
@@ -126,7 +121,7 @@ async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(
     assert len(sandbox.world.sent[GROUP]) == spoken + 1
 
 
-async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox, live, home):
     async with open_archive(home) as archive:
         await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
     nothing = "I found no such posts. Try fewer words, or other ones."
@@ -139,7 +134,7 @@ async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox: Sandbo
         assert unknown["text"] == nothing  # as for one that is there and closed
 
 
-async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox, live, home):
     other = [Post(PostKey(KILN, 100 + n), START + timedelta(days=20), f"Tugboat of clay {n}.") for n in range(7)]
     await save(home, *TUGS, *other)
     async with live():
@@ -156,7 +151,7 @@ async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox: Sa
         assert not buttons(closed)
 
 
-async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_buttons_work_after_a_restart(sandbox, live, home):
     await save(home, *TUGS)
     async with live():
         first = await say(sandbox, OTTO, "/search tugboat since 3 May 2024")
@@ -168,9 +163,7 @@ async def test_buttons_work_after_a_restart(sandbox: Sandbox, live: Any, home: P
     )
 
 
-async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(sandbox, live, home):
     await save(home, *TUGS)
     moved = "The posts have changed, so the pages may have moved."
     async with live():
@@ -187,18 +180,13 @@ async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(
             assert toast == moved
 
 
-async def test_made_up_buttons_and_those_of_other_searches_or_lost_messages_do_nothing(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_made_up_foreign_and_stale_page_buttons_do_nothing(sandbox, live, home):
     await save(home, *TUGS)
     async with live():
         first, other = await say(sandbox, OTTO, "/search tugboat"), await say(sandbox, OTTO, "/search number")
         for data in (buttons(other)["▶"], "s:1:AAAAAAAA:AAAA", "s:1::", "s:-1:x:y"):
             same, told = await turn(sandbox, first, data, OTTO)
             assert (same["text"], told) == (first["text"], STALE)
-        for data in ("s:", "s:x:y:z", "s:1:2", "s:1:2:3:4", "s:1.5:a:b"):
-            _, told = await turn(sandbox, first, data, OTTO)
-            assert told == "This button no longer works. Please send the command again."
         _, search_mark, found = buttons(first)["▶"].rsplit(":", 2)
         for number, shown in ((-(10**20), "page 1 of 3"), (10**20, "page 3 of 3")):
             data = f"s:{number}:{search_mark}:{found}"
@@ -215,9 +203,7 @@ async def test_made_up_buttons_and_those_of_other_searches_or_lost_messages_do_n
         assert pressed["answer"]["text"] == STALE
 
 
-async def test_an_index_that_is_down_is_said_to_be_so(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_index_that_is_down_is_said_to_be_so(sandbox, live, home, monkeypatch):
     await save(home, *TUGS)
 
     def broken(*_: Any) -> Any:
@@ -240,9 +226,7 @@ async def test_an_index_that_is_down_is_said_to_be_so(
         assert told.startswith("The search is down right now, so I")
 
 
-async def test_a_search_does_not_wait_behind_answers(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_search_does_not_wait_behind_answers(sandbox, live, monkeypatch):
     begun, free = asyncio.Event(), asyncio.Event()
 
     async def slow(*given: Any, **told: Any) -> Any:
@@ -260,9 +244,7 @@ async def test_a_search_does_not_wait_behind_answers(
         free.set()
 
 
-async def test_few_searches_run_at_once_and_of_one_reader_only_one(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_few_searches_run_at_once_and_of_one_reader_only_one(sandbox, live, monkeypatch):
     real, running, free = search.list_posts, list[int](), asyncio.Event()
     most: list[tuple[int, int]] = []
 
@@ -291,7 +273,7 @@ async def test_few_searches_run_at_once_and_of_one_reader_only_one(
     assert (max(all_of for all_of, _ in most), max(of_one for _, of_one in most)) == (2, 1)
 
 
-async def test_hostile_posts_and_searches_are_only_text(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_hostile_posts_and_searches_are_only_text(sandbox, live, home):
     nasty = "<b>tugboat</b> [x](http://evil.example) \u202egnp.exe\u202c @harbour_news https://evil.example/?q=1"
     await save(home, Post(PostKey(HARBOUR, 99), START, nasty))
     async with live():
@@ -302,7 +284,7 @@ async def test_hostile_posts_and_searches_are_only_text(sandbox: Sandbox, live: 
             assert links == {"https://t.me/harbour_news/99"}, text
 
 
-async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(sandbox, live, home):
     border = datetime(2026, 3, 14, 21, tzinfo=UTC)  # midnight in Moscow
     texts = {-25: "The day before.", -2: "The evening.", 1: "The night."}
     await save(home, *(Post(PostKey(HARBOUR, 200 + h), border + timedelta(hours=h), t) for h, t in texts.items()))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from driver import GROUP, HARBOUR, OTTO, RITA, execute, open_archive, say_text, wait_until_handled
 
-from bot.sandbox import Sandbox
 from rag_core.storage.posts import save_posts
 
 
-async def test_small_talk_is_answered_in_its_language_in_a_group_with_a_reaction_and_not_kept(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox, live, home):
     async with live():
         addressed = await sandbox.say(OTTO, "@citegram_bot thank you!", chat_id=GROUP)
         overheard = await sandbox.say(OTTO, "thank you!", chat_id=GROUP)
@@ -31,9 +25,7 @@ async def test_small_talk_is_answered_in_its_language_in_a_group_with_a_reaction
     assert execute(home, "SELECT id FROM questions") + execute(home, "SELECT * FROM talks") == []
 
 
-async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_talk(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_talk(sandbox, live, ask):
     async with live():
         reply = (await ask(OTTO, "Hello! When does the ferry to Owl Island leave? Thanks!"))["text"]
         assert "7:30" in reply
@@ -43,9 +35,7 @@ async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_
 
 
 @pytest.mark.parametrize("text", ["What is this channel about?", "о чём этот канал?"])
-async def test_what_a_channel_is_about_is_told_in_the_words_of_its_first_post(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any, make_post: Any, text: str
-) -> None:
+async def test_a_channel_is_told_of_in_the_words_of_its_first_post(sandbox, live, home, ask, make_post, text):
     about = make_post(1, "This channel is about the harbour: ferries, fish and fog.", chat=HARBOUR, days=-400)
     async with open_archive(home) as archive:
         await save_posts(archive, [about], source="export")

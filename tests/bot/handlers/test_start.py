@@ -2,17 +2,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
-import pytest
 from driver import ADMIN, GROUP, OTTO, RITA, find_formatted, say
 
-from bot.sandbox import Sandbox
 from bot.telegram.session import publish_menu
 
 
-async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: Any) -> None:
+async def test_start_says_what_is_read_and_how_to_ask(sandbox, live):
     async with live():
         english, russian = await say(sandbox, OTTO, "/start"), await say(sandbox, RITA, "/START")
         of_admin = (await say(sandbox, ADMIN, "/start"))["text"]
@@ -25,7 +21,7 @@ async def test_start_says_what_is_read_and_how_to_ask(sandbox: Sandbox, live: An
     assert urls == ["https://t.me/harbour_news", "https://t.me/pech_i_glina"]
 
 
-async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, live: Any) -> None:
+async def test_without_an_admin_start_tells_how_to_become_one(sandbox, live):
     async with live(admins=()):
         for who, said in ((RITA, "Ваш id: 500."), (OTTO, "Your id is 502.")):
             reply = await say(sandbox, who, "/start")
@@ -33,7 +29,7 @@ async def test_without_an_admin_start_tells_how_to_become_one(sandbox: Sandbox, 
             assert find_formatted(reply, "code") == [str(who), f"BOT__ADMINS={who}"]
 
 
-async def test_start_with_nothing_to_read_says_what_to_do(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_start_with_nothing_to_read_says_what_to_do(sandbox, live, home):
     shutil.rmtree(home)
     async with live():
         reader, admin = await say(sandbox, RITA, "/start"), await say(sandbox, ADMIN, "/start")
@@ -43,7 +39,7 @@ async def test_start_with_nothing_to_read_says_what_to_do(sandbox: Sandbox, live
     assert link == "https://t.me/citegram_bot?startchannel=true"
 
 
-async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: Any) -> None:
+async def test_help_is_for_the_reader_and_for_the_admin(sandbox, live):
     async with live():
         reader, admin = await say(sandbox, RITA, "/help"), await say(sandbox, ADMIN, "/help")
         (more_command,) = [line.split()[0] for line in reader["text"].splitlines() if line.endswith("всё остальное")]
@@ -57,7 +53,7 @@ async def test_help_is_for_the_reader_and_for_the_admin(sandbox: Sandbox, live: 
     assert "/stats" in admin["text"]
 
 
-async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, live: Any) -> None:
+async def test_in_a_group_help_and_start_answer_by_name_only(sandbox, live):
     async with live():
         sandbox.world.rooms[GROUP].bot_spoke = True  # then bare commands reach the bot as well
         for text in ("/help", "/start", "/help@citegram_bot", "/start@citegram_bot"):
@@ -68,9 +64,7 @@ async def test_in_a_group_help_and_start_answer_by_name_only(sandbox: Sandbox, l
     assert any(text.startswith("This group has no channels yet. Its") for text in replies)
 
 
-async def test_the_menu_is_there_in_both_languages(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_menu_is_there_in_both_languages(sandbox, live, monkeypatch):
     monkeypatch.setattr("bot.app.publish_menu", publish_menu)
     async with live():
         sandbox.world.people[ADMIN].started = True

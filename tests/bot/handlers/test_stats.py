@@ -24,7 +24,7 @@ async def stats(sandbox: Sandbox, chat: int = ADMIN) -> str:
     return str(reply["text"])
 
 
-async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, home: Path) -> None:
+async def test_stats_say_how_the_bot_is(sandbox, live, ask, home):
     sandbox.push({"brand_new_kind": {"of": "update"}})
     get_backups_folder(home).mkdir()
     (get_backups_folder(home) / f"citegram-{datetime.now(UTC) - timedelta(hours=5):%Y%m%d-%H%M%S}.db").write_bytes(
@@ -47,9 +47,7 @@ async def test_stats_say_how_the_bot_is(sandbox: Sandbox, live: Any, ask: Any, h
     assert len(said) < 1000
 
 
-async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_cannot_keep_it(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stats_show_what_fails_with_its_sentence(sandbox, live, home, monkeypatch):
     from ingest.indexer import LexicalIndexer
     from rag_core.errors import IndexUnavailable
 
@@ -69,7 +67,7 @@ async def test_stats_show_what_fails_with_its_sentence_also_when_the_archive_can
     assert "Failed 2 h ago, fine again: backup. There was no room." in said
 
 
-async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox, live, home):
     sandbox.world.people[ADMIN].lang = "ru"
     async with live():
         assert "Only this bot's admins can do this." in await stats(sandbox, OTTO)
@@ -79,7 +77,7 @@ async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox: Sa
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_how_long_ago_is_said_in_a_unit_that_fits(lang: str) -> None:
+def test_how_long_ago_is_said_in_a_unit_that_fits(lang):
     words = get_translator(lang)
     past = [timedelta(seconds=-5), timedelta(seconds=59), timedelta(minutes=3), timedelta(hours=7), timedelta(days=9)]
     said = [format_age(datetime.now(UTC) - span, words) for span in past]
@@ -88,7 +86,7 @@ def test_how_long_ago_is_said_in_a_unit_that_fits(lang: str) -> None:
     assert len({text.strip("0123456789") for text in said}) == 4
 
 
-def test_the_disk_is_measured(tmp_path: Path) -> None:
+def test_the_disk_is_measured(tmp_path):
     (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
     (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
     (tmp_path / "lexical" / "1").mkdir(parents=True)
@@ -98,7 +96,7 @@ def test_the_disk_is_measured(tmp_path: Path) -> None:
     assert disk.free > 0
 
 
-def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path, monkeypatch):
     """The vectors' log makes and moves folders all the time."""
     log = tmp_path / "vectors" / "shard" / "wal"
     log.mkdir(parents=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, RITA, buttons, execute, open_archive, press, say, say_text
 
-from bot.sandbox import Sandbox
 from rag_core.storage import visible_posts
 from rag_core.storage.channels import list_synonyms, load_channels, set_channel_visibility
 from rag_core.storage.posts import mark_posts_deleted
@@ -20,9 +18,7 @@ ALIKE = "the zeppelin flies when, to the Montevideo museum ferry"
 ALONE = "Who keeps the purple walrus of Valparaiso?"
 
 
-async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(sandbox, live, ask):
     async with live():
         assert (
             await say_text(sandbox, ADMIN, "/unanswered")
@@ -46,9 +42,7 @@ async def test_words_are_shown_once_two_readers_asked_alike_and_go_with_forget(
         assert "Only this bot's admins" in await say_text(sandbox, OTTO, "/unanswered")
 
 
-async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_post(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_post(sandbox, live, ask, home):
     posted = await sandbox.post(HARBOUR, "The new mast of the harbour stands since June.")
     async with live():
         for reader in (OTTO, RITA):
@@ -79,9 +73,7 @@ async def test_a_pinned_answer_is_for_readers_of_its_channel_and_goes_with_its_p
 
 
 @pytest.mark.parametrize("reads", [0, 1])
-async def test_a_pinned_post_that_is_deleted_is_not_named(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path, monkeypatch: pytest.MonkeyPatch, reads: int
-) -> None:
+async def test_a_pinned_post_that_is_deleted_is_not_named(sandbox, live, ask, home, monkeypatch, reads):
     """Before the list is made, or between the read of the post and the sending of the list."""
     fetch, seen = visible_posts.fetch_posts, 0
     number = (await sandbox.post(HARBOUR, "Masts."))["message_id"]
@@ -108,9 +100,7 @@ async def test_a_pinned_post_that_is_deleted_is_not_named(
         assert f"{link}'" not in repr(await say(sandbox, ADMIN, "/unanswered"))
 
 
-async def test_synonyms_are_entered_by_admins_found_at_once_and_taken_back(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_synonyms_are_entered_by_admins_found_at_once_and_taken_back(sandbox, live, ask, home):
     asked = "When is nosh sold on the quay?"
     async with live():
         assert "Friday" not in (await ask(OTTO, "nosh"))["text"]

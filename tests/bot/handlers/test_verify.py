@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, open_archive, save, say
 
 from bot.sandbox import Sandbox, page_api
@@ -31,7 +29,7 @@ def links(message: dict[str, Any]) -> set[str]:
     return {entity["url"] for entity in message["entities"] if entity["type"] == "text_link"}
 
 
-async def test_a_claim_gets_its_verdict_with_the_words_of_the_post(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_claim_gets_its_verdict_with_the_words_of_the_post(sandbox, live, ask):
     async with live():
         for claim, said in ((FERRY, YES), (LATE, NO), ("A zeppelin flies to Bear Mountain.", NOT_THERE)):
             reply = await ask(OTTO, f"/verify {claim}")
@@ -42,9 +40,7 @@ async def test_a_claim_gets_its_verdict_with_the_words_of_the_post(sandbox: Sand
             assert ("1 independent source, first @harbour_news" in reply["text"]) == (said == YES)
 
 
-async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(sandbox, live, ask):
     async with live():
         answer = await ask(OTTO, "When does the ferry to Owl Island leave?")
         verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
@@ -62,7 +58,7 @@ async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(
     assert len(sandbox.world.sent[OTTO]) == 4
 
 
-async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_language(sandbox: Sandbox, live: Any) -> None:
+async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_language(sandbox, live):
     async with live():
         forwarded(sandbox, RITA, LATE)
         (reply,) = await sandbox.replies(RITA)
@@ -74,9 +70,7 @@ async def test_a_message_forwarded_in_private_is_verified_in_the_reader_s_langua
     assert wordless["text"] == "Могу проверить только текст. Перешлите мне сообщение с текстом."
 
 
-async def test_a_forwarded_post_of_a_readable_channel_is_named_and_whether_it_still_holds(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_a_forwarded_post_of_a_readable_channel_is_named(sandbox, live, home):
     text = "The harbour kiosk sells hot soup for four euros a bowl."
     named = {
         OTTO: "This is the post of 1 May 2024 in Harbour News.",
@@ -108,9 +102,7 @@ async def test_a_forwarded_post_of_a_readable_channel_is_named_and_whether_it_st
             assert named[reader].split()[0] not in hidden["text"].splitlines()[0]
 
 
-async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(sandbox, live, home, ask):
     await bind(home, HARBOUR)
     async with live():
         await sandbox.say(OTTO, "/verify", chat_id=GROUP)
@@ -127,9 +119,7 @@ async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(
     assert NOT_THERE in hidden["text"]
 
 
-async def test_a_verdict_for_one_reader_is_none_for_another_and_why_tells_what_it_stands_on(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_a_verdict_for_one_reader_is_none_for_another(sandbox, live, home, ask):
     async with live():
         assert YES in (await ask(ADMIN, f"/verify {TROPHY}"))["text"]
         theirs = await ask(OTTO, f"/verify {TROPHY}")
@@ -142,7 +132,7 @@ async def test_a_verdict_for_one_reader_is_none_for_another_and_why_tells_what_i
     assert "7:30" not in kept[-1][1]
 
 
-async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox, live, home):
     message = page_api.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("x"))
     async with open_archive(home) as archive:
         row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
@@ -159,9 +149,7 @@ async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox: Sandbox
     assert any(text.startswith(f"“{FERRY}”\n{YES}") for text in said)
 
 
-async def test_an_index_that_is_down_is_never_not_found(
-    sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_index_that_is_down_is_never_not_found(sandbox, live, ask, monkeypatch):
     def broken(*_: Any) -> Any:
         raise IndexUnavailable("index /srv/x is damaged")
 
@@ -172,9 +160,7 @@ async def test_an_index_that_is_down_is_never_not_found(
     assert "/srv/x" not in told
 
 
-async def test_a_long_text_has_a_verdict_for_each_of_its_first_claims_and_none_is_told_so(
-    sandbox: Sandbox, live: Any, ask: Any
-) -> None:
+async def test_a_long_text_has_a_verdict_for_each_of_its_first_claims(sandbox, live, ask):
     text = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
     russian = " ".join(f"Паром номер {n} везёт {n} собак." for n in range(40, 53))
     async with live():
@@ -188,9 +174,7 @@ async def test_a_long_text_has_a_verdict_for_each_of_its_first_claims_and_none_i
     assert "Ещё 5 утверждений не проверены: пришлите их отдельно." in in_russian
 
 
-async def test_copies_and_forwards_are_one_source_and_the_first_is_named(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_copies_and_forwards_are_one_source_and_the_first_is_named(sandbox, live, home, ask):
     day = datetime(2024, 5, 1, 10, 32, tzinfo=UTC)
     text = "The drawbridge was raised 214 times this winter, the harbour office counted."
     first = Post(PostKey(HARBOUR, 200), day, text)
@@ -206,9 +190,7 @@ async def test_copies_and_forwards_are_one_source_and_the_first_is_named(
     assert "2 independent sources, first @harbour_news" in two["text"]
 
 
-async def test_a_later_post_of_the_channel_changes_the_verdict(
-    sandbox: Sandbox, live: Any, home: Path, ask: Any
-) -> None:
+async def test_a_later_post_of_the_channel_changes_the_verdict(sandbox, live, home, ask):
     later = Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), LATE)
     await save(home, later)
     async with live():

@@ -63,9 +63,7 @@ def notices(sandbox: Sandbox, chat: int) -> list[dict[str, Any]]:
     return [message for message in sent(sandbox, chat) if message["text"].startswith("🔔")]
 
 
-async def test_an_event_is_told_once_with_its_words_and_link_until_its_watch_is_stopped_or_erased(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_an_event_is_told_once_until_its_watch_is_stopped_or_erased(sandbox, live, home):
     async with live():
         assert (await say_text(sandbox, OTTO, "/watch walruses")).startswith("I will write when")
         number = await post(sandbox, home, HARBOUR, NEWS)
@@ -91,9 +89,7 @@ async def test_an_event_is_told_once_with_its_words_and_link_until_its_watch_is_
         assert query(home, "SELECT count(*) FROM watches") == 0
 
 
-async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
+async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(sandbox, live, home):
     async with live():
         await say_text(sandbox, OTTO, "/watch walruses")
         await settle(home)
@@ -108,7 +104,7 @@ async def test_what_was_stored_just_before_an_end_is_told_after_the_next_start(
     assert NEWS in notice["text"]
 
 
-async def test_only_readers_of_a_channel_are_told(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_only_readers_of_a_channel_are_told(sandbox, live, home):
     async with live():
         await say_text(sandbox, OTTO, "/watch walruses")
         await say_text(sandbox, ADMIN, "/watch walruses")
@@ -127,9 +123,7 @@ async def test_only_readers_of_a_channel_are_told(sandbox: Sandbox, live: Any, h
     ["deleted_at = 1", "text = 'A seal came.'", "text = 'UPD. ' || text"],
     ids=["deleted", "edited", "added to"],
 )
-async def test_a_notice_is_of_the_post_as_it_was_read(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
+async def test_a_notice_is_of_the_post_as_it_was_read(sandbox, live, home, monkeypatch, change):
     """The post changes after it was read for the notice; words that still stand are told."""
     changed = []
 
@@ -147,7 +141,7 @@ async def test_a_notice_is_of_the_post_as_it_was_read(
     assert told == ([True] if "UPD" in change else [])
 
 
-async def test_what_was_too_much_for_a_day_is_counted_as_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_what_was_too_much_for_a_day_is_counted_as_it_stands(sandbox, live, home):
     async with live():
         await say_text(sandbox, OTTO, "/watch walruses")
         numbers = [await post(sandbox, home, HARBOUR, f"{NEWS} {word}.") for word in ("Again", "Ever", "Still")]
@@ -159,7 +153,7 @@ async def test_what_was_too_much_for_a_day_is_counted_as_it_stands(sandbox: Sand
         assert "2" in sent(sandbox, OTTO)[-1]["text"]
 
 
-async def test_a_limit_of_price_and_a_channel_are_filters(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_a_limit_of_price_and_a_channel_are_filters(sandbox, live, home):
     async with live():
         await say_text(sandbox, OTTO, "/watch ticket under 500")
         await say_text(sandbox, RITA, "/watch билет до 500 рублей @pech_i_glina")
@@ -172,7 +166,7 @@ async def test_a_limit_of_price_and_a_channel_are_filters(sandbox: Sandbox, live
         assert [message["text"].count("400") for message in notices(sandbox, RITA)] == [1]
 
 
-async def test_admins_of_a_group_watch_for_it(sandbox: Sandbox, live: Any, home: Path) -> None:
+async def test_admins_of_a_group_watch_for_it(sandbox, live, home):
     await bind(home, HARBOUR)
     name = f"@{sandbox.world.bot.username}"
     async with live():
@@ -185,9 +179,7 @@ async def test_admins_of_a_group_watch_for_it(sandbox: Sandbox, live: Any, home:
         assert len(notices(sandbox, GROUP)) == 1
 
 
-async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone(sandbox, live, home, monkeypatch):
     monkeypatch.setattr("bot.notifications.MAX_NOTICES_A_DAY", 1)
     async with live():
         await say_text(sandbox, OTTO, "/watch walrus")
@@ -204,9 +196,7 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
         assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
 
 
-async def test_the_index_of_watches_is_built_when_watches_change_and_not_for_posts(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_index_of_watches_is_built_when_watches_change(sandbox, live, home, monkeypatch):
     built: list[int] = []
     build = notifications._build_index
     monkeypatch.setattr(notifications, "_build_index", lambda rows: built.append(len(rows)) or build(rows))
@@ -219,7 +209,7 @@ async def test_the_index_of_watches_is_built_when_watches_change_and_not_for_pos
     assert {"walrus", "lantern"} <= {word for one in notices(sandbox, OTTO) for word in one["text"].split()}
 
 
-def test_quiet_hours_may_pass_midnight() -> None:
+def test_quiet_hours_may_pass_midnight():
     assert [hour for hour in range(24) if is_quiet("22-8", hour)] == [0, 1, 2, 3, 4, 5, 6, 7, 22, 23]
     assert [hour for hour in range(24) if is_quiet("1-3", hour)] == [1, 2]
     assert not any(is_quiet("", hour) for hour in range(24))

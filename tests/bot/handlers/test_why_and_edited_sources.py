@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, 
 
 import rag_core.answer
 from bot.i18n import get_translator
-from bot.sandbox import Sandbox
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.explanation import explain_answer
 from bot.views.format import split_pages
@@ -54,7 +51,7 @@ def marked(content: Text, kind: str) -> list[str]:
 # Through the whole bot
 
 
-async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_found(live: Any, ask: Any) -> None:
+async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_found(live, ask):
     async with live():
         await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
         told = await ask(OTTO, "/why")
@@ -79,7 +76,7 @@ async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_f
     ]  # fmt: skip
 
 
-async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live: Any, ask: Any) -> None:
+async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live, ask):
     async with live():
         await ask(ADMIN, "Is fresh mackerel sold on the quay until October?")
         told = (await ask(ADMIN, "/why"))["text"]
@@ -92,9 +89,7 @@ async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(li
         assert "How I made it:" not in (await ask(OTTO, f"/why {number}"))["text"]
 
 
-async def test_admins_are_told_what_the_model_wrote_and_why_it_was_left_out_of_posts_that_they_may_read(
-    live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_admins_are_told_what_the_model_wrote_and_why_it_was_left_out(live, ask, monkeypatch):
     wrong = DroppedSentence("The ferry leaves at nine.", DropReason.NUMBER, (PostKey(HARBOUR, 10),))
     gone = DroppedSentence("The safe is open.", DropReason.WORDS, (PostKey(HARBOUR, 999),))
     answer = rag_core.answer.answer_question
@@ -114,7 +109,7 @@ async def test_admins_are_told_what_the_model_wrote_and_why_it_was_left_out_of_p
     assert "The safe is open." not in told and "leaves at nine" not in of_reader
 
 
-async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any) -> None:
+async def test_a_reply_chooses_the_answer(sandbox, live, ask):
     async with live():
         first = await ask(OTTO, FERRY)
         asked = max(n for n in sandbox.world.room(OTTO).messages if n < first["message_id"])
@@ -129,9 +124,7 @@ async def test_a_reply_chooses_the_answer(sandbox: Sandbox, live: Any, ask: Any)
     assert nothing["text"].startswith("This message is not one of my answers")
 
 
-async def test_any_message_of_a_long_answer_will_do(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_any_message_of_a_long_answer_will_do(sandbox, live, monkeypatch):
     monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
     async with live():
         await sandbox.say(OTTO, FERRY)
@@ -143,7 +136,7 @@ async def test_any_message_of_a_long_answer_will_do(
     assert FERRY in told
 
 
-async def test_without_an_answer_of_ones_own_there_is_nothing_to_explain(live: Any, ask: Any) -> None:
+async def test_without_an_answer_of_ones_own_there_is_nothing_to_explain(live, ask):
     async with live():
         await ask(ADMIN, "Where did the treasurer hide the silver trophy?")
         assert "The safe" in (await ask(ADMIN, "/why"))["text"]
@@ -151,9 +144,7 @@ async def test_without_an_answer_of_ones_own_there_is_nothing_to_explain(live: A
         assert (await ask(RITA, "/why"))["text"].startswith("Вы здесь ещё ничего не спрашивали.")
 
 
-async def test_in_a_group_everybody_hears_of_their_own_answers(
-    sandbox: Sandbox, live: Any, ask: Any, home: Path
-) -> None:
+async def test_in_a_group_everybody_hears_of_their_own_answers(sandbox, live, ask, home):
     await bind(home, HARBOUR, KILN)
     async with live():
         to_otto = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
@@ -175,7 +166,7 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(
     assert none["text"].startswith("You have not asked me anything here yet")
 
 
-async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, ask: Any, home: Path) -> None:
+async def test_a_channel_that_was_closed_since_is_not_named_at_all(live, ask, home):
     async with open_archive(home) as archive, live():
         await ask(OTTO, FERRY)
         assert "Harbour" in (await ask(OTTO, "/why"))["text"]
@@ -191,7 +182,7 @@ async def test_a_channel_that_was_closed_since_is_not_named_at_all(live: Any, as
 
 
 @pytest.fixture
-async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+async def archive(tmp_path):
     async with open_archive(tmp_path) as archive:
         await channels.save_channel(archive, Channel(HARBOUR, "Harbour News", "harbour_news"))
         await channels.save_channel(archive, Channel(KILN, "Печь и глина"))
@@ -235,7 +226,7 @@ async def said(*args: Any, **more: Any) -> str:
     return (await told(*args, **more)).render()[0]
 
 
-async def test_edits_before_and_after_an_answer_are_told_apart(archive: Archive) -> None:
+async def test_edits_before_and_after_an_answer_are_told_apart(archive):
     first = written_at(HARBOUR, 1, "The ferry leaves at 7:30.")
     second = written_at(HARBOUR, 1, "The ferry leaves at 8:15.", edited=1)
     third = written_at(HARBOUR, 1, "The ferry leaves at 9:00.", edited=5)
@@ -250,7 +241,7 @@ async def test_edits_before_and_after_an_answer_are_told_apart(archive: Archive)
     assert "Изменено после ответа, 17 марта 2024:\n" in await said(archive, asked, RU)
 
 
-async def test_two_edits_after_an_answer_are_one_change(archive: Archive) -> None:
+async def test_two_edits_after_an_answer_are_one_change(archive):
     versions = [written_at(HARBOUR, 1, f"Bread costs {n}0 roubles.", edited=n) for n in (1, 2, 3)]
     asked = given(versions[0])
     await keep(archive, *versions)
@@ -258,7 +249,7 @@ async def test_two_edits_after_an_answer_are_one_change(archive: Archive) -> Non
     assert (marked(content, "strikethrough"), marked(content, "bold")[-1]) == (["10"], "30")
 
 
-async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -> None:
+async def test_an_album_tells_of_the_caption_that_was_edited(archive):
     def members(first: str, second: str, edited: int) -> list[Post]:
         texts = {1: "", 2: first, 3: second}
         return [written_at(HARBOUR, n, t, edited=edited, album="a", media=Media("photo")) for n, t in texts.items()]
@@ -287,15 +278,13 @@ async def test_an_album_tells_of_the_caption_that_was_edited(archive: Archive) -
     ],
     ids=["taken back after the answer", "before we knew the post", "cited text not known any more", "of spaces"],
 )
-async def test_an_edit_is_told_as_far_as_it_is_known(
-    archive: Archive, versions: tuple[tuple[int, str], ...], cited: str, end: str
-) -> None:
+async def test_an_edit_is_told_as_far_as_it_is_known(archive, versions, cited, end):
     await keep(archive, *(written_at(HARBOUR, 1, text, edited=edited) for edited, text in versions))
     assert (await said(archive, given(written_at(HARBOUR, 1, cited)))).endswith(end)
 
 
 @pytest.mark.parametrize("way", ["deleted", "suspected"])
-async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archive, way: str) -> None:
+async def test_a_post_that_went_is_named_as_gone_without_its_text(archive, way):
     gone, here = written_at(HARBOUR, 1, "The secret ferry."), written_at(KILN, 2, "Обжиг по четвергам.")
     await keep(archive, gone, here, written_at(HARBOUR, 1, "The open ferry.", edited=1))
     if way == "suspected":
@@ -311,7 +300,7 @@ async def test_a_post_that_went_is_named_as_gone_without_its_text(archive: Archi
     assert "этого поста больше нет" in await said(archive, given(gone), RU)
 
 
-async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive: Archive) -> None:
+async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive):
     hidden, seen = written_at(HARBOUR, 1, "The ferry."), written_at(KILN, 2, "Обжиг.")
     other = written_at(HARBOUR, 3, "Mackerel.")
     await keep(archive, hidden, seen, other, written_at(HARBOUR, 1, "The boat.", edited=1))
@@ -321,14 +310,14 @@ async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive
     assert await said(archive, given(hidden, seen, found=(other,)), see=(KILN,)) == text
 
 
-async def test_what_was_done_without_is_said_in_plain_words(archive: Archive) -> None:
+async def test_what_was_done_without_is_said_in_plain_words(archive):
     text = await said(archive, given(shortfalls=("dense", "dense", "rerank")))
     assert text.startswith("You asked: “Почему?”\n\nI found no posts about it.\n\nI searched by words only")
     assert text.count("I searched by words only: the search by") == 1
     assert "not be in the best order" in text
 
 
-async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
+async def test_few_of_many_other_posts_are_named(archive):
     found = tuple(written_at(HARBOUR, n, f"Ferry {n}.") for n in range(1, 10))
     await keep(archive, *found)
     text = await said(archive, given(found=found), RU)
@@ -337,13 +326,13 @@ async def test_few_of_many_other_posts_are_named(archive: Archive) -> None:
     assert "Посмотрел эти посты, но ответа в них нет:" in text
 
 
-async def test_a_forward_is_its_origins_here_as_well(archive: Archive) -> None:
+async def test_a_forward_is_its_origins_here_as_well(archive):
     post = written_at(HARBOUR, 1, "Скоро лето.", origin=Origin("Студия"))
     await keep(archive, post)
     assert "1. Студия, forwarded by Harbour News · 12 March 2024" in await said(archive, given(post))
 
 
-async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Archive) -> None:
+async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive):
     long = " ".join(f"word{n}" for n in range(600))
     await keep(archive, written_at(HARBOUR, 1, long))
     await keep(archive, written_at(HARBOUR, 1, long.replace("word300", "NEW"), edited=1))
@@ -354,13 +343,13 @@ async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive: Ar
     assert shown.endswith("word306 …")
 
 
-async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive: Archive) -> None:
+async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive):
     assert parse_stored_answer("{}").cited == ()
     text = await said(archive, answered("Hm?", "en", DAY, '{"messages": [3]}'))
     assert text == "You asked: “Hm?”\n\nI found no posts about it."
 
 
-def test_nothing_that_stands_in_a_post_is_kept() -> None:
+def test_nothing_that_stands_in_a_post_is_kept():
     post = written_at(HARBOUR, 1, "The silver trophy is under the staircase.")
     framed = Sentence(f"Posted on 12 March: {post.text}", (Citation(post.key, post.text, 0, len(post.text), DAY),))
     counted = Sentence("2 posts.", (Citation(post.key, "trophy", 11, 17, DAY),))

@@ -44,7 +44,7 @@ def of_type(entities: Sequence[MessageEntity], kind: str, text: str) -> list[str
     return [e.extract_from(text) for e in entities if e.type == kind]
 
 
-def test_a_sentence_is_followed_by_numbers_that_open_its_posts() -> None:
+def test_a_sentence_is_followed_by_numbers_that_open_its_posts():
     one, two = PostKey(PUBLIC, 1), PostKey(PRIVATE, 2)
     content = render_answer(answered(cited("Занятие стоит 500 ₽.", one), cited("С мая 600 ₽.", two, one)), {}, RU)
     text, _ = content.render()
@@ -58,7 +58,7 @@ def test_a_sentence_is_followed_by_numbers_that_open_its_posts() -> None:
     ]
 
 
-def test_a_question_as_it_was_understood_has_nothing_to_tap() -> None:
+def test_a_question_as_it_was_understood_has_nothing_to_tap():
     said = cited("At six.", PostKey(PUBLIC, 1))
     text, entities = render_answer(answered(said, understood="Is it on evil.example or @evil?"), {}, EN).render()
     assert text.startswith("Answering: Is it on evil.example or @evil?")
@@ -67,7 +67,7 @@ def test_a_question_as_it_was_understood_has_nothing_to_tap() -> None:
     assert "Answering: When?" in of_type(entities, "italic", text)
 
 
-def test_a_source_tells_of_edits_origins_and_copies() -> None:
+def test_a_source_tells_of_edits_origins_and_copies():
     key = PostKey(PUBLIC, 1)
     post = Post(key, DAY, "x", edited=LATER, origin=Origin("Студия"))
     copies = {key: (PostKey(PRIVATE, 7), PostKey(PRIVATE, 8), PostKey(-1009, 9), PostKey(PUBLIC, 3))}
@@ -86,7 +86,7 @@ def test_a_source_tells_of_edits_origins_and_copies() -> None:
         (RU, 21, "12 марта 2024 · ещё в 21 канале\n\n"),
     ],
 )
-def test_a_source_tells_in_how_many_other_channels_it_is(shown: RenderContext, count: int, said: str) -> None:
+def test_a_source_tells_in_how_many_other_channels_it_is(shown, count, said):
     key = PostKey(PUBLIC, 1)
     copies = [PostKey(-2000 - n, n) for n in range(count)]
     posts = {one: Post(one, DAY + n * timedelta(minutes=7), "x") for n, one in enumerate((key, *copies))}
@@ -94,7 +94,7 @@ def test_a_source_tells_in_how_many_other_channels_it_is(shown: RenderContext, c
     assert said in content.render()[0]  # the source itself was first, and is not named again
 
 
-def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time() -> None:
+def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time():
     key, first, forward = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7), PostKey(PRIVATE, 3)
     posts = {
         key: Post(key, LATER, "x"),
@@ -110,13 +110,13 @@ def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time() -> None:
     assert ("Owl Hill", "https://t.me/c/5678/7") in links(content)
 
 
-def test_who_was_first_is_not_told_where_a_copy_went_meanwhile() -> None:
+def test_who_was_first_is_not_told_where_a_copy_went_meanwhile():
     key, gone = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7)
     text, _ = render_answer(answered(cited("Да.", key), copies={key: (gone,)}), {key: Post(key, DAY, "x")}, RU).render()
     assert "12 марта 2024 · ещё в 1 канале\n" in text
 
 
-def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told() -> None:
+def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told():
     forward = replace(nearest("Скоро откроемся."), origin=Origin("Студия"), edited=LATER)
     content = render_answer(answered(nearest=(forward, replace(forward, origin=Origin("")))), {}, RU)
     text, _ = content.render()
@@ -125,14 +125,14 @@ def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told() 
     assert links(content)[0] == ("Студия, переслал канал Гавань", "https://t.me/harbour/4")
 
 
-def test_a_channel_that_forwards_itself_speaks_for_itself() -> None:
+def test_a_channel_that_forwards_itself_speaks_for_itself():
     own, namesake = Origin("Гавань", PUBLIC, 3), Origin("Гавань")
     assert format_author(CHANNELS[PUBLIC], own, EN.words) == "Гавань"
     assert format_author(CHANNELS[PUBLIC], namesake, EN.words) == "Гавань, forwarded by Гавань"
     assert format_author(None, Origin("\u202eСтудия\n"), EN.words) == "Студия, forwarded by channel"
 
 
-def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:
+def test_a_long_list_of_sources_folds_and_a_short_one_does_not():
     for count, kind in ((3, "blockquote"), (4, "expandable_blockquote")):
         sentences = [cited(f"Sentence {n}.", PostKey(PUBLIC, n)) for n in range(1, count + 1)]
         text, entities = render_answer(answered(*sentences), {}, EN).render()
@@ -151,20 +151,20 @@ def test_a_long_list_of_sources_folds_and_a_short_one_does_not() -> None:
         ("As it stands.", None, "qwen-1.5b", "Written by qwen-1.5b from these posts"),
     ],
 )
-def test_the_reader_sees_what_wrote_the_answer(text: str, quote: str | None, model: str | None, footer: str) -> None:
+def test_the_reader_sees_what_wrote_the_answer(text, quote, model, footer):
     answer = answered(cited(text, PostKey(PUBLIC, 1), quote=quote), model=model)
     text, entities = render_answer(answer, {}, EN).render()
     assert text.endswith(f"\n\n{footer}")
     assert of_type(entities, "italic", text) == [footer]
 
 
-def test_a_model_writes_a_paragraph() -> None:
+def test_a_model_writes_a_paragraph():
     one = PostKey(PUBLIC, 1)
     text, _ = render_answer(answered(cited("One.", one), cited("Two.", one), model="m"), {}, EN).render()
     assert text.startswith("One. [1] Two. [1]\n\nSource\n")
 
 
-def test_a_refusal_offers_the_nearest_posts() -> None:
+def test_a_refusal_offers_the_nearest_posts():
     refused = answered(nearest=(nearest("слово " * 60), nearest("", PRIVATE, 9)))
     content = render_answer(refused, {}, RU)
     text, _ = content.render()
@@ -176,40 +176,40 @@ def test_a_refusal_offers_the_nearest_posts() -> None:
     assert links(content) == [("Гавань", "https://t.me/harbour/4"), ("Owl Hill", "https://t.me/c/5678/9")]
 
 
-def test_a_refusal_in_a_group_speaks_of_its_channels() -> None:
+def test_a_refusal_in_a_group_speaks_of_its_channels():
     text, _ = render_answer(answered(), {}, RenderContext(get_translator("en"), UTC, group=True)).render()
     assert text == "I found nothing about this in this group's channels."
 
 
-def test_not_found_is_never_said_when_a_part_of_the_search_failed() -> None:
+def test_not_found_is_never_said_when_a_part_of_the_search_failed():
     text, _ = render_answer(answered(shortfalls=(Shortfall("search", "the dense leg is down"),)), {}, EN).render()
     assert "found nothing" not in text
     assert "could not search everything" in text
 
 
-def test_each_shortfall_is_said_once_in_plain_words() -> None:
+def test_each_shortfall_is_said_once_in_plain_words():
     fell_short = (Shortfall("search", "a"), Shortfall("search", "b"), Shortfall("unheard-of", "c"))
     text, _ = render_answer(answered(cited("Yes.", PostKey(PUBLIC, 1)), shortfalls=fell_short), {}, EN).render()
     assert text.count("Part of the search failed, so something") == 1
     assert "I skipped one step of the search, so" in text
 
 
-def test_only_https_becomes_a_link() -> None:
+def test_only_https_becomes_a_link():
     for url in ("javascript:alert(1)", "http://t.me/x/1", "tg://resolve?domain=x"):
         assert links(make_link("x", url)) == []
 
 
-def test_a_channel_nobody_knows_any_more_still_has_its_link() -> None:
+def test_a_channel_nobody_knows_any_more_still_has_its_link():
     content = render_answer(answered(cited("Yes.", PostKey(-1009999, 5))), {}, EN)
     assert ("channel", "https://t.me/c/9999/5") in links(content)
 
 
-def test_marks_that_turn_the_writing_direction_are_taken_out() -> None:
+def test_marks_that_turn_the_writing_direction_are_taken_out():
     assert strip_control_characters("a\u202eb\u2066c\x00d\te\nf") == "abc d e\nf"
     assert strip_control_characters("שלום 👩‍👩‍👧") == "שלום 👩‍👩‍👧"
 
 
-def test_an_answer_that_is_only_probable_says_so_and_dates_its_quotes() -> None:
+def test_an_answer_that_is_only_probable_says_so_and_dates_its_quotes():
     sentences = cited("Занятие стоит 500 ₽.", PostKey(PUBLIC, 1)), cited("С мая 600 ₽.", PostKey(PRIVATE, 2))
     text, entities = render_answer(answered(*sentences, certainty=Certainty.PROBABLE), {}, RU).render()
     assert text.startswith(
@@ -218,7 +218,7 @@ def test_an_answer_that_is_only_probable_says_so_and_dates_its_quotes() -> None:
     assert of_type(entities, "bold", text)[:2] == ["12 марта 2024", "12 марта 2024"]
 
 
-def test_words_before_a_quote_that_name_its_date_are_not_dated_again() -> None:
+def test_words_before_a_quote_that_name_its_date_are_not_dated_again():
     newer, older = cited("С мая 600 ₽.", PostKey(PUBLIC, 2)), cited("Занятие стоит 500 ₽.", PostKey(PUBLIC, 1))
     framed = replace(older, text=f"Раньше, 12 марта 2024 г.: {older.text}")
     counted = replace(older, text="1 пост: 12 марта 2024 г.")
@@ -231,19 +231,19 @@ def test_words_before_a_quote_that_name_its_date_are_not_dated_again() -> None:
     assert "\n\n12 марта: Цены Ржаной 185 ₽. [1]" in text
 
 
-def test_a_snippet_is_not_cut_behind_a_separator() -> None:
+def test_a_snippet_is_not_cut_behind_a_separator():
     text, _ = render_answer(answered(nearest=(nearest(f"{'паром ' * 22}баржа · {'я' * 20}"),)), {}, EN).render()
     assert re.search(r"\w…$", text), text
 
 
-def test_what_a_group_withholds_is_not_said_to_be_absent() -> None:
+def test_what_a_group_withholds_is_not_said_to_be_absent():
     withheld = answered(nearest=(nearest("Паром в 7:30."),), certainty=Certainty.PROBABLE)
     text, _ = render_answer(withheld, {}, replace(EN, group=True)).render()
     assert text.startswith("I did not find a sure answer.\n\n")
 
 
 @pytest.mark.parametrize("certainty", [Certainty.SURE, Certainty.PROBABLE])
-def test_a_stored_answer_keeps_its_certainty_and_an_older_one_counts_as_sure(certainty: Certainty) -> None:
+def test_a_stored_answer_keeps_its_certainty_and_an_older_one_counts_as_sure(certainty):
     stored = serialize_answer(answered(cited("At six.", PostKey(PUBLIC, 1)), certainty=certainty), {})
     assert deserialize_answer(stored).certainty is certainty
     assert deserialize_answer({k: v for k, v in stored.items() if k != "certainty"}).certainty is Certainty.SURE

@@ -39,7 +39,7 @@ def made(random: Random) -> Answer:
     return Answer(tuple(sentences), random.random(), "direct", model, shortfalls, channels=channels)
 
 
-def test_any_answer_renders_to_messages_that_telegram_takes_with_all_links_intact() -> None:
+def test_any_answer_renders_to_messages_that_telegram_takes_with_all_links_intact():
     random = Random(0)
     for _ in range(choose_size(300, 60)):
         check(made(random), random.choice(["ru", "en"]))

@@ -51,22 +51,22 @@ def test_whatever_is_cut_stays_within_limits_and_loses_nothing(
             entity.extract_from(page.text).encode("utf-8")  # no half of a pair
 
 
-def test_a_short_text_is_one_message_as_it_is() -> None:
+def test_a_short_text_is_one_message_as_it_is():
     (page,) = split_pages(Text("yes ", TextLink("[1]", url="https://t.me/x/1")))
     assert (page.text, links(page)) == ("yes [1]", [("[1]", "https://t.me/x/1")])
 
 
-def test_a_blank_text_is_no_message() -> None:
+def test_a_blank_text_is_no_message():
     assert split_pages(Text(" \n ")) == []
 
 
 @pytest.mark.parametrize("seam", ["\n\n", "\n", " "])
-def test_a_cut_falls_between_paragraphs_lines_words(seam: str) -> None:
+def test_a_cut_falls_between_paragraphs_lines_words(seam):
     first, second = split_pages(Text("a" * 30 + seam + "b" * 30), 40)
     assert (first.text, second.text) == ("a" * 30, "b" * 30)
 
 
-def test_a_quote_goes_on_in_the_next_message() -> None:
+def test_a_quote_goes_on_in_the_next_message():
     lines = [Text(f"{n}. ", TextLink("x" * 60, url=f"https://t.me/x/{n}")) for n in range(1, 11)]
     cut = split_pages(as_list("Sources", BlockQuote(as_list(*lines))), 300)
     assert len(cut) > 2
@@ -76,14 +76,14 @@ def test_a_quote_goes_on_in_the_next_message() -> None:
     assert [url for page in cut for _, url in links(page)] == [f"https://t.me/x/{n}" for n in range(1, 11)]
 
 
-def test_many_links_are_spread_over_messages() -> None:
+def test_many_links_are_spread_over_messages():
     marks = [piece for n in range(250) for piece in (" word ", TextLink("[1]", url=f"https://t.me/x/{n}"))]
     cut = split_pages(Text(*marks))
     assert sum(len(page.entities) for page in cut) == 250
     assert max(len(page.entities) for page in cut) <= MAX_ENTITIES
 
 
-def test_a_link_longer_than_a_message_opens_from_each_of_its_parts() -> None:
+def test_a_link_longer_than_a_message_opens_from_each_of_its_parts():
     cut = split_pages(Text(TextLink("л" * (MAX_MESSAGE_LENGTH + 10), url="https://t.me/x/1")))
     assert [links(page) for page in cut] == [
         [("л" * MAX_MESSAGE_LENGTH, "https://t.me/x/1")],

@@ -51,7 +51,7 @@ def bold(listing: SearchListing) -> list[str]:
     return [entity.extract_from(text) for entity in entities if entity.type == "bold"]
 
 
-def test_a_post_is_shown_with_its_link_its_day_and_the_words_in_bold() -> None:
+def test_a_post_is_shown_with_its_link_its_day_and_the_words_in_bold():
     listing = listed(post(text="Ferries leave. The ferry to Owl Island is late."))
     assert said(listing) == (
         "Search: ferry\nFound 1 post\n\n"
@@ -62,7 +62,7 @@ def test_a_post_is_shown_with_its_link_its_day_and_the_words_in_bold() -> None:
     assert links == ["https://t.me/harbour_news/7"]
 
 
-def test_edits_forwards_and_copies_are_said() -> None:
+def test_edits_forwards_and_copies_are_said():
     edited = post(edited=DAY + timedelta(days=2))
     forward = post(8, chat=CREW, origin=Origin("Port Herald"))
     copied = FoundPost(post(9), (PostKey(KILN, 1), PostKey(CREW, 2), PostKey(CREW, 3), PostKey(HARBOUR, 2)))
@@ -73,7 +73,7 @@ def test_edits_forwards_and_copies_are_said() -> None:
     assert "ещё в 2 каналах" in said(listed(copied), shown=RU)
 
 
-def test_what_was_understood_is_said_in_the_readers_days() -> None:
+def test_what_was_understood_is_said_in_the_readers_days():
     moscow = ZoneInfo("Europe/Moscow")
     only = SearchFilter(frozenset(CHANNELS), datetime(2024, 3, 1, tzinfo=moscow), datetime(2024, 4, 1, tzinfo=moscow))
     listing = listed(post(), only=only, plan=Plan(("ferry",), channels=frozenset({HARBOUR})))
@@ -89,7 +89,7 @@ def test_what_was_understood_is_said_in_the_readers_days() -> None:
     assert "ferry · по 31 марта" in said(replace(listing, only=replace(only, since=None)), shown=russian)
 
 
-def test_all_posts_of_an_author_are_said_to_be_so() -> None:
+def test_all_posts_of_an_author_are_said_to_be_so():
     text = said(listed(post(), words="", beside=("posts by Tamara",), filters=("posts by Tamara",)))
     assert text.startswith("Search: all posts · “posts by Tamara”\n")
 
@@ -102,13 +102,13 @@ def test_all_posts_of_an_author_are_said_to_be_so() -> None:
         ({"matching": 500, "more": True}, "Found more than 500 posts\n", "Найдено больше 500 постов\n"),
     ],
 )
-def test_how_many_were_found_is_said(more: dict[str, Any], english: str, russian: str) -> None:
+def test_how_many_were_found_is_said(more, english, russian):
     listing = listed(post(), **more)
     assert english in said(listing)
     assert russian in said(listing, shown=RU)
 
 
-def test_posts_that_are_merely_near_stand_apart() -> None:
+def test_posts_that_are_merely_near_stand_apart():
     near = FoundPost(post(8, "The boat leaves."), whole=False)
     text = said(listed(post(), near))
     assert "Found 1 post · similar: 1\n" in text
@@ -135,12 +135,12 @@ def test_posts_that_are_merely_near_stand_apart() -> None:
          "Таких постов не нашёл, но поискать удалось не везде."),
     ],
 )  # fmt: skip
-def test_where_nothing_was_found_it_is_said_what_to_try(more: dict[str, Any], english: str, russian: str) -> None:
+def test_where_nothing_was_found_it_is_said_what_to_try(more, english, russian):
     assert said(listed(**more)).startswith(english)
     assert said(listed(**more), shown=RU).startswith(russian)
 
 
-def test_a_long_post_is_shown_around_the_words() -> None:
+def test_a_long_post_is_shown_around_the_words():
     text = f"{'nothing of note ' * 60}the ferry sinks{' and nobody knows' * 60}"
     shown = said(listed(post(text=text))).split("\n")[-1]
     assert shown.startswith("…")
@@ -149,7 +149,7 @@ def test_a_long_post_is_shown_around_the_words() -> None:
     assert len(shown) <= 182
 
 
-def test_pages_hold_five_posts_and_go_on_counting() -> None:
+def test_pages_hold_five_posts_and_go_on_counting():
     listing = listed(*(post(n, f"Ferry {n}.") for n in range(1, 13)))
     assert cut_page(listing.found, 0, RESULTS_PER_PAGE)[2] == 2
     text = said(listing, 2)
@@ -158,7 +158,7 @@ def test_pages_hold_five_posts_and_go_on_counting() -> None:
     assert cut_page(range(RESULTS_PER_PAGE), 0, RESULTS_PER_PAGE)[2] == 0
 
 
-def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm() -> None:
+def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm():
     turned = post(text="ferry \u202eevil\u202c and \u2066more\u2069 words")
     blank = post(8, "\u3164\u2800 \u200b")
     text = said(listed(turned, blank, post(9, "", media=Media("document", "ferry\nmenu.pdf"))))
@@ -166,7 +166,7 @@ def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm
     assert "2. Harbour News · 12 March 2024\n\n3. Harbour News · 12 March 2024\nferry menu.pdf" in text
 
 
-def test_many_links_in_a_post_do_not_cost_the_links_of_ours() -> None:
+def test_many_links_in_a_post_do_not_cost_the_links_of_ours():
     spam = " ".join(f"@spam{n} #tag{n} t.me/x{n}" for n in range(40))
     listing = listed(*(post(n, f"ferry {spam}") for n in range(1, 6)))
     text, entities = render_search_page(listing, 0, EN).render()

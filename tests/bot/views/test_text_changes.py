@@ -44,11 +44,11 @@ def _units(said: str) -> int:
         ("a\u202eb\x07c", "a\u202eb\x07d", "ab [c] {d}"),
     ],
 )
-def test_what_went_is_struck_through_and_what_came_is_bold(old: str, new: str, shown: str) -> None:
+def test_what_went_is_struck_through_and_what_came_is_bold(old, new, shown):
     assert told(old, new) == shown
 
 
-def test_a_long_text_is_cut_around_its_changes() -> None:
+def test_a_long_text_is_cut_around_its_changes():
     words = [f"w{n}" for n in range(200)]
     edited = words.copy()
     edited[50], edited[55], edited[150] = "A", "B", "C"
@@ -58,27 +58,27 @@ def test_a_long_text_is_cut_around_its_changes() -> None:
     )
 
 
-def test_a_word_or_two_are_not_cut_away() -> None:
+def test_a_word_or_two_are_not_cut_away():
     assert told("a b 1 2 3 4 5 6 old 1 2 3 4 5 6 c d", "a b 1 2 3 4 5 6 new 1 2 3 4 5 6 c d") == (
         "a b 1 2 3 4 5 6 [old] {new} 1 2 3 4 5 6 c d"
     )
 
 
-def test_of_very_many_changes_the_first_are_shown_and_the_others_counted() -> None:
+def test_of_very_many_changes_the_first_are_shown_and_the_others_counted():
     words = [f"w{n}" for n in range(400)]
     edited = [f"E{n}" if n % 40 == 5 else word for n, word in enumerate(words)]
     assert told(" ".join(words), " ".join(edited)).count("{") == 5
     assert told(" ".join(words), " ".join(edited)).endswith(" (+5)")
 
 
-def test_a_text_written_anew_is_shown_by_its_beginning_and_its_end() -> None:
+def test_a_text_written_anew_is_shown_by_its_beginning_and_its_end():
     text, _ = format_changes("старое " * 500, "новое " * 500)[0].render()
     assert len(text) < 500
     assert text.count(" … ") == 2
 
 
 @pytest.mark.parametrize(("old", "new"), [("a b " * 1000, "b a " * 1000), ("a " * 2000, "b " + "a " * 1999 + "c")])
-def test_the_longest_post_takes_no_time(old: str, new: str) -> None:
+def test_the_longest_post_takes_no_time(old, new):
     began = time.process_time()
     format_changes(old, new)
     assert time.process_time() - began < 1
@@ -99,7 +99,7 @@ _LETTERS = [chr(0x4E00 + n) for n in range(2048)]
     ],
     ids=["few words", "a circle reversed", "shuffled", "a circle in steps", "below the limit of difflib", "one word"],
 )
-def test_versions_made_to_be_hard_to_compare_are_compared_in_little_time(old: list[str], new: list[str]) -> None:
+def test_versions_made_to_be_hard_to_compare_are_compared_in_little_time(old, new):
     def measure() -> float:
         began = time.process_time()
         format_changes(" ".join(old)[:4096], " ".join(new)[:4096])

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.index.store_points import StoredPoint, VectorPoint
-from rag_core.index.vector_store import VectorStore
+from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.models.onnx_models import Embedder
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.posts import PostChange

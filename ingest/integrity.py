@@ -24,8 +24,7 @@ from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25_files import translate_write_errors
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.index.store_points import StoredPoint, VectorArray, hash_to_number
-from rag_core.index.vector_store import VectorStore
+from rag_core.index.vector_store import StoredPoint, VectorArray, VectorStore, hash_to_number
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids

@@ -45,7 +45,7 @@ LIBRARIES = {
     "llama_cpp": {"rag_core/llm"},
     "purgatory": {"rag_core/llm/openai_client.py"},
     "telethon": {"ingest/mtproto.py"},
-    "stamina": {"rag_core/llm/openai_client.py", "rag_core/index/qdrant_connection.py"},
+    "stamina": {"rag_core/llm/openai_client.py", "rag_core/index/vectors_qdrant.py"},
     "qdrant_client": {"rag_core/index"},
     "qdrant_edge": {"rag_core/index/edge_shard_process.py", "rag_core/index/vectors_edge.py"},
 }

@@ -1,7 +1,8 @@
 """Vector store: cosine search over passages, in a folder (qdrant-edge) or on a Qdrant server.
 
-What the two (`VectorBackend`) share is here, in `store_points.py` and `store_filter.py`: points and filters are
-prepared, hits are ordered, and blocking calls run in threads.
+What the two (`VectorBackend`) share is here: points and filters are prepared, hits are ordered, blocking calls run in
+threads, and a server that was away is opened again. Point ids are made of the passage reference alone, so that writing
+a passage twice stores it once.
 
 The store is derived: it holds vectors and passage references, no texts, and can be rebuilt from the archive. The
 archive records which changes are in the store, under the store's `identity`.
@@ -10,43 +11,324 @@ archive records which changes are in the store, under the store's `identity`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from hashlib import blake2b
+from itertools import islice
+from threading import Lock, Timer
+from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from uuid import UUID, uuid5
 
-from rag_core.errors import VectorsUnavailable
+import numpy as np
+from numpy.typing import NDArray
+
+from rag_core.errors import CollectionLost, QdrantGone, RagError, VectorRefused, VectorsUnavailable, translate_errors
 from rag_core.index.bm25_postings import select_stable_top
-from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.store_filter import make_store_filter
-from rag_core.index.store_points import (
-    StoredPoint,
-    VectorArray,
-    VectorPoint,
-    hash_to_number,
-    make_point_id,
-    normalize_vector,
-    prepare_batches,
-    read_passage_ref,
-    split_batches,
-)
-from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
-if TYPE_CHECKING:
-    from rag_core.index.vectors_edge import EdgeVectorStore
-    from rag_core.index.vectors_qdrant import QdrantVectorStore
-
+VectorArray = NDArray[np.float32]
 T = TypeVar("T")
+
+BATCH_POINTS = 256  # points of one write: 15 ms of a store's time, for which a search has to wait at most
+REF_FIELDS = ("chat", "message", "part", "start", "end")  # payload fields of the passage reference
+_POINT_ID_NAMESPACE = UUID("8f0ae19f-31c5-4a55-9a52-6b0c5d8f5a61")  # any fixed namespace: changing it means a reindex
+
+
+def split_batches(items: Iterable[T], size: int = BATCH_POINTS) -> Iterator[list[T]]:
+    """Split items into lists of at most `size`."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def make_point_id(place: PassageRef) -> str:
+    """Make the point id of a passage: the same for the same post and part, in every store."""
+    return str(uuid5(_POINT_ID_NAMESPACE, f"{place.key.chat_id}/{place.key.message_id}/{place.part}"))
+
+
+def encode_passage_ref(place: PassageRef) -> dict[str, int]:
+    """Encode a passage reference as payload fields."""
+    key, *span = place
+    return dict(zip(REF_FIELDS, (*key, *span), strict=True))
+
+
+def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
+    """Decode the passage reference in a payload."""
+    chat, message, part, start, end = (int(row[name]) for name in REF_FIELDS)
+    return PassageRef(PostKey(chat, message), part, start, end)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorPoint:
+    """Point to be stored: the vector of a passage; `text_hash` is the hash of the embedded text."""
+
+    place: PassageRef
+    date: datetime
+    lang: str
+    text_hash: str
+    vector: VectorArray
+
+
+class StoredPoint(NamedTuple):
+    """Payload of a stored vector; the date is in Unix seconds."""
+
+    place: PassageRef
+    date: int
+    lang: str
+    text_hash: str
+
+
+PAYLOAD_FIELDS = (*REF_FIELDS, "date", "lang", "text_hash")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """Description of a store: its random identity, and the model and dimension it was made for."""
+
+    identity: str
+    model: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class PointBatch:
+    """Batch of at most BATCH_POINTS checked points: ids, payloads, and a float32 matrix with a row for each."""
+
+    ids: list[str]
+    payloads: list[dict[str, int | str]]
+    vectors: VectorArray
+
+
+def hash_to_number(text_hash: str) -> int:
+    """Reduce a text hash to 63 bits: an index over integers takes a third of the space of one over strings."""
+    return int.from_bytes(blake2b(text_hash.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def normalize_vector(vector: object, dimension: int, what: str = "The vector") -> VectorArray:
+    """Normalize a vector to length 1. Raises VectorRefused; `what` begins its message."""
+    if vector is None:
+        raise VectorRefused(f"{what} is missing.")
+    with translate_errors(VectorRefused, TypeError, ValueError, say=f"{what} is not a row of numbers ({{}})."):
+        row = np.asarray(vector, np.float64)
+    if row.shape != (dimension,):
+        raise VectorRefused(
+            f"{what} has the shape {row.shape}, but this index holds vectors of {dimension} numbers: "
+            "it was made by another embedding model."
+        )
+    length = float(np.linalg.norm(row))
+    if not np.isfinite(length):
+        raise VectorRefused(f"{what} holds values that are not numbers: the embedding model did not work.")
+    if length == 0:
+        raise VectorRefused(f"{what} is zero and has no direction: the embedding model did not work.")
+    return np.asarray(row / length, np.float32)
+
+
+def prepare_batches(points: Sequence[VectorPoint], dimension: int) -> list[PointBatch]:
+    """Check and normalize points and split them into batches; of points with the same id the last counts."""
+    rows = {make_point_id(point.place): point for point in points}
+    return [
+        PointBatch(
+            [name for name, _ in part],
+            [_make_point_payload(point) for _, point in part],
+            _normalize_points([point for _, point in part], dimension),
+        )
+        for part in split_batches(rows.items())
+    ]
+
+
+def _normalize_points(points: list[VectorPoint], dimension: int) -> VectorArray:
+    """Normalize like `normalize_vector`, all points at once, which takes a fifth of the time."""
+    with suppress(TypeError, ValueError):  # of different shapes, or not numbers: `normalize_vector` raises below
+        rows = np.array([point.vector for point in points], np.float64)
+        if rows.shape == (len(points), dimension):
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            if (lengths > 0).all() and np.isfinite(lengths).all():
+                return np.asarray(rows / lengths, np.float32)
+    names = [f"The vector of post {p.place.key.message_id} in {p.place.key.chat_id}" for p in points]
+    return np.stack([normalize_vector(p.vector, dimension, name) for p, name in zip(points, names, strict=True)])
+
+
+def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
+    return {
+        **encode_passage_ref(point.place),
+        "date": int(point.date.timestamp()),
+        "lang": point.lang,
+        "hash": hash_to_number(point.text_hash),
+        "text_hash": point.text_hash,
+    }
+
+
+MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the embedded store, more of a server
+
+
+def get_date_bounds(only: SearchFilter) -> tuple[int | None, int | None]:
+    """Bounds of a filter in Unix seconds, rounded up: Telegram's dates have no fractions."""
+    since = None if only.since is None else math.ceil(only.since.timestamp())
+    until = None if only.until is None else math.ceil(only.until.timestamp())
+    return since, until
+
+
+class StoreFilter(TypedDict):
+    """Filter in plain values, as the stores use it in their queries; dates in whole Unix seconds.
+
+    `posts`: for a filter by single posts, pairs of a channel (one of `channels`) and its message ids.
+    """
+
+    channels: list[int]
+    posts: list[tuple[int, list[int]]] | None
+    since: int | None
+    until: int | None
+    lang: str | None
+
+
+def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
+    """Convert a search filter for the stores. Raises VectorsUnavailable for more than `MAX_FILTER_POSTS` posts."""
+    since, until = get_date_bounds(only)
+    return {
+        "channels": sorted(only.channels),
+        "posts": None if only.keys is None else _list_filter_posts(only.keys, only.channels),
+        "since": since,
+        "until": until,
+        "lang": lang,
+    }
+
+
+def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple[int, list[int]]]:
+    named = [(chat, ids.tolist()) for chat, ids in sorted(keys.by_chat.items()) if chat in channels and len(ids)]
+    if sum(len(ids) for _, ids in named) > MAX_FILTER_POSTS:
+        raise VectorsUnavailable(
+            f"More than {MAX_FILTER_POSTS:,} posts fit the filter: they were searched by words only. "
+            "Ask about one channel to search by meaning too."
+        )
+    return named
+
+
+log = logging.getLogger(__name__)
+
+_RECONNECT_EVERY_S = 2.0
+
+
+class _Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+B = TypeVar("B", bound=_Closeable)
+
+
+class Reconnecting(Generic[B]):
+    """Reconnecting handle: while the server is away, every use raises the reason at once."""
+
+    def __init__(self, opening: Callable[[], B], every: float = _RECONNECT_EVERY_S) -> None:
+        """Open by calling `opening`, later again if it raises QdrantGone. Other errors are raised."""
+        self._opening, self._every = opening, every
+        self._closed, self._lock = False, Lock()
+        self._timer: Timer | None = None
+        self._opened: B | RagError
+        try:
+            self._opened = opening()
+        except QdrantGone as exc:
+            self._opened = exc
+            self._try_again_later()
+
+    @property
+    def opened(self) -> B:
+        """The opened object. Raises the error of the last attempt if there is none."""
+        if isinstance(self._opened, RagError):
+            raise self._opened
+        return self._opened
+
+    def do(self, work: Callable[[B], T]) -> T:
+        """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
+        opened = self.opened
+        try:
+            return work(opened)
+        except CollectionLost as exc:
+            with self._lock:
+                first = self._opened is opened  # of several calls that notice it
+                if first:
+                    self._opened = exc
+                    opened.close()
+            if first:
+                self._try_again_later()
+            raise
+
+    def close(self) -> None:
+        """Stop retrying, and close the opened object."""
+        with self._lock:
+            self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+            if not isinstance(self._opened, RagError):
+                self._opened.close()
+
+    def _try_again_later(self) -> None:
+        self._timer = Timer(self._every, self._try_again)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _try_again(self) -> None:
+        try:
+            opened = self._opening()
+        except RagError as exc:
+            if not isinstance(exc, QdrantGone):  # the server answers but cannot be used: an admin has to act
+                log.error("the Qdrant server cannot be used: %s", exc.reason)
+            self._opened = exc
+            if not self._closed:
+                self._try_again_later()
+            return
+        with self._lock:
+            if self._closed:
+                opened.close()
+            else:
+                self._opened = opened
+
 
 # Points of one read: 5 ms of an embedded store's time, while searches wait.
 _PAGE_POINTS = 500
 
 
-# Where vectors are kept: qdrant-edge in a folder, or a Qdrant server. Both have the same methods, which block, raise
-# VectorsUnavailable, and may be repeated.
-VectorBackend: TypeAlias = "EdgeVectorStore | QdrantVectorStore"
+class VectorBackend(Protocol):
+    """Where vectors are kept: qdrant-edge in a folder, or a Qdrant server. Its methods block, raise VectorsUnavailable,
+    and may be repeated.
+    """
+
+    about: StoreInfo
+
+    def write(self, batch: PointBatch) -> None:
+        """Write points; they replace those with the same ids."""
+
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
+
+    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
+        """Find the n nearest allowed points: payloads and cosines."""
+
+    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
+        """Read the vectors of the ids that exist."""
+
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+        """Read one page of text hashes and vectors of points with these hash numbers."""
+
+    def count(self) -> int:
+        """Count the points."""
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """Read the payloads of the next n points, and the next `after`; None at the end."""
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+
+    def drop(self) -> None:
+        """Delete the store."""
+
+    def close(self) -> None:
+        """Flush and close."""
 
 
 class VectorStore:
@@ -207,27 +489,3 @@ class VectorStore:
 def _close_opened_store(handle: Future[Reconnecting[VectorBackend]]) -> None:
     if not handle.cancelled() and handle.exception() is None:
         handle.result().close()
-
-
-_MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a time
-
-
-async def open_vector_store(
-    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None
-) -> VectorStore:
-    """Open or create the vector store for this embedding model: in `folder`, or as a collection on a Qdrant server.
-
-    Raises VectorsUnavailable if another process holds the folder, or the store was built with another model, dimension
-    or number of shards. A damaged folder is no error: it is replaced by a new store. An unreachable server is no error
-    either, but tried again until it answers; until then every use raises QdrantGone. The url ":memory:" is
-    qdrant-client's own scan in Python, for tests.
-    """
-    if qdrant is None or not qdrant.url:
-        from rag_core.index.vectors_edge import EdgeVectorStore
-
-        return await VectorStore.open(lambda: EdgeVectorStore.open(folder, model, dimension))
-    from rag_core.index.vectors_qdrant import QdrantVectorStore
-
-    # qdrant-client's local mode is not thread-safe
-    threads = 1 if qdrant.url == ":memory:" else _MAX_PARALLEL_REQUESTS
-    return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, (model, dimension)), threads)

@@ -34,9 +34,9 @@ from typing import Any
 import numpy as np
 
 from rag_core.errors import VectorsUnavailable, translate_errors
-from rag_core.index.store_filter import StoreFilter
-from rag_core.index.store_points import PAYLOAD_FIELDS, PointBatch, StoreInfo, VectorArray
+from rag_core.index.vector_store import PAYLOAD_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray, VectorStore
 from rag_core.processes import BlockingWorkerProcess, Message, WorkerExited
+from rag_core.settings import QdrantSettings
 from rag_core.untrusted_files import IrregularFile, read_regular_file
 
 # Run as a program, and not imported: the engine's native code stays out of this process.
@@ -457,3 +457,22 @@ def _request(
     if "error" in reply:
         raise EdgeWorkerRefused(reply["error"])
     return reply, out
+
+
+_MAX_PARALLEL_REQUESTS = 4  # to a server; the embedded engine takes one at a time
+
+
+async def open_vector_store(
+    folder: Path, *, model: str, dimension: int, qdrant: QdrantSettings | None = None
+) -> VectorStore:
+    """Open or create the vector store for this embedding model: in `folder`, or as a collection on a Qdrant server.
+
+    Raises VectorsUnavailable if another process holds the folder, or the store was built with another model, dimension
+    or number of shards. A damaged folder is no error: it is replaced by a new store. An unreachable server is no error
+    either, but tried again until it answers; until then every use raises QdrantGone.
+    """
+    if qdrant is None or not qdrant.url:
+        return await VectorStore.open(lambda: EdgeVectorStore.open(folder, model, dimension))
+    from rag_core.index.vectors_qdrant import QdrantVectorStore  # its client takes a second to import
+
+    return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, (model, dimension)), _MAX_PARALLEL_REQUESTS)

@@ -6,30 +6,340 @@ the collection and they are created in one request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import numpy as np
-from qdrant_client import models
+import stamina
+from httpx import TimeoutException
+from pydantic import ValidationError
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from rag_core.errors import VectorsUnavailable
-from rag_core.index.qdrant_collections import (
-    DATE_INDEX,
-    INTEGER_INDEX,
-    PayloadIndexes,
-    apply_collection_settings,
-    create_missing_indexes,
-    find_or_create_collection,
-    make_collection_options,
-    make_date_conditions,
-    make_search_params,
-    match_any,
-)
-from rag_core.index.qdrant_connection import QdrantConnection, connect_qdrant
-from rag_core.index.store_filter import StoreFilter
-from rag_core.index.store_points import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreInfo, VectorArray
+from rag_core.errors import CollectionLost, QdrantGone, VectorsUnavailable
+from rag_core.index.vector_store import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
+
+IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
+_FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 0.1, 1.0
+_RETRIES = 2  # where the server refuses to connect
+_BUSY_STATUSES = (429, 502, 503, 504)
+_PASSED_OVER_S = 5.0  # a node that did not answer; without another one it is asked all the same
+_READ_TIMEOUT_S = 1  # of a search, where another node can be asked: within the budget of a search
+
+_SERVER_SILENT = "The Qdrant server at {where} does not answer ({said}). Check that it runs, and QDRANT__URL."
+_SERVER_UNKNOWN = (
+    "What answers at {where} is no Qdrant server that we know. Check QDRANT__URL, and that it is 1.16 or later."
+)
+_KEY_REFUSED = "The Qdrant server at {where} refuses the key. Check QDRANT__KEY."
+_SERVER_FAILED = "The Qdrant server at {where} could not do its work ({said})."
+_COLLECTION_LOST = "The Qdrant server at {where} has lost a collection ({said}): it is filled again from the archive."
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def _translate_qdrant_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except UnexpectedResponse as exc:
+        if exc.status_code in (401, 403):
+            raise VectorsUnavailable(_KEY_REFUSED, code="qdrant-key-refused", where=where) from exc
+        said, status = f"{exc.status_code} {exc.reason_phrase}", exc.status_code or 500
+        if status == 404:
+            raise CollectionLost(_COLLECTION_LOST.format(where=where, said=said)) from exc
+        kind = QdrantGone if status >= 500 or status in _BUSY_STATUSES else VectorsUnavailable
+        raise kind(_SERVER_FAILED, code="qdrant-failed", where=where, said=said) from exc
+    except ResponseHandlingException as exc:
+        if isinstance(exc.source, ValidationError | ValueError):
+            raise VectorsUnavailable(_SERVER_UNKNOWN, code="qdrant-unknown", where=where) from exc
+        raise QdrantGone(_SERVER_SILENT, code="qdrant-silent", where=where, said=exc) from exc
+    except (ApiException, QdrantException) as exc:
+        raise QdrantGone(_SERVER_FAILED, code="qdrant-failed", where=where, said=exc) from exc
+
+
+def _is_transient_error(exc: Exception) -> bool:
+    """Whether to retry a call: not after a timeout, which would happen again."""
+    if isinstance(exc, UnexpectedResponse):
+        return exc.status_code in _BUSY_STATUSES
+    if isinstance(exc, ResponseHandlingException):
+        return not isinstance(exc.source, TimeoutException | ValidationError | ValueError)
+    return isinstance(exc, ResourceExhaustedResponse)  # 429 with the seconds to wait
+
+
+@dataclass(slots=True)
+class _Node:
+    """Node of the cluster: `reads` is a client that gives up sooner, so that another node can be asked in time."""
+
+    where: str
+    client: QdrantClient
+    reads: QdrantClient
+    down_until: float = 0.0
+
+
+class QdrantConnection:
+    """Connection to a Qdrant server or to the nodes of a cluster, with retries. Every call must be repeatable.
+
+    A node that does not answer is passed over for some seconds; `where` names the nodes in messages.
+    """
+
+    def __init__(self, nodes: Sequence[_Node], retries: int = 0) -> None:
+        self._nodes = list(nodes)
+        self._attempts = 1 if len(nodes) > 1 else retries + 1  # another node is the better second attempt
+        self.where = ", ".join(node.where for node in nodes)
+        self._local_lock = RLock()
+
+    @classmethod
+    def of(cls, client: QdrantClient, where: str) -> QdrantConnection:
+        """Connection to one server through this client."""
+        return cls([_Node(where, client, client)])
+
+    @property
+    def local(self) -> bool:
+        """Whether this is qdrant-client's local mode, without a server."""
+        return self.where == IN_MEMORY_URL
+
+    def __call__(self, work: Callable[[QdrantClient], T], *, read: bool = False) -> T:
+        """Call `work` with a client of the first node that answers, with retries at each.
+
+        `read`: a short request, that another node may answer sooner. Raises VectorsUnavailable; QdrantGone if it may
+        work later.
+        """
+        if self.local:
+            with self._local_lock:  # local mode is not thread-safe
+                return work(self._nodes[0].client)
+        now = time.monotonic()
+        for node in sorted(self._nodes, key=lambda node: max(now, node.down_until)):  # stable: the first that is up
+            try:
+                return self._ask(node, work, read)
+            except CollectionLost:
+                raise
+            except QdrantGone as exc:
+                node.down_until = time.monotonic() + _PASSED_OVER_S
+                failure = exc
+        raise failure
+
+    def _ask(self, node: _Node, work: Callable[[QdrantClient], T], read: bool) -> T:
+        pauses = {"wait_initial": _FIRST_RETRY_PAUSE_S, "wait_max": _MAX_RETRY_PAUSE_S, "timeout": None}
+        with _translate_qdrant_errors(node.where):
+            for attempt in stamina.retry_context(on=_is_transient_error, attempts=self._attempts, **pauses):  # type: ignore[arg-type]
+                with attempt:
+                    return work(node.reads if read else node.client)
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Close the connections."""
+        for node in self._nodes:
+            node.client.close()
+            node.reads.close()
+
+
+def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
+    """Make a connection to the server, without a request yet. Raises VectorsUnavailable for an invalid URL.
+
+    Messages name only the host of a URL: the URL may hold a password.
+    """
+    if settings.url == IN_MEMORY_URL:
+        return QdrantConnection.of(QdrantClient(IN_MEMORY_URL), IN_MEMORY_URL)
+    key = settings.key.get_secret_value()
+    # As a header: given as `api_key` it makes the client warn, for localhost too.
+    headers = {"api-key": key} if key else {}
+
+    def connect(url: str, seconds: int) -> QdrantClient:
+        return QdrantClient(url=url, metadata=headers, timeout=seconds, check_compatibility=False)
+
+    nodes = []
+    for url in settings.urls:
+        parts = urlsplit(url)
+        where = parts.netloc.rpartition("@")[2] or url
+        if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            log.warning("the key for %s goes over the network in clear: use https unless the network is yours", where)
+        try:
+            client = connect(url, settings.timeout)
+            hurried = len(settings.urls) > 1 and settings.timeout > _READ_TIMEOUT_S
+            nodes.append(_Node(where, client, connect(url, _READ_TIMEOUT_S) if hurried else client))
+        except ValueError as exc:
+            raise VectorsUnavailable(
+                f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
+            ) from exc
+    return QdrantConnection(nodes, _RETRIES)
+
+
+# Integers are looked up by value, dates by a range.
+INTEGER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+DATE_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True)
+PayloadIndexes = Mapping[str, models.PayloadSchemaType | models.IntegerIndexParams]
+
+
+def find_or_create_collection(
+    calls: QdrantConnection, names: Sequence[str], key: str, about: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[str, models.CollectionInfo | None, Any]:
+    """Find the first collection that exists, or create that of the first name: its name, its description, and what its
+    metadata has under `key`.
+
+    That is, for a new one, `about` and a random `identity`. The description is None if the server does not show the
+    new collection yet.
+    """
+    made: dict[str, Any] = {}
+
+    def create(client: QdrantClient) -> None:
+        try:
+            # payloads on disk: fields of filters are in payload indexes
+            client.create_collection(name, metadata={key: made}, on_disk_payload=True, **options)
+        except UnexpectedResponse as exc:
+            # 409: another process created it, or our first attempt did and its reply was lost
+            if exc.status_code != 409:
+                raise
+
+    found = next((each for each in names if calls(lambda client, each=each: client.collection_exists(each))), None)  # type: ignore[misc]
+    name, there = found or names[0], found is not None
+    if not there:
+        made |= {"identity": secrets.token_hex(8), **about}
+        calls(create)
+        there = calls(lambda client: client.collection_exists(name))
+    if not there:
+        return name, None, made
+    info = calls(lambda client: client.get_collection(name))
+    return name, info, (info.config.metadata or {}).get(key)
+
+
+def create_missing_indexes(calls: QdrantConnection, name: str, indexes: PayloadIndexes) -> None:
+    """Create the payload indexes that a collection lacks: it is new, or its creation was interrupted."""
+    if calls.local:
+        return
+    there = calls(lambda client: client.get_collection(name)).payload_schema
+    for field, index in indexes.items():
+        if field not in there:
+            calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
+
+
+def match_any(key: str, values: Sequence[int]) -> models.FieldCondition:
+    """Condition: `key` is one of these numbers, or a list with one of them."""
+    return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+
+
+def make_date_conditions(since: int | None, until: int | None) -> Iterator[models.FieldCondition]:
+    """Conditions for dates in Unix seconds; `since` is inclusive, `until` exclusive."""
+    if since is not None or until is not None:
+        yield models.FieldCondition(key="date", range=models.Range(gte=since, lt=until))
+
+
+_OTHER_SHARD_COUNT = (
+    "The collection {name} on the Qdrant server at {where} has {there} shards, not {wanted} as QDRANT__SHARDS says, "
+    "and that cannot be changed. Set it to {there}, or name another collection with QDRANT__COLLECTION: it is filled "
+    "from the archive."
+)
+_OVERSAMPLING = 3.0  # times as many quantized hits as wanted are compared by whole vectors
+_BUILD_NEIGHBOURS, _SEARCH_NEIGHBOURS = 128, 256  # looked at in the HNSW graph while it is built, and by a search
+_QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
+
+
+def make_shard_options(settings: QdrantSettings) -> dict[str, Any]:
+    """Make the options of `create_collection` for shards and replicas."""
+    shards = {"shard_number": settings.shards} if settings.shards else {}
+    copies = {"replication_factor": settings.replicas, "write_consistency_factor": settings.consistency}
+    return {**shards, **copies}
+
+
+def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[str, Any]:
+    """Make the options of `create_collection` for vectors in 16 bits."""
+    dense = models.VectorParams(
+        size=dimension,
+        distance=models.Distance.COSINE,
+        datatype=models.Datatype.FLOAT16,
+        on_disk=settings.on_disk or None,
+    )
+    return {
+        "vectors_config": {"dense": dense},
+        "hnsw_config": _make_hnsw_config(settings),
+        "quantization_config": _make_quantization_config(settings),
+        **make_shard_options(settings),
+    }
+
+
+def make_search_params(settings: QdrantSettings) -> models.SearchParams:
+    """Make search parameters: exact, unless there is a graph or quantization; quantized hits are rescored."""
+    if not settings.links and settings.quantization == "none":
+        return models.SearchParams(exact=True)
+    rescoring = models.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLING)
+    return models.SearchParams(
+        hnsw_ef=_SEARCH_NEIGHBOURS if settings.links else None,
+        quantization=None if settings.quantization == "none" else rescoring,
+    )
+
+
+def check_shard_count(name: str, where: str, there: int | None, settings: QdrantSettings) -> None:
+    """Raise VectorsUnavailable if a collection has another number of shards than the settings."""
+    if settings.shards and there and there != settings.shards:
+        raise VectorsUnavailable(_OTHER_SHARD_COUNT.format(name=name, where=where, there=there, wanted=settings.shards))
+
+
+def apply_collection_settings(
+    calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings
+) -> None:
+    """Apply the settings to an existing collection. Raises VectorsUnavailable if that is impossible."""
+    params = info.config.params
+    if calls.local:
+        return
+    check_shard_count(name, calls.where, params.shard_number, settings)
+    if _matches_settings(info, settings):
+        return
+    log.info("the collection %s is laid out anew, as the settings say: the server works at it beside questions", name)
+    if (params.replication_factor or 1) < settings.replicas:
+        log.warning("replicas of shards that exist are added on the server, not by Citegram: see deploy/CAPACITY.md")
+    calls(
+        lambda client: client.update_collection(
+            name,
+            vectors_config={"dense": models.VectorParamsDiff(on_disk=settings.on_disk)},
+            hnsw_config=_make_hnsw_config(settings),
+            quantization_config=_make_quantization_config(settings) or models.Disabled.DISABLED,
+            collection_params=models.CollectionParamsDiff(
+                replication_factor=settings.replicas, write_consistency_factor=settings.consistency
+            ),
+        )
+    )
+
+
+def _matches_settings(info: models.CollectionInfo, settings: QdrantSettings) -> bool:
+    config, params = info.config, info.config.params
+    dense = params.vectors.get("dense") if isinstance(params.vectors, dict) else None
+    kinds: dict[type, str] = {models.ScalarQuantization: "int8", models.BinaryQuantization: "binary"}
+    graph = config.hnsw_config.m == settings.links and (
+        not settings.links or config.hnsw_config.ef_construct == _BUILD_NEIGHBOURS
+    )
+    return (
+        graph
+        and kinds.get(type(config.quantization_config), "none") == settings.quantization
+        and bool(dense and dense.on_disk) == settings.on_disk
+        and (params.replication_factor or 1) == settings.replicas
+        and (params.write_consistency_factor or 1) == settings.consistency
+    )
+
+
+def _make_hnsw_config(settings: QdrantSettings) -> models.HnswConfigDiff:
+    return models.HnswConfigDiff(m=settings.links, ef_construct=_BUILD_NEIGHBOURS if settings.links else None)
+
+
+def _make_quantization_config(settings: QdrantSettings) -> models.ScalarQuantization | models.BinaryQuantization | None:
+    if settings.quantization == "int8":
+        scalar = models.ScalarQuantizationConfig(
+            type=models.ScalarType.INT8, quantile=_QUANTIZATION_QUANTILE, always_ram=True
+        )
+        return models.ScalarQuantization(scalar=scalar)
+    if settings.quantization == "binary":
+        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
+    return None
+
 
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata
 

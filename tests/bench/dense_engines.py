@@ -17,8 +17,8 @@ import numpy as np
 from bench.synthetic_posts import CHANNELS, Frame, Window
 from numpy.typing import NDArray
 
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, SearchFilter
 
 MOST = 50

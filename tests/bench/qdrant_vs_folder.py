@@ -29,8 +29,8 @@ from qdrant_client import QdrantClient
 from qdrant_node import BINARY, QdrantNode, run_cluster
 
 from bot.settings import read_settings
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, SearchFilter
 

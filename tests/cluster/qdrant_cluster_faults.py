@@ -43,7 +43,7 @@ from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.integrity import check_integrity
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine
 from rag_core.errors import RagError
-from rag_core.index.vector_store import open_vector_store
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import ModelSpec, ModelTier, find_models
 from rag_core.models.onnx_models import EmbeddingArray

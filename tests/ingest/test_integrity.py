@@ -15,7 +15,7 @@ from ingest.indexer import DenseIndexer, build_lexical_entry
 from ingest.integrity import read_current_passages
 from ingest.outages import AdminNotice, IndexesRepaired
 from rag_core.errors import ArchiveUnavailable
-from rag_core.index.store_points import VectorPoint
+from rag_core.index.vector_store import VectorPoint
 from rag_core.storage import posts
 from rag_core.types import PassageRef, PostKey
 

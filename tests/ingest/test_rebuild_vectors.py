@@ -13,7 +13,7 @@ import pytest
 
 from ingest.indexer import DenseIndexer
 from ingest.rebuild import build_next_index
-from rag_core.index.store_points import VectorPoint
+from rag_core.index.vector_store import VectorPoint
 from rag_core.storage import channels, index_state, posts, visible_posts
 from rag_core.types import PassageRef, PostKey, SearchFilter
 

@@ -19,8 +19,8 @@ from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_hits_key, make_plan_key
 from rag_core.errors import IndexUnavailable, VectorsUnavailable
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import open_vector_store
+from rag_core.index.vector_store import VectorPoint
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.retrieval.search import search_passages

@@ -44,8 +44,8 @@ from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_qu
 from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core import Engine, Question, RagSettings, Viewer, answer_question, open_engine, recipe_steps
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import open_vector_store
+from rag_core.index.vector_store import VectorPoint
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets, Run

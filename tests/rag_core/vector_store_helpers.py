@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
-from rag_core.index.vectors_edge import EdgeVectorStore
+from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vectors_edge import EdgeVectorStore, open_vector_store
 from rag_core.types import PassageRef, PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rag_core.index.edge_shard_process import VectorShard
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import open_vector_store
+from rag_core.index.vector_store import VectorPoint
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, PostKey
 
 

@@ -19,8 +19,8 @@ from bot.jobs import JobLog
 from bot.metrics import Meter, StateCollector
 from bot.monitoring import ReadinessCheck
 from rag_core.errors import IndexUnavailable
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.types import PassageRef, PostKey

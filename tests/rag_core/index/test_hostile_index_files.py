@@ -22,7 +22,7 @@ from numpy.lib import format as npy
 
 from rag_core.errors import ModelUnavailable
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.index.store_points import StoreInfo
+from rag_core.index.vector_store import StoreInfo
 from rag_core.index.vectors_edge import StoreDamaged, StoreFolder
 from rag_core.models.catalog import find_models
 from rag_core.models.model_files import check_model_files, read_kept_checksums

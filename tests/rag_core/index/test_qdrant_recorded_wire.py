@@ -26,9 +26,8 @@ from qdrant_node import needs_binary, run_node
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.lexical_index import IndexEntry
-from rag_core.index.reconnecting import Reconnecting
-from rag_core.index.store_points import StoredPoint, VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import Reconnecting, StoredPoint, VectorPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 

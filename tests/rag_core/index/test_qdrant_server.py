@@ -18,8 +18,8 @@ from qdrant_node import QdrantNode, needs_binary, run_cluster, run_node
 from vector_store_helpers import numbers, point
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey, SearchFilter
 

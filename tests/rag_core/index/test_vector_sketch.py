@@ -26,10 +26,9 @@ from vector_store_helpers import copy_store, get_engine
 
 from rag_core.index import edge_shard_process, vector_sketch
 from rag_core.index.edge_shard_process import VectorShard
-from rag_core.index.store_points import VectorPoint, hash_to_number, make_point_id
 from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
-from rag_core.index.vector_store import VectorStore, open_vector_store
-from rag_core.index.vectors_edge import StoreFolder
+from rag_core.index.vector_store import VectorPoint, VectorStore, hash_to_number, make_point_id
+from rag_core.index.vectors_edge import StoreFolder, open_vector_store
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow

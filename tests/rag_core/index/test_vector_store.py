@@ -17,8 +17,8 @@ from qdrant_node import needs_server
 from vector_store_helpers import DAY, numbers, point
 
 from rag_core.errors import VectorRefused, VectorsUnavailable
-from rag_core.index.store_points import StoredPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import StoredPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
@@ -258,7 +258,7 @@ async def test_more_posts_than_a_search_can_bear_are_refused_in_a_sentence(
     store: VectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.upsert([point(n, 1, n / 10) for n in range(4)])
-    monkeypatch.setattr("rag_core.index.store_filter.MAX_FILTER_POSTS", 2)
+    monkeypatch.setattr("rag_core.index.vector_store.MAX_FILTER_POSTS", 2)
     assert await near(
         store, 1, 0, only=SearchFilter(ALL.channels, keys=PostKeySet.of(PostKey(-1, n) for n in (1, 3)))
     ) == [1, 3]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from vector_store_helpers import points
 
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorPoint, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import SearchFilter
 
 IDLE = """

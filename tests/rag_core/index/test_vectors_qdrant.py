@@ -21,11 +21,16 @@ from qdrant_client.http.exceptions import ApiException
 from vector_store_helpers import numbers, point
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.qdrant_collections import make_search_params
-from rag_core.index.qdrant_connection import IN_MEMORY_URL, QdrantConnection, _translate_qdrant_errors, connect_qdrant
-from rag_core.index.store_points import PointBatch
-from rag_core.index.vector_store import VectorStore, open_vector_store
-from rag_core.index.vectors_qdrant import QdrantVectorStore
+from rag_core.index.vector_store import PointBatch, VectorStore
+from rag_core.index.vectors_edge import open_vector_store
+from rag_core.index.vectors_qdrant import (
+    IN_MEMORY_URL,
+    QdrantConnection,
+    QdrantVectorStore,
+    _translate_qdrant_errors,
+    connect_qdrant,
+    make_search_params,
+)
 from rag_core.settings import QdrantSettings
 from rag_core.types import PostKey, SearchFilter
 

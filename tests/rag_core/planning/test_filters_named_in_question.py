@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from rag_core.answer import answer_question
-from rag_core.index.store_points import VectorPoint
-from rag_core.index.vector_store import open_vector_store
+from rag_core.index.vector_store import VectorPoint
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.models.active_models import DenseIndex
 from rag_core.models.catalog import find_models
 from rag_core.planning.filters import parse_filters
@@ -169,7 +169,7 @@ async def test_the_filter_is_inside_the_search_by_meaning_too(
         given = await answer_question(question, rag)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "both")]
         assert given.shortfalls == ()
-        monkeypatch.setattr("rag_core.index.store_filter.MAX_FILTER_POSTS", 0)
+        monkeypatch.setattr("rag_core.index.vector_store.MAX_FILTER_POSTS", 0)
         wide = replace(rag)  # with caches of its own
         given = await answer_question(question, wide)
         assert [(s.passage.key.message_id, s.leg) for s in given.found] == [(4, "lexical")]

@@ -14,7 +14,8 @@ from itertools import dropwhile
 from pathlib import Path
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.vector_store import VectorStore, open_vector_store
+from rag_core.index.vector_store import VectorStore
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.llm.local import check_gguf_file, open_local_model
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models

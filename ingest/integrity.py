@@ -24,7 +24,7 @@ from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, translate_errors
 from rag_core.index.bm25_files import translate_write_errors
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.index.vector_store import StoredPoint, VectorArray, VectorStore, hash_to_number
+from rag_core.index.vector_store import StoredPoint, VectorStore, hash_to_number
 from rag_core.models.active_models import DenseIndex
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.index_state import count_orphan_rows, filter_queued_keys, list_indexable_ids
@@ -42,23 +42,20 @@ def _find_differing_posts(expected: MessageIdsByChat, there: MessageIdsByChat) -
 
 
 async def _list_expected_posts(rag: Engine, samples: int) -> tuple[MessageIdsByChat, list[PostKey]]:
-    """All posts that the indexes should hold, and a random sample of them."""
+    """All posts that the indexes should hold, and a uniform random sample of up to `samples` of them."""
     chats = {*await channels.load_channels(rag.archive), *rag.lexical.chats}
     expected = {chat: await list_indexable_ids(rag.archive, chat) for chat in sorted(chats)}
-    return expected, await asyncio.to_thread(_sample_posts, expected, samples)
 
+    def draw_sample() -> list[PostKey]:
+        sizes = {chat: len(numbers) for chat, numbers in expected.items() if numbers}
+        drawn = random.choices([*sizes], [*sizes.values()], k=samples) if sizes else ()  # noqa: S311 - no secret
+        return [
+            PostKey(chat, number)
+            for chat, size in sizes.items()
+            for number in random.sample(sorted(expected[chat]), min(size, drawn.count(chat)))
+        ]
 
-def _sample_posts(expected: MessageIdsByChat, most: int) -> list[PostKey]:
-    """Draw a uniform random sample of up to `most` posts."""
-    sizes = {chat: len(numbers) for chat, numbers in expected.items() if numbers}
-    if not sizes:
-        return []
-    drawn = random.choices([*sizes], [*sizes.values()], k=most)  # noqa: S311 - a sample, not a secret
-    return [
-        PostKey(chat, number)
-        for chat, size in sizes.items()
-        for number in random.sample(sorted(expected[chat]), min(size, drawn.count(chat)))
-    ]
+    return expected, await asyncio.to_thread(draw_sample)
 
 
 def _split_into_slices(keys: Sequence[PostKey]) -> Iterator[Sequence[PostKey]]:
@@ -81,11 +78,8 @@ async def write_vector_inventory(vectors: VectorStore, file: Path) -> None:
     """Write an inventory of the vector store to a file. Raises VectorsUnavailable, IndexUnavailable."""
     pages: list[NDArray[np.void]] = []
     async for page in vectors.iterate_points():
-        pages.append(
-            np.array(
-                [(*held.place.key, held.place.part, _hash_stored_vector(held)) for held in page], _INVENTORY_ROW_TYPE
-            )
-        )
+        held = [(*one.place.key, one.place.part, _hash_stored_vector(one)) for one in page]
+        pages.append(np.array(held, _INVENTORY_ROW_TYPE))
         await asyncio.sleep(_INVENTORY_PAUSE_SECONDS)
     rows = np.concatenate([np.zeros(0, _INVENTORY_ROW_TYPE), *pages])
     with translate_write_errors():
@@ -100,9 +94,8 @@ class VectorInventory:
 
     def __init__(self, file: Path, chat_id: int | None = None) -> None:
         """Read the file; without it nothing is in the store. Raises IndexUnavailable."""
-        with translate_errors(
-            IndexUnavailable, OSError, say="The list of stored vectors cannot be read ({}): start again."
-        ):
+        said = "The list of stored vectors cannot be read ({}): start again."
+        with translate_errors(IndexUnavailable, OSError, say=said):
             rows = np.frombuffer(file.read_bytes(), _INVENTORY_ROW_TYPE)
         self._rows = rows if chat_id is None else rows[rows["chat"] == chat_id]
         self._marks = np.sort(self._rows["mark"])
@@ -123,38 +116,14 @@ class VectorInventory:
         for chat in np.unique(self._rows["chat"]).tolist():
             rows = self._rows[self._rows["chat"] == chat]
             messages, parts = lexical.parts_of(chat)
-            known = np.isin(_encode_parts(rows["message"], rows["part"]), _encode_parts(messages, parts))
+            held, right = rows["message"] * _MAX_PARTS + rows["part"], messages * _MAX_PARTS + parts.astype(np.int64)
+            known = np.isin(held, right)
             found += (PostKey(chat, message) for message in np.unique(rows["message"][~known]).tolist())
         return found
 
 
-def _encode_parts(messages: NDArray[np.int64], parts: NDArray[np.int64] | NDArray[np.int16]) -> NDArray[np.int64]:
-    return messages * _MAX_PARTS + parts.astype(np.int64)
-
-
 def _hash_stored_vector(held: StoredPoint) -> int:
     return hash_to_number(repr(tuple(held)))
-
-
-async def _find_wrong_lexical_posts(
-    archive: Archive,
-    lexical: LexicalIndex,
-    indexer: LexicalIndexer,
-    expected: MessageIdsByChat,
-    some: Sequence[PostKey],
-) -> list[PostKey]:
-    """Find posts that the lexical index holds wrongly: all compared by number, the sample `some` by words.
-
-    A post that changes meanwhile seems wrong for a moment, so suspects are compared twice. Raises ArchiveUnavailable,
-    IndexUnavailable.
-    """
-    suspects = list(dict.fromkeys([*await asyncio.to_thread(_find_miscounted_posts, lexical, expected), *some]))
-    for _ in range(2):
-        await indexer.catch_up()
-        suspects = [
-            key for part in _split_into_slices(suspects) for key in await _compare_lexical_posts(archive, lexical, part)
-        ]
-    return suspects
 
 
 def _find_miscounted_posts(lexical: LexicalIndex, expected: MessageIdsByChat) -> list[PostKey]:
@@ -165,29 +134,26 @@ def _find_miscounted_posts(lexical: LexicalIndex, expected: MessageIdsByChat) ->
 async def _compare_lexical_posts(archive: Archive, lexical: LexicalIndex, keys: Sequence[PostKey]) -> list[PostKey]:
     """Find the posts whose parts or words in the lexical index differ from the archive."""
     ready = await read_current_passages(archive, keys)
-    return await asyncio.to_thread(_find_lexical_differences, lexical, ready)
 
+    def is_found(passage: Passage) -> bool:
+        wanted = build_lexical_entry(passage)
+        second = SearchFilter(frozenset({passage.key.chat_id}), passage.date, passage.date + timedelta(seconds=1))
+        return not wanted.terms or wanted.place in lexical.matching(sorted(set(wanted.terms)), second)
 
-def _find_lexical_differences(lexical: LexicalIndex, ready: Mapping[PostKey, Sequence[Passage]]) -> list[PostKey]:
-    parts: dict[PostKey, set[int]] = {key: set() for key in ready}
-    for chat in {key.chat_id for key in ready}:
-        messages, numbers = lexical.parts_of(chat)
-        ours = np.isin(messages, [key.message_id for key in ready if key.chat_id == chat])
-        for message, part in zip(messages[ours].tolist(), numbers[ours].tolist(), strict=True):
-            parts[PostKey(chat, message)].add(part)
-    return [
-        key
-        for key, passages in ready.items()
-        if parts[key] != {p.part for p in passages} or not all(_is_passage_found(lexical, p) for p in passages)
-    ]
+    def find_differences() -> list[PostKey]:
+        parts: dict[PostKey, set[int]] = {key: set() for key in ready}
+        for chat in {key.chat_id for key in ready}:
+            messages, numbers = lexical.parts_of(chat)
+            ours = np.isin(messages, [key.message_id for key in ready if key.chat_id == chat])
+            for message, part in zip(messages[ours].tolist(), numbers[ours].tolist(), strict=True):
+                parts[PostKey(chat, message)].add(part)
+        return [
+            key
+            for key, passages in ready.items()
+            if parts[key] != {p.part for p in passages} or not all(map(is_found, passages))
+        ]
 
-
-def _is_passage_found(lexical: LexicalIndex, passage: Passage) -> bool:
-    wanted = build_lexical_entry(passage)
-    if not wanted.terms:
-        return True
-    second = SearchFilter(frozenset({passage.key.chat_id}), passage.date, passage.date + timedelta(seconds=1))
-    return wanted.place in lexical.matching(sorted(set(wanted.terms)), second)
+    return await asyncio.to_thread(find_differences)
 
 
 _COMPARISON_PAUSE_SECONDS = 0.01  # between pages, so that searches get through
@@ -236,18 +202,18 @@ async def _compare_vector_posts(archive: Archive, dense: DenseIndex, some: Seque
     every = [one for parts in ready.values() for one in parts]
     stored = await dense.vectors.vectors_of([*(point.place for _, point in every), *beyond.values()])
     right = await load_or_embed_vectors(dense.vectors, dense.embedder, every)
+
+    def is_right(place: PassageRef, text_hash: str) -> bool:
+        one, other = stored.get(place), right.get(text_hash)
+        if one is None or other is None:
+            return one is other
+        return float(one @ other) > _MIN_COSINE * float(np.linalg.norm(one) * np.linalg.norm(other))
+
     return [
         key
         for key, parts in ready.items()
-        if beyond[key] in stored
-        or not all(_are_same_vectors(stored.get(point.place), right.get(point.text_hash)) for _, point in parts)
+        if beyond[key] in stored or not all(is_right(point.place, point.text_hash) for _, point in parts)
     ]
-
-
-def _are_same_vectors(stored: VectorArray | None, right: VectorArray | None) -> bool:
-    if stored is None or right is None:
-        return stored is right
-    return float(stored @ right) > _MIN_COSINE * float(np.linalg.norm(stored) * np.linalg.norm(right))
 
 
 _QUICK_SAMPLES = 50  # posts compared by words
@@ -261,21 +227,17 @@ async def compare_indexes(rag: Engine) -> dict[str, int] | None:
     ArchiveUnavailable, IndexUnavailable, ModelUnavailable.
     """
     for _ in range(_MAX_TRIES):
-        before = await _read_index_state(rag)
+        before = await posts.get_last_seq(rag.archive), rag.lexical.watermark
         expected, some = await _list_expected_posts(rag, _QUICK_SAMPLES)
         words = {
             *await asyncio.to_thread(_find_miscounted_posts, rag.lexical, expected),
             *await _compare_lexical_posts(rag.archive, rag.lexical, some),
         }
         vectors = await _compare_vector_posts(rag.archive, rag.dense, some) if rag.dense else ()
-        if before == await _read_index_state(rag):
+        if before == (await posts.get_last_seq(rag.archive), rag.lexical.watermark):
             compared = sum(map(len, expected.values()))
             return {"posts": compared, "some": len(some), "words": len(words), "vectors": len(vectors)}
     return None
-
-
-async def _read_index_state(rag: Engine) -> tuple[int, int]:
-    return await posts.get_last_seq(rag.archive), rag.lexical.watermark
 
 
 _NIGHTLY_SAMPLES = 200  # posts compared by words
@@ -308,7 +270,16 @@ async def check_integrity(
     await rag.archive.check_pages()
     await indexer.catch_up()
     expected, some = await _list_expected_posts(rag, samples)
-    words = await _find_wrong_lexical_posts(rag.archive, rag.lexical, indexer, expected, some)
+    # all are compared by number, the sample by words; a post that changes meanwhile seems wrong for a moment
+    miscounted = await asyncio.to_thread(_find_miscounted_posts, rag.lexical, expected)
+    words = list(dict.fromkeys([*miscounted, *some]))
+    for _ in range(2):
+        await indexer.catch_up()
+        words = [
+            key
+            for part in _split_into_slices(words)
+            for key in await _compare_lexical_posts(rag.archive, rag.lexical, part)
+        ]
     for part in _split_into_slices(words):
         await indexer.renew(part)
     vectors, count = await _find_wrong_vector_posts(rag.archive, rag.dense, expected, some) if rag.dense else ([], None)

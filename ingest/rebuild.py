@@ -26,6 +26,7 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -81,28 +82,20 @@ class IndexBuild:
     @classmethod
     async def resume_or_begin(cls, archive: Archive, rebuild: int, chat_id: int | None) -> IndexBuild:
         """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
-        if resumed := await cls._resume(archive, rebuild):
-            return resumed
-        lexical = LexicalIndex() if chat_id is None else await load_or_make_lexical_index(archive)
-        if not lexical.watermark:
-            chat_id = None  # an empty index has no channel to replace
-        if chat_id is not None:
-            lexical.remove_channel(chat_id)
-        return cls(archive, rebuild, lexical, 0, chat_id)
-
-    @classmethod
-    async def _resume(cls, archive: Archive, rebuild: int) -> IndexBuild | None:
         folder = get_next_index_folder(archive.folder)
-        lexical = await asyncio.to_thread(LexicalIndex.load, folder, format_rebuild_identity(archive, rebuild))
-        if lexical is None:
-            return None
-        try:
-            saved = json.loads((folder / _PROGRESS_FILE_NAME).read_text(encoding="utf-8"))
-            build = cls(archive, rebuild, lexical, int(saved["cursor"]), saved["only"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        last = await posts.get_last_seq(archive)  # smaller than before after a restored backup
-        return build if max(build.cursor, lexical.watermark) <= last else None
+        saved = await asyncio.to_thread(LexicalIndex.load, folder, format_rebuild_identity(archive, rebuild))
+        if saved is not None:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                progress = json.loads((folder / _PROGRESS_FILE_NAME).read_text(encoding="utf-8"))
+                build = cls(archive, rebuild, saved, int(progress["cursor"]), progress["only"])
+                # the last number is smaller than before after a restored backup
+                if max(build.cursor, saved.watermark) <= await posts.get_last_seq(archive):
+                    return build
+        lexical = LexicalIndex() if chat_id is None else await load_or_make_lexical_index(archive)
+        if chat_id is None or not lexical.watermark:
+            return cls(archive, rebuild, lexical)  # an empty index has no channel to replace
+        lexical.remove_channel(chat_id)
+        return cls(archive, rebuild, lexical, 0, chat_id)
 
     async def step(self) -> dict[PostKey, tuple[Passage, ...]] | None:
         """Index the next batch of posts; return their passages, or None at the end."""
@@ -179,15 +172,12 @@ async def build_next_index(
         finally:
             worker.kill()
             await worker.stop()
-    raise RebuildRefused(
+    said = (
         "The process that builds the new index ended {tries} times ({how}). "
-        "Check that memory is free, and begin again; "
-        "its last words are in {log}.",
-        code="rebuild-child-ended",
-        tries=_MAX_TRIES,
-        how=how,
-        log=folder / "rebuild.log",
+        "Check that memory is free, and begin again; its last words are in {log}."
     )
+    log_file = folder / "rebuild.log"
+    raise RebuildRefused(said, code="rebuild-child-ended", tries=_MAX_TRIES, how=how, log=log_file)
 
 
 async def load_next_index(archive: Archive, rebuild: Rebuild) -> LexicalIndex:
@@ -220,7 +210,11 @@ async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: Bina
             renew = inventory.find_differing(ready, args.model) if inventory else []
             await asyncio.to_thread(_report_progress, requests, replies, done, max(done, total), renew)
             if time.monotonic() > next_save:
-                next_save = _save_build(build, args.save_every)
+                started = time.monotonic()
+                build.save()
+                ended = time.monotonic()
+                pause = max(args.save_every, _SAVE_TIME_FACTOR * (ended - started)) if args.save_every else 0.0
+                next_save = ended + pause
             before = build.cursor
             ready = await build.step()
             done += await count(before, build.cursor)
@@ -243,14 +237,6 @@ def _report_progress(requests: BinaryIO, replies: BinaryIO, done: int, total: in
             raise _ParentGone from None
         if read_message(requests) is None:
             raise _ParentGone
-
-
-def _save_build(build: IndexBuild, every: float) -> float:
-    """Save the build; return when it is to be saved next."""
-    started = time.monotonic()
-    build.save()
-    ended = time.monotonic()
-    return ended + (max(every, _SAVE_TIME_FACTOR * (ended - started)) if every else 0.0)
 
 
 _SAVE_SECONDS = 5.0  # embedded again after a kill, unless the store has it
@@ -279,8 +265,10 @@ class EmbedderChange:
         await self._remove_replaced()
         row = self._rag.next_embedder
         left = await index_state.load_next_vectors(self._archive)
-        if left and (row is None or row.name != left.model):
-            await self._abandon(left.model)
+        if left and (row is None or row.name != left.model):  # of a change that is no longer wanted
+            index, self._next = self._next, None
+            await self._drop(left.model, index)
+            await index_state.forget_next_vectors(self._archive)
         if row is None:
             return
         await self._open(row)
@@ -329,12 +317,10 @@ class EmbedderChange:
             await index_state.save_next_vectors(self._archive, self._state)
             self._saved_at = time.monotonic()
             if tell:
-                done, last = await self._count(0, self._state.watermark), await posts.get_last_seq(self._archive)
-                tell(done, done + await self._count(self._state.watermark, last))
+                count = partial(index_state.count_changed_posts, self._archive, None)
+                done, last = await count(0, self._state.watermark), await posts.get_last_seq(self._archive)
+                tell(done, done + await count(self._state.watermark, last))
         return bool(changes)
-
-    async def _count(self, after: int, until: int) -> int:
-        return await index_state.count_changed_posts(self._archive, None, after, until)
 
     async def _swap(self) -> None:
         assert self._next
@@ -351,19 +337,14 @@ class EmbedderChange:
         state = await index_state.load_vector_state(self._archive)
         if state is None or not state.replaced:
             return
-        if self._rag.dense and self._rag.dense.model.name != state.replaced:
-            await self._drop(state.replaced, self._old)
+        await self._drop(state.replaced, self._old)
         self._old = None
         await index_state.forget_replaced_vectors(self._archive)
 
-    async def _abandon(self, model: str) -> None:
-        """Remove the store of a change that is no longer wanted."""
-        index, self._next = self._next, None
-        if self._rag.dense and self._rag.dense.model.name != model:
-            await self._drop(model, index)
-        await index_state.forget_next_vectors(self._archive)
-
     async def _drop(self, model: str, index: DenseIndex | None) -> None:
+        """Remove the store of a model that is not the live one."""
+        if self._rag.dense is None or self._rag.dense.model.name == model:
+            return
         try:
             store = index.vectors if index else await open_store_of(self._rag.settings, find_models(model)[0])
         except ModelUnavailable:  # a model that this version does not know

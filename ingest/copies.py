@@ -24,7 +24,7 @@ from rag_core.storage import Archive, near_duplicates, posts, visible_posts
 from rag_core.storage.near_duplicates import NEAR_COPY_MAX_S, CopyRow
 from rag_core.storage.posts import PostChange
 from rag_core.text.tokens import normalize_characters, stem
-from rag_core.types import Post, PostKey
+from rag_core.types import Post
 
 _LABELLED_LINK_PATTERN = re.compile(r"\[([^\]\n]*)\]\((?:https?|tg)://[^)\s]*\)")
 # Links to a channel itself; a link to one of its posts may carry a headline.
@@ -81,7 +81,8 @@ def strip_footers(text: str) -> str:
         last -= 1
     while first < last and _is_footer(lines[first]) and not _PICTURE_CREDIT_PATTERN.match(lines[first]):
         first += 1
-    own = _remove_links("\n".join(lines[first:last]))
+    own = _LABELLED_LINK_PATTERN.sub(r"\1", "\n".join(lines[first:last]))
+    own = _LINK_PATTERN.sub(" ", own)
     return _TRAILING_HASHTAGS_PATTERN.sub("", own) if "#" in own else own
 
 
@@ -97,12 +98,6 @@ def write_out_links(post: Post) -> str:
         replacement = f"[{label}]({entity.url})" if "\n" not in label else label
         units = units[:start] + replacement.encode("utf-16-le", "replace") + units[end:]
     return units.decode("utf-16-le", "replace")
-
-
-def _remove_links(text: str) -> str:
-    if "](" in text:
-        text = _LABELLED_LINK_PATTERN.sub(r"\1", text)
-    return _LINK_PATTERN.sub(" ", text) if "/" in text or "@" in text else text
 
 
 def _is_footer(line: str) -> bool:
@@ -138,13 +133,13 @@ def _is_footer(line: str) -> bool:
     return short or ("|" in bare and len(words) <= _MAX_FOOTER_ROW_WORDS)
 
 
+def _is_signature(words: list[str]) -> bool:
+    return all((stem(word) or word) in _stem_signature_words() for word in words)
+
+
 @cache
 def _stem_signature_words() -> frozenset[str]:
     return frozenset(_stem_words(_SIGNATURE_WORDS.split()))
-
-
-def _is_signature(words: list[str]) -> bool:
-    return all((stem(word) or word) in _stem_signature_words() for word in words)
 
 
 def _split_words(text: str) -> list[str]:
@@ -237,20 +232,15 @@ def parse_compared_text(text: str) -> ComparedText:
         tokens.append("минус" if first in _MINUS_SIGNS else token)
     tokens.append("")
     low = "\0".join(tokens).lower().replace("ё", "е").split("\0")
-    return ComparedText(tuple(filter(None, low)), tuple(_extract_facts(low, names)))
-
-
-def _extract_facts(tokens: list[str], names: set[int]) -> list[str]:
-    """Facts of a text: a number with the words beside it, a negation with the word after it, names and fact words."""
-    found = []
-    for at, token in enumerate(tokens):
+    facts = []  # a number with the words beside it, a negation with the word after it, names and fact words
+    for at, token in enumerate(low):
         if token[:1].isdigit():
-            found.append(" ".join(tokens[at - 1 : at + 2]))
+            facts.append(" ".join(low[at - 1 : at + 2]))
         elif token in _NEGATION_TOKENS:
-            found.append(f"{token} {tokens[at + 1]}")
+            facts.append(f"{token} {low[at + 1]}")
         elif at in names or token in _FACT_TOKENS:
-            found.append(token)
-    return found
+            facts.append(token)
+    return ComparedText(tuple(filter(None, low)), tuple(facts))
 
 
 def hash_exact_text(words: ComparedText) -> bytes:
@@ -370,7 +360,16 @@ class CopyIndexer:
         stored = await visible_posts.fetch_posts(
             self._archive, {key for texts in found.values() for key in texts.values()}
         )
-        return await asyncio.to_thread(_parse_near_posts, found, stored)
+
+        def parse() -> _TextsByBand:
+            words = {key: parse_compared_text(write_out_links(post)) for key, post in stored.items()}
+            exact = {key: hash_exact_text(one) for key, one in words.items()}
+            return {
+                band: {text: words[key] for text, key in texts.items() if exact.get(key) == text}
+                for band, texts in found.items()
+            }
+
+        return await asyncio.to_thread(parse)
 
 
 def _fingerprint_posts(batch: Sequence[PostChange]) -> _Fingerprints:
@@ -381,14 +380,6 @@ def _fingerprint_posts(batch: Sequence[PostChange]) -> _Fingerprints:
             hashes = hash_exact_text(words), compute_minhash_bands(words)
             fingerprints.append((CopyRow(change.key, change.seq, written, words.today, *hashes), words))
     return fingerprints
-
-
-def _parse_near_posts(found: dict[int, dict[bytes, PostKey]], stored: dict[PostKey, Post]) -> _TextsByBand:
-    words = {key: parse_compared_text(write_out_links(post)) for key, post in stored.items()}
-    return {
-        band: {text: words[key] for text, key in texts.items() if key in words and hash_exact_text(words[key]) == text}
-        for band, texts in found.items()
-    }
 
 
 def _find_duplicate_pairs(ready: _Fingerprints, near: _TextsByBand) -> set[tuple[bytes, bytes]]:

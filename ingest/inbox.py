@@ -107,7 +107,14 @@ async def _process_batch(archive: Archive, bot_id: int, pending: Sequence[RawUpd
     except Exception:
         log.exception("%d posts could not be stored together: one by one", len(arrivals))
         for arrival in arrivals:
-            await _save_or_quarantine(archive, bot_id, arrival)
+            try:
+                await _save_arrivals(archive, bot_id, [arrival])
+            except (ArchiveUnavailable, sqlite3.OperationalError):
+                raise
+            except Exception as exc:
+                log.exception("post of update %d goes to quarantine", arrival.update_id)
+                error = f"{type(exc).__name__} when stored"
+                await raw_updates.quarantine_updates(archive, bot_id, {arrival.update_id: error})
     return len(arrivals)
 
 
@@ -124,17 +131,6 @@ def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[_A
             wrong[raw.update_id] = str(exc) if planned else f"{type(exc).__name__} when parsed"
             log.error("post of update %d goes to quarantine: %s", raw.update_id, wrong[raw.update_id])
     return arrivals
-
-
-async def _save_or_quarantine(archive: Archive, bot_id: int, arrival: _Arrival) -> None:
-    try:
-        await _save_arrivals(archive, bot_id, [arrival])
-    except (ArchiveUnavailable, sqlite3.OperationalError):  # no post's own
-        raise
-    except Exception as exc:
-        log.exception("post of update %d goes to quarantine", arrival.update_id)
-        error = f"{type(exc).__name__} when stored"
-        await raw_updates.quarantine_updates(archive, bot_id, {arrival.update_id: error})
 
 
 async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[_Arrival]) -> None:

@@ -1,4 +1,4 @@
-"""Control socket: other commands on this machine talk to the bot that owns the data folder (data/citegram.sock).
+"""Control socket: other commands on this machine ask the bot that owns the data folder (data/citegram.sock), by HTTP.
 
 Here are the client, which holds the folder alone or asks the bot, and the schemas of answers as JSON.
 """
@@ -13,13 +13,44 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import ArchiveUnavailable, RagError
 from rag_core.models.active_models import ModelSwitch
 from rag_core.types import AUTO_RECIPE
+
+if TYPE_CHECKING:  # imported where a bot is asked: it takes a tenth of a second
+    import aiohttp
+
+PROTOCOL_VERSION = 2  # incremented with every change that an older side would misunderstand
+HEARTBEAT_SECONDS = 5.0
+MAX_REQUEST_BYTES = 1 << 16  # a question has 1000 characters at most
+ROOT_USER_ID = 0
+
+OnIndexProgress = Callable[[int, int], None]  # done, total
+
+_MAX_LINE_BYTES = 1 << 22  # the longest answer with its trace has some ten thousand
+_SOCKET_FILE_NAME = "citegram.sock"
+_MAX_PATH_BYTES = 100  # the kernel takes 107, macOS 103
+# A bot loads its models before it answers, and a short command ends soon: a holder may be silent for this long.
+_CONNECT_TIMEOUT_SECONDS = 10.0
+_CHECK_INTERVAL_SECONDS = 0.1
+_MAX_SILENCE_SECONDS = 6 * HEARTBEAT_SECONDS
+
+_OTHER_VERSION_TEXT = (
+    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they do not understand each "
+    "other: restart the bot."
+)
+_SILENT_TEXT = (
+    "Another Citegram (process {process}) works in the folder {folder} and does not answer: wait until it is done, "
+    "or stop it."
+)
+_GONE_TEXT = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
+_MISUNDERSTOOD_TEXT = "The bot (process {process}) is not understood by this command: restart the bot."
+_IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
 
 
 class AnswerJson(TypedDict):
@@ -79,98 +110,6 @@ class IndexFacts(TypedDict):
     bar: str
 
 
-# Incremented with every change that an older side would misunderstand.
-PROTOCOL_VERSION = 1
-HEARTBEAT_SECONDS = 5.0
-MAX_REQUEST_BYTES = 1 << 16  # bytes: a question has 1000 characters at most
-MAX_LINE_BYTES = 1 << 22  # bytes: the longest answer with its trace has some ten thousand
-ROOT_USER_ID = 0
-
-_SOCKET_FILE_NAME = "citegram.sock"
-_MAX_PATH_BYTES = 100  # bytes; the kernel takes 107, macOS 103
-
-_OTHER_VERSION_TEXT = (
-    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they do not understand each "
-    "other: restart the bot."
-)
-
-
-@contextmanager
-def open_socket_path(folder: Path) -> Iterator[str]:
-    """Yield a path to the folder's socket that fits the kernel's length limit. Raises OSError."""
-    path = folder / _SOCKET_FILE_NAME
-    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
-        yield str(path)
-        return
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{opened}/{_SOCKET_FILE_NAME}"
-    finally:
-        os.close(opened)
-
-
-def get_peer_user(connected: socket.socket) -> int | None:
-    """Get the user id of the peer of a local socket; None if the system does not provide it."""
-    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
-        return None
-    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", raw)
-    return int(user)
-
-
-def read_version() -> str:
-    """Read the version of this program from the metadata of its package."""
-    from importlib.metadata import version  # takes 0.03 s; where no bot runs, nobody is greeted
-
-    return version("citegram")
-
-
-def build_greeting(**more: object) -> dict[str, object]:
-    """Build the greeting: protocol number, version of this program, and further fields."""
-    return {"citegram": PROTOCOL_VERSION, "version": read_version(), **more}
-
-
-def encode_message(message: Mapping[str, object]) -> bytes:
-    """Encode a message as one line."""
-    # ASCII keeps lone surrogates, which a terminal can type and UTF-8 cannot encode.
-    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def decode_message(raw: bytes) -> dict[str, Any] | None:
-    """Decode the message on a line; None if it is malformed."""
-    try:
-        message = json.loads(raw) if raw.endswith(b"\n") else None
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None
-
-
-def require_same_protocol(message: Mapping[str, Any], *, asked: bool) -> None:
-    """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
-    if message.get("citegram") == PROTOCOL_VERSION:
-        return
-    ours, theirs = read_version(), str(message.get("version", "unknown"))[:40]
-    bot, command = (ours, theirs) if asked else (theirs, ours)
-    raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
-
-
-OnIndexProgress = Callable[[int, int], None]  # done, total
-
-# A bot loads its models before it answers, and a short command ends soon: a holder may be silent for this long.
-_CONNECT_TIMEOUT_SECONDS = 10.0
-_CHECK_INTERVAL_SECONDS = 0.1
-# Heartbeats arrive every few seconds.
-_MAX_SILENCE_SECONDS = 6 * HEARTBEAT_SECONDS
-
-_SILENT_TEXT = (
-    "Another Citegram (process {process}) works in the folder {folder} and does not answer: wait until it is done, "
-    "or stop it."
-)
-_GONE_TEXT = "The bot (process {process}) ended before it was done: try again when it runs, or without it."
-_MISUNDERSTOOD_TEXT = "The bot (process {process}) is not understood by this command: restart the bot."
-_IMPOSTOR_TEXT = "Another user (id {user}) answers in the folder {folder} in place of the bot: chmod 700 the folder."
-
-
 class BotSilent(ArchiveUnavailable):
     """The process that holds the folder does not answer."""
 
@@ -217,6 +156,47 @@ async def hold_folder(folder: Path) -> AsyncIterator[None]:
         yield
 
 
+@contextmanager
+def open_socket_path(folder: Path) -> Iterator[str]:
+    """Yield a path to the folder's socket that fits the kernel's length limit. Raises OSError."""
+    path = folder / _SOCKET_FILE_NAME
+    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+        yield str(path)
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{opened}/{_SOCKET_FILE_NAME}"
+    finally:
+        os.close(opened)
+
+
+def get_peer_user(transport: asyncio.BaseTransport | None) -> int | None:
+    """Get the user id of the peer of a local socket; None if the system does not provide it."""
+    connected = transport.get_extra_info("socket") if transport else None
+    if connected is None or not hasattr(socket, "SO_PEERCRED"):  # not Linux
+        return None
+    _, user, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(user)
+
+
+@cache
+def build_greeting() -> dict[str, str]:
+    """Build the headers of every request and response: protocol, version of this program, process."""
+    from importlib.metadata import version  # takes 0.03 s; where no bot runs, nobody is greeted
+
+    protocol, process = str(PROTOCOL_VERSION), str(os.getpid())
+    return {"Citegram": protocol, "Citegram-Version": version("citegram"), "Citegram-Process": process}
+
+
+def require_same_protocol(headers: Mapping[str, str], *, asked: bool) -> None:
+    """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
+    if headers.get("Citegram") == str(PROTOCOL_VERSION):
+        return
+    ours, theirs = build_greeting()["Citegram-Version"], headers.get("Citegram-Version", "unknown")[:40]
+    bot, command = (ours, theirs) if asked else (theirs, ours)
+    raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
+
+
 class RunningBot:
     """Client of the bot that holds a data folder. Every request opens its own connection.
 
@@ -225,31 +205,30 @@ class RunningBot:
 
     def __init__(self, folder: Path, process: str) -> None:
         self._folder = folder
-        self.process = process
-        self.version = ""
+        self.process, self.version = process, ""
 
     async def greet(self) -> bool:
         """Whether the bot answers."""
         try:
-            async with self._connect():
-                return True
-        except (OSError, BotGone):
+            await self._request("greet", patience=_CONNECT_TIMEOUT_SECONDS)
+            return True
+        except BotGone:
             return False
 
     async def ask(
         self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
     ) -> AnswerJson | None:
         """Answer a question, by itself or in a conversation; None if there are no channels."""
-        end = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
-        return cast(AnswerJson | None, end["told"])
+        found = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
+        return cast(AnswerJson | None, found)
 
     async def plan(self, question: str) -> PlanJson | None:
         """Have a question planned and searched, without an answer; None if there are no channels."""
-        return cast(PlanJson | None, (await self._request("plan", question=question))["plan"])
+        return cast(PlanJson | None, await self._request("plan", question=question))
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""
-        return cast(VerdictsJson | None, (await self._request("verify", text=text, trace=trace))["verified"])
+        return cast(VerdictsJson | None, await self._request("verify", text=text, trace=trace))
 
     async def wake(self, moved: OnIndexProgress) -> None:
         """Have the bot index the archive's pending changes; returns when the lexical index has them."""
@@ -265,55 +244,65 @@ class RunningBot:
 
     async def doctor(self) -> tuple[IndexFacts, int]:
         """Fetch the bot's index facts and its uptime in seconds."""
-        end = await self._request("doctor")
-        return cast(IndexFacts, end["facts"]), int(end["uptime_s"])
+        facts, uptime_s = await self._request("doctor")
+        return cast(IndexFacts, facts), int(uptime_s)
 
-    async def _request(self, do: str, moved: OnIndexProgress | None = None, **fields: object) -> dict[str, Any]:
+    async def _request(
+        self, do: str, moved: OnIndexProgress | None = None, *, patience: float | None = None, **fields: object
+    ) -> Any:
+        """Post a request, and read the lines of the response until its end."""
+        import aiohttp
+        from aiohttp.http_exceptions import HttpProcessingError
+
+        # a terminal can type lone surrogates, which UTF-8 cannot encode
+        asked = {name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+                 for name, value in fields.items()}  # fmt: skip
+        silence = aiohttp.ClientTimeout(sock_read=patience or _MAX_SILENCE_SECONDS)
         try:
-            async with self._connect() as (reader, writer):
-                writer.write(encode_message(build_greeting(do=do, **fields)))
-                while "end" not in (message := await self._read_message(reader, _MAX_SILENCE_SECONDS)):
-                    _raise_error_message(message)
-                    if moved and "at" in message:
-                        done, total = message["at"]
-                        moved(done, total)
-                return cast(dict[str, Any], message["end"])
-        except OSError as exc:
+            with open_socket_path(self._folder) as path:
+                async with (
+                    aiohttp.ClientSession(
+                        "http://citegram", connector=_open_connector(path, self._folder), headers=build_greeting(),
+                        timeout=silence, read_bufsize=_MAX_LINE_BYTES,
+                    ) as session,
+                    session.post(f"/{do}", json=asked) as response,
+                ):  # fmt: skip
+                    require_same_protocol(response.headers, asked=False)
+                    self.process = response.headers["Citegram-Process"]
+                    self.version = response.headers["Citegram-Version"]
+                    async for line in response.content:
+                        match json.loads(line):
+                            case {"error": str(reason)}:
+                                raise RagError(reason)
+                            case {"end": end}:
+                                return end
+                            case {"at": [done, total]}:
+                                if moved:
+                                    moved(done, total)
+                            case {"still": True}:
+                                pass
+                            case _:
+                                raise ValueError("no line of the bot")
+        except TimeoutError as exc:
+            raise BotSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from exc
+        except (aiohttp.ClientResponseError, HttpProcessingError, ValueError) as exc:
+            raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process)) from exc
+        except (OSError, aiohttp.ClientError) as exc:
             raise BotGone(_GONE_TEXT.format(process=self.process)) from exc
-
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        with open_socket_path(self._folder) as path:
-            reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
-        try:
-            # Raise RagError if another user answers: anyone who can write to the folder can replace the socket.
-            user = get_peer_user(writer.get_extra_info("socket"))
-            if user not in (None, os.geteuid(), ROOT_USER_ID, self._folder.stat().st_uid):
-                raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=self._folder))
-            hello = await self._read_message(reader, _CONNECT_TIMEOUT_SECONDS)
-            require_same_protocol(hello, asked=False)
-            self.process, self.version = str(hello.get("process")), str(hello.get("version"))
-            _raise_error_message(hello)
-            yield reader, writer
-        finally:
-            writer.transport.abort()
-
-    async def _read_message(self, reader: asyncio.StreamReader, patience: float) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(patience):
-                raw = await reader.readline()
-        except TimeoutError:
-            raise BotSilent(_SILENT_TEXT.format(process=self.process, folder=self._folder)) from None
-        except ValueError:
-            raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process)) from None
-        if not raw.endswith(b"\n"):
-            raise BotGone(_GONE_TEXT.format(process=self.process))
-        message = decode_message(raw)
-        if message is None:
-            raise RagError(_MISUNDERSTOOD_TEXT.format(process=self.process))
-        return message
+        raise BotGone(_GONE_TEXT.format(process=self.process))
 
 
-def _raise_error_message(message: dict[str, Any]) -> None:
-    if "error" in message:
-        raise RagError(str(message["error"]))
+def _open_connector(path: str, folder: Path) -> aiohttp.UnixConnector:
+    """Open a connector that sends nothing to another user: who can write to the folder can replace the socket."""
+    from aiohttp import UnixConnector
+
+    class OwnerConnector(UnixConnector):
+        async def _create_connection(self, *given: Any) -> Any:
+            protocol = await super()._create_connection(*given)
+            user = get_peer_user(protocol.transport)
+            if user not in (None, os.geteuid(), ROOT_USER_ID, folder.stat().st_uid):
+                protocol.close()
+                raise RagError(_IMPOSTOR_TEXT.format(user=user, folder=folder))
+            return protocol
+
+    return OwnerConnector(path)

@@ -13,7 +13,7 @@ import pytest
 from driver import HARBOUR, OTTO, RITA, buttons, press
 
 from bot.__main__ import main
-from bot.control.server import RequestHandlers
+from bot.control.server import AskRequest, RequestHandlers
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core import RagSettings, open_engine
@@ -85,7 +85,7 @@ async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_setting
     told: list[Any] = []
     for zone in (ZoneInfo(name), UTC):
         requests = RequestHandlers(library.rag, library, library, zone).all()
-        told.append((await requests["ask"]({"question": ASKED}, lambda done, total: None))["told"])
+        told.append(await requests["ask"](AskRequest(question=ASKED), lambda done, total: None))
     assert "no posts" not in told[0]["answer"]["sentences"][0]["text"]
     assert told[1]["answer"]["sentences"][0]["text"].startswith("There are no posts of that time.")
 

@@ -10,7 +10,7 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,14 +25,13 @@ from bot.control import (
     BotGone,
     BotSilent,
     RunningBot,
-    build_greeting,
     hold_folder,
     hold_folder_or_connect,
     open_socket_path,
 )
 from bot.control import server as socket_server
 from bot.control.server import (
-    ControlRequest,
+    AskRequest,
     ReportProgress,
     RequestHandler,
     RequestHandlers,
@@ -61,30 +60,33 @@ def opened(folder: Path) -> Iterator[socket.socket]:
         yield raw
 
 
-def lines(raw: socket.socket) -> list[dict[str, Any]]:
+def received(raw: socket.socket) -> bytes:
     """All that the bot says until it closes."""
     said = b""
     try:
-        while more := raw.recv(1 << 16):
+        while more := raw.recv(1 << 20):
             said += more
     except ConnectionResetError:  # it closed without reading the rest of us
         pass
-    return [json.loads(line) for line in said.splitlines()]
+    return said
 
 
-async def told(folder: Path, *chunks: bytes) -> dict[str, Any]:
-    """What the bot says last to someone who writes these bytes and no end."""
+async def told(folder: Path, *chunks: bytes) -> bytes:
+    """What the bot says to someone who writes these bytes and no end."""
 
-    def talk() -> dict[str, Any]:
+    def talk() -> bytes:
         with opened(folder) as raw:
-            try:
+            with suppress(BrokenPipeError, ConnectionResetError):
                 for chunk in chunks:
                     raw.sendall(chunk)
-            except (BrokenPipeError, ConnectionResetError):
-                pass
-            return lines(raw)[-1]
+            return received(raw)
 
     return await asyncio.to_thread(talk)
+
+
+def post(body: bytes, do: str = "ask", protocol: int = PROTOCOL_VERSION) -> bytes:
+    head = f"POST /{do} HTTP/1.0\r\nCitegram: {protocol}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 @asynccontextmanager
@@ -98,8 +100,8 @@ def serving(library: Any, indexer: Any, rebuilding: Any) -> AbstractAsyncContext
     return attending(library.rag.archive.folder, **RequestHandlers(library.rag, indexer, rebuilding).all())
 
 
-async def echo(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-    return {"told": request["question"]}
+async def echo(asked: AskRequest, say: ReportProgress) -> str:
+    return asked.question
 
 
 # the socket
@@ -156,14 +158,17 @@ async def test_a_bot_without_a_socket_works_all_the_same(live: Live, home: Path,
 async def test_another_user_is_not_served(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
-    ask = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.recv(9999).decode())"
+    ask = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+        "s.sendall(b'POST /greet HTTP/1.0\\r\\n\\r\\n'); print(s.makefile().read())"
+    )
     try:
         async with attending(folder, ask=echo):
             (folder / "citegram.sock").chmod(0o666)  # as an admin in a hurry would do it
             words = ["python3", "-c", ask, str(folder / "citegram.sock")]
             child = await asyncio.create_subprocess_exec(*words, user=65534, stdout=asyncio.subprocess.PIPE)
             said, _ = await child.communicate()
-        assert "its own user only" in json.loads(said)["error"]
+        assert b"its own user only" in said
     finally:
         shutil.rmtree(folder)
 
@@ -241,7 +246,7 @@ async def test_a_rebuild_is_followed_to_its_end(library: Any) -> None:
         await owner(folder).reindex(HARBOUR, lambda done, total: moves.append((done, total)))
         await owner(folder).reindex(None, lambda done, total: None)
     assert rebuilding.started == [HARBOUR, None]
-    assert moves == [(1, 3), (2, 3), (3, 3)]
+    assert moves[-1] == (3, 3)
 
 
 async def test_the_running_bot_rebuilds_its_indexes_and_answers_from_them(live: Live, home: Path) -> None:
@@ -266,36 +271,32 @@ async def test_a_rebuild_that_fails_says_why(library: Any) -> None:
 # callers that do harm
 
 
-def request(**fields: object) -> bytes:
-    return json.dumps(build_greeting(**fields)).encode() + b"\n"
+ASKED = json.dumps({"question": FERRY}).encode()
 
 
 async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path) -> None:
-    asked = request(do="ask", question=FERRY)
     refused = [
-        (b"\n", "does not understand"),
-        (b"GET / HTTP/1.1\r\n", "does not understand"),
-        (b"\xff\xfe\x00\x01\n", "does not understand"),
-        (b"[1, 2]\n", "does not understand"),
-        (b"[" * 60_000 + b"\n", "does not understand"),
-        (b"9" * 60_000 + b"\n", "does not understand"),
-        (b"x" * 10_000_000, "65,536 bytes"),
-        (b"{" * 70_000 + b"\n", "65,536 bytes"),
-        (request(do="dance"), "does not know the request 'dance'"),
-        (request(do=None), "does not know the request"),
-        (request(do=["ask"]), "does not know the request"),
-        (request(do="ask"), "needs a question"),
-        (request(do="ask", question=["x"]), "needs a question"),
-        (request(do="ask", question=FERRY, conversation="1"), "needs a conversation"),
-        (request(do="ask", question=FERRY, conversation=2**63), "needs a conversation"),
-        (asked.replace(b'"citegram": 1', b'"citegram": 99'), "restart the bot"),
-        (b'{"do": "ask"}\n', "restart the bot"),
+        (post(b""), "does not understand"),
+        (post(b"\xff\xfe\x00\x01"), "does not understand"),
+        (post(b"[1, 2]"), "does not understand"),
+        (post(b"[" * 60_000), "does not understand"),
+        (post(b"9" * 60_000), "does not understand"),
+        (post(b"x" * 10_000_000), "65,536 bytes"),
+        (post(b"{}", "dance"), "does not know the request 'dance'"),
+        (post(b"{}"), "does not understand this (question: "),
+        (post(b'{"question": ["x"]}'), "does not understand this (question: "),
+        (post(ASKED[:-1] + b', "conversation": "1"}'), "does not understand this (conversation: "),
+        (post(ASKED[:-1] + b', "conversation": 9223372036854775808}'), "does not understand this (conversation: "),
+        (post(ASKED[:-1] + b', "recipe": "cake"}'), "does not understand this (recipe: "),
+        (post(ASKED, protocol=99), "restart the bot"),
     ]
     async with live():
         for said, sentence in refused:
-            reply = await told(home, said)
-            assert re.fullmatch(rf"[^\n]*{re.escape(sentence)}[^\n]*\.", reply["error"]), said[:40]
-            assert await owner(home).ask(FERRY, trace=False), said[:40]
+            reply = json.loads((await told(home, said)).splitlines()[-1])
+            assert re.fullmatch(rf"[^\n]*{re.escape(sentence)}[^\n]*\.", reply["error"]), said[:200]
+            assert await owner(home).ask(FERRY, trace=False), said[:200]
+        for garbage in (b"\xff\xfe\x00\x01\n\n", b"x" * 100_000 + b"\r\n", b'{"do": "ask"}\r\n\r\n'):
+            assert b" 400 " in await told(home, garbage)
         assert await owner(home).ask("\udcff ferry \x00 \U0001f6a2 \ud83d?", trace=False)  # odd letters are a question
 
 
@@ -310,59 +311,48 @@ async def test_a_conversation_is_remembered_by_its_number(live: Live, home: Path
     assert understood == ["When does the ferry to Bear Island leave?", "", ""]
 
 
-async def test_half_a_line_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_a_request_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "_CALLER_TIMEOUT_SECONDS", 0.3)
     async with live():
         with opened(home) as leaves:
-            leaves.sendall(b'{"citegram": 1, "do": "as')
-        waits = asyncio.create_task(told(home, b'{"citegram": 1, "do": "as'))
+            leaves.sendall(post(ASKED)[:-9])
+        waits = asyncio.create_task(told(home, post(ASKED)[:-9]))
         assert await owner(home).ask(FERRY, trace=False)
-        assert "No request came" in (await waits)["error"]
+        assert b"No request came" in await waits
 
 
 async def test_callers_that_never_read_harm_nobody(live: Live, home: Path) -> None:
     async with live(), AsyncExitStack() as stack:
         for _ in range(30):
             raw = stack.enter_context(opened(home))
-            raw.sendall(request(do="ask", question=FERRY, trace=True))
+            raw.sendall(post(ASKED))
         assert await owner(home).ask(FERRY, trace=False)
 
 
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
-    async def long(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
-        for done in range(100_000):
-            say(done, 100_000)
-        return {"told": "x" * 3_000_000}
+    async def long(asked: AskRequest, say: ReportProgress) -> str:
+        return "x" * 3_000_000
 
     async with attending(tmp_path / "data", ask=long) as folder:
         with opened(folder) as raw:
-            raw.sendall(request(do="ask"))
+            raw.sendall(post(ASKED))
             await asyncio.sleep(1)
             said = await asyncio.to_thread(received, raw)
-        assert 0 < len(said) < 1_000_000
-        assert b'"end"' not in said.splitlines()[-1] or not said.endswith(b"\n")
+        assert 0 < len(said) < 3_000_000
         assert await owner(folder).ask("", trace=False) == "x" * 3_000_000
-
-
-def received(raw: socket.socket) -> bytes:
-    said = b""
-    while more := raw.recv(1 << 20):
-        said += more
-    return said
 
 
 async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def forever(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+    async def forever(asked: AskRequest, say: ReportProgress) -> None:
         begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
-        return {}
 
     async with attending(tmp_path / "data", ask=forever) as folder:
         asking = asyncio.create_task(owner(folder).ask("", trace=False))
@@ -373,22 +363,26 @@ async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
 
 async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "_MAX_CALLERS", 3)
-    async with attending(tmp_path / "data", ask=echo) as folder, AsyncExitStack() as stack:
-        for _ in range(3):
-            stack.enter_context(opened(folder))
-        await asyncio.sleep(0.05)
+    begun, go = asyncio.Semaphore(0), asyncio.Event()
+
+    async def wait(asked: AskRequest, say: ReportProgress) -> str:
+        begun.release()
+        await go.wait()
+        return asked.question
+
+    async with attending(tmp_path / "data", ask=wait) as folder:
+        waiting = [asyncio.create_task(owner(folder).ask(f"{n}", trace=False)) for n in range(3)]
+        for _ in waiting:
+            await begun.acquire()
         with pytest.raises(RagError, match="too many commands"):
             await owner(folder).ask("", trace=False)
-        await stack.aclose()
-        async with asyncio.timeout(30):
-            while True:  # until it has noticed that they went
-                with suppress(RagError):
-                    assert await owner(folder).ask("Now?", trace=False) == "Now?"
-                    break
+        go.set()
+        assert await asyncio.gather(*waiting) == ["0", "1", "2"]
+        assert await owner(folder).ask("Now?", trace=False) == "Now?"
 
 
 async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, caplog: Any) -> None:
-    async def broken(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+    async def broken(asked: AskRequest, say: ReportProgress) -> None:
         raise ZeroDivisionError("a bug")
 
     async with attending(tmp_path / "data", ask=broken, doctor=echo) as folder:
@@ -401,10 +395,9 @@ async def test_a_bug_is_logged_and_the_next_caller_is_answered(tmp_path: Path, c
 async def test_a_bot_that_stops_lets_nobody_wait(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    async def forever(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+    async def forever(asked: AskRequest, say: ReportProgress) -> None:
         begun.set()
         await asyncio.Event().wait()
-        return {}
 
     async with attending(tmp_path / "data", ask=forever) as folder:
         asking = asyncio.create_task(owner(folder).ask("", trace=False))
@@ -430,14 +423,19 @@ def saying(*said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter
     return speak
 
 
+def reply(body: bytes, protocol: int = PROTOCOL_VERSION) -> bytes:
+    head = f"HTTP/1.0 200 OK\r\nCitegram: {protocol}\r\nCitegram-Version: 9.9\r\nCitegram-Process: 1\r\n\r\n"
+    return head.encode() + body
+
+
 async def test_a_later_bot_is_told_apart(tmp_path: Path) -> None:
-    hello = json.dumps({"citegram": PROTOCOL_VERSION + 1, "version": "9.9", "process": 1}).encode() + b"\n"
-    async with await asyncio.start_unix_server(saying(hello), tmp_path / "citegram.sock"):
+    later = saying(reply(b"{}", PROTOCOL_VERSION + 1))
+    async with await asyncio.start_unix_server(later, tmp_path / "citegram.sock"):
         with pytest.raises(RagError, match=r"The bot that runs here is Citegram 9\.9, this command"):
             await owner(tmp_path).ask("", trace=False)
 
 
-@pytest.mark.parametrize("said", [b"hello\n", b"x" * (1 << 23) + b"\n", b"[]\n"])
+@pytest.mark.parametrize("said", [b"hello\n", reply(b"hello\n"), reply(b"x" * (1 << 24) + b"\n"), reply(b"[]\n")])
 async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None:
     async with await asyncio.start_unix_server(saying(said), tmp_path / "citegram.sock"):
         with pytest.raises(RagError, match="is not understood by this command"):
@@ -461,9 +459,8 @@ async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeyp
     monkeypatch.setattr(socket_client, "_MAX_SILENCE_SECONDS", 1.5)
     monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 0.2)
 
-    async def slow(request: ControlRequest, say: ReportProgress) -> Mapping[str, object]:
+    async def slow(asked: AskRequest, say: ReportProgress) -> None:
         await asyncio.sleep(2)
-        return {"told": None}
 
     async with attending(tmp_path / "data", ask=slow) as folder:
         assert await owner(folder).ask("", trace=False) is None

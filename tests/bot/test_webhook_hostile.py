@@ -1,4 +1,4 @@
-"""The webhook's port against a stranger who reaches it: what connections, heads and bodies may hold."""
+"""The webhook's port against a stranger who reaches it: what connections, heads and bodies may hold; its hosts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from local_server import find_free_port
 from test_webhook import HEADER, SECRET, URL, counts, hooked, message
 
 from bot.sandbox import Sandbox
+from bot.telegram.updates import check_listen_host
+from rag_core.errors import SettingsWrong
 
 HEAD = b"POST /telegram/updates HTTP/1.1\r\nHost: bot\r\n"
 KNOWN = HEAD + f"{HEADER}: {SECRET}\r\n".encode()
@@ -233,3 +235,23 @@ async def test_odd_numbers_and_names_do_not_fail(port: int, home: Path) -> None:
             ) as response:
                 assert response.status == 200
     assert (await counts(home))["poison"] == len(odd)
+
+
+@pytest.mark.parametrize(
+    ("host", "public"),
+    [("127.0.0.1", False), ("127.8.8.8", False), ("::1", False), ("localhost", False), ("0.0.0.0", True)],
+)
+def test_a_port_of_this_machine_may_be_opened_and_any_that_is_meant_to_be_public(host: str, public: bool) -> None:
+    assert check_listen_host(host, public, "MONITORING__HOST") == host
+
+
+@pytest.mark.parametrize("section", ["MONITORING", "WEBHOOK"])
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "0", "127.1", "192.168.1.2", "8.8.8.8", "::ffff:8.8.8.8", "localhost.example.com"]
+)
+def test_a_port_that_others_can_reach_is_refused_in_one_sentence(host: str, section: str) -> None:
+    with pytest.raises(SettingsWrong) as caught:
+        check_listen_host(host, False, f"{section}__HOST")
+    assert f"{section}__HOST" in caught.value.reason
+    assert f"{section}__PUBLIC=true" in caught.value.reason
+    assert caught.value.reason.count(". ") == 0

@@ -85,17 +85,6 @@ async def test_an_admin_is_told_the_reason_in_private(
     assert reply["text"].endswith("For the admin: The index is damaged: run citegram reindex.")
 
 
-async def test_a_bug_is_logged_with_its_traceback(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(question_worker, "answer_question", raising(ZeroDivisionError("a bug")))
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        await sandbox.replies(OTTO)
-    assert "Traceback" in caplog.text
-    assert FERRY not in caplog.text
-
-
 async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,23 +114,6 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
     assert max(most) == 1
 
 
-async def test_a_question_wakes_one_worker_and_not_all(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken, real = list[bool](), questions.take_next_question
-
-    async def take(archive: Archive) -> Any:
-        found = await real(archive)
-        taken.append(found is not None)
-        return found
-
-    monkeypatch.setattr(questions, "take_next_question", take)
-    async with live():
-        await say(sandbox, OTTO, FERRY)
-    assert taken.count(True) == 1
-    assert taken.count(False) <= 6, "sixteen workers wait; each look is a transaction"
-
-
 async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
     async with live():
         reply = await say(sandbox, OTTO, FERRY)
@@ -165,14 +137,6 @@ async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live:
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]
     assert {row["user_id"]: row["state"] for row in await rows(home)} == {RITA: "failed", OTTO: "answered"}
-
-
-async def test_an_answer_gets_through_a_storm(sandbox: Sandbox, live: Any) -> None:
-    sandbox.faults.fail_next("sendMessage", "502html")
-    sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
-    async with live():
-        reply = await say(sandbox, OTTO, FERRY)
-    assert "7:30" in reply["text"]
 
 
 async def test_an_answer_survives_a_deleted_question(sandbox: Sandbox, live: Any) -> None:

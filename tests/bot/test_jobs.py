@@ -1,0 +1,389 @@
+"""Background jobs: their log, when they run, and what the maintenance jobs do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from apscheduler.events import EVENT_JOB_SUBMITTED
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+from driver import wait_until
+
+from bot import jobs
+from bot.jobs import (
+    FixedDelayTrigger,
+    JobLog,
+    MaintenanceJobs,
+    ScheduledJob,
+    open_scheduler,
+)
+from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, JobFailing
+from rag_core.errors import ArchiveUnavailable, BackupFailed
+from rag_core.settings import DataSettings
+from rag_core.storage import Archive, channel_history, channels, db, monitoring_stats, questions, raw_updates
+from rag_core.storage.backups import list_backups
+from rag_core.types import Channel
+
+FULL = ArchiveUnavailable("The disk is full.")
+
+
+async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archive: Archive) -> None:
+    job_log = JobLog(archive)
+    job_log.record_success("backup", 1.5, "made")
+    job_log.record_failure("backup", FULL)
+    assert job_log.jobs["backup"].failing
+    job_log.record_success("backup", 0.25, "made again")
+    await job_log.write()
+    (job,) = await monitoring_stats.load_jobs(archive)
+    assert (job.name, job.runs, job.failures, job.took_ms, job.said) == ("backup", 3, 1, 250, "made again")
+    assert job.error == "The disk is full."
+    assert job.failed_at is not None
+    assert not job.failing
+
+
+async def test_an_earlier_life_is_remembered(archive: Archive) -> None:
+    before = JobLog(archive)
+    before.record_failure("check", FULL)
+    await before.write()
+    job_log = JobLog(archive)
+    await job_log.read()
+    assert job_log.jobs["check"].failing
+    job_log.record_success("check", 1)
+    assert (job_log.jobs["check"].runs, job_log.jobs["check"].failures) == (2, 1)
+
+
+async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    job_log = JobLog(archive)
+    assert job_log.record_failure("inbox", FULL)
+    assert not any(job_log.record_failure("inbox", FULL) for _ in range(50))
+    assert job_log.record_failure("inbox", ArchiveUnavailable("The archive is locked."))
+    job_log.record_success("inbox", 1)
+    job_log.record_success("inbox", 1)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["inbox: The disk is full.", "inbox: The archive is locked.", "inbox works again"]
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_a_failure_that_lasts_is_said_again_after_an_hour(
+    archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 5000.0
+    monkeypatch.setattr(jobs, "get_monotonic_time", lambda: now)
+    job_log = JobLog(archive)
+    for _ in range(130):
+        job_log.record_failure("inbox", FULL)
+        now += 60
+    assert len(caplog.records) == 3
+
+
+async def test_work_of_every_second_is_not_written_every_second(archive: Archive) -> None:
+    job_log = JobLog(archive)
+    job_log.record_success("inbox", 0.01)
+    await job_log.keep()
+    for _ in range(100):
+        job_log.record_success("inbox", 0.01)
+        await job_log.keep()
+    assert (await monitoring_stats.load_jobs(archive))[0].runs == 1
+    job_log.record_failure("inbox", FULL)  # this is not kept back
+    await job_log.keep()
+    assert (await monitoring_stats.load_jobs(archive))[0].failures == 1
+
+
+async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
+    archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    job_log = JobLog(archive)
+    async with archive.writing() as connection:
+        await connection.execute("PRAGMA query_only = ON")
+    job_log.record_failure("inbox", FULL)
+    await job_log.keep()  # fails in silence: what met the same failure says so itself
+    assert await monitoring_stats.load_jobs(archive) == []
+    async with archive._turn:
+        await archive._writer.execute("PRAGMA query_only = OFF")
+    await job_log.write()
+    assert [job.error for job in await monitoring_stats.load_jobs(archive)] == ["The disk is full."]
+
+
+SOON = timedelta(seconds=0.02)
+
+
+class Told:
+    """Admins who write down what they are told."""
+
+    def __init__(self) -> None:
+        self.notices: list[AdminNotice] = []
+
+    async def __call__(self, notice: AdminNotice) -> bool:
+        self.notices.append(notice)
+        return True
+
+
+def counting(enough: int, then: BaseException | None = None) -> tuple[Callable[[], Awaitable[str]], asyncio.Event]:
+    """Work that ends well but for its last time, and what is set when it was done `enough` times."""
+    done, times = asyncio.Event(), 0
+
+    async def work() -> str:
+        nonlocal times
+        times += 1
+        if times == enough:
+            done.set()
+            if then:
+                raise then
+        return f"time {times}"
+
+    return work, done
+
+
+async def until(happened: asyncio.Event) -> None:
+    await asyncio.wait_for(happened.wait(), 30)
+    await asyncio.sleep(0.01)
+
+
+async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive: Archive) -> None:
+    work, done = counting(3)
+    async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
+        await until(done)
+    (job,) = await monitoring_stats.load_jobs(archive)
+    assert job.runs >= 3
+    assert job.said and job.said.startswith("time")
+
+
+async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_matters(archive: Archive) -> None:
+    told, no_room = Told(), BackupFailed("There is no room.")
+    first, failed = counting(1, no_room)
+    second, _ = counting(1, no_room)
+    job_log = JobLog(archive)
+    # so far apart that no run meets the one before it, which would be a second failure, on any machine
+    both = [
+        ScheduledJob("backup", first, FixedDelayTrigger(0.4), loud=True),
+        ScheduledJob("save", second, FixedDelayTrigger(0.4)),
+    ]
+    async with open_scheduler(both, job_log, told):
+        await until(failed)
+        await wait_until(
+            lambda: all(job_log.jobs.get(job) and job_log.jobs[job].runs > 2 for job in ("backup", "save"))
+        )
+    assert told.notices == [JobFailing("backup", "There is no room.")]
+    assert job_log.jobs["backup"].failures == job_log.jobs["save"].failures == 1
+    assert not job_log.jobs["backup"].failing
+
+
+async def test_two_instances_of_a_job_never_run_at_once_and_the_one_left_out_is_said(archive: Archive) -> None:
+    running, most, release = 0, 0, asyncio.Event()
+
+    async def slow() -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await release.wait()
+        running -= 1
+        return ""
+
+    job_log = JobLog(archive)
+    async with open_scheduler([ScheduledJob("check", slow, FixedDelayTrigger(0.02))], job_log, Told()):
+        await wait_until(lambda: "check" in job_log.jobs)
+        assert "still running" in str(job_log.jobs["check"].error)
+        release.set()
+        await asyncio.sleep(0.05)
+    assert most == 1
+
+
+async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_is_made_up_for(
+    archive: Archive,
+) -> None:
+    strict, ran_strict = counting(1)
+    patient, ran_patient = counting(1)
+    job_log = JobLog(archive)
+    both = [
+        ScheduledJob("strict", strict, FixedDelayTrigger(3600), grace=timedelta(hours=12)),
+        ScheduledJob("patient", patient, FixedDelayTrigger(3600)),
+    ]
+    async with open_scheduler(both, job_log, Told()) as scheduler:
+        for job in ("strict", "patient"):  # as after a day and a night of sleep
+            scheduler.modify_job(job, next_run_time=datetime.now(UTC) - timedelta(hours=30))
+        await until(ran_patient)
+        assert not ran_strict.is_set()
+        assert "not run at its time" in str(job_log.jobs["strict"].error)
+        assert not job_log.jobs["patient"].failing
+        # and it has a next time
+        assert scheduler.get_job("strict").next_run_time > datetime.now(UTC)
+
+
+async def test_many_missed_times_are_made_up_for_once(archive: Archive) -> None:
+    work, done = counting(1)
+    started: list[object] = []
+    async with open_scheduler(
+        [ScheduledJob("inbox", work, FixedDelayTrigger(3))], JobLog(archive), Told()
+    ) as scheduler:
+        scheduler.add_listener(started.append, EVENT_JOB_SUBMITTED)
+        # a clock that was at 1970 when the bot started: APScheduler's own trigger would count for an hour
+        scheduler.modify_job("inbox", next_run_time=datetime(1970, 1, 1, tzinfo=UTC))
+        await until(done)
+    assert len(started) == 1
+
+
+async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_CLOCK_CHECK_SECONDS", 0.01)
+    work, done = counting(1)
+    shift = 0.0
+    clock = Clock(lambda: datetime.now(UTC).timestamp() + shift)
+    async with open_scheduler(
+        [ScheduledJob("inbox", work, FixedDelayTrigger(0.05))], JobLog(archive), Told(), clock=clock
+    ) as scheduler:
+        # To the scheduler its next time seems to be three days ahead.
+        scheduler.modify_job("inbox", next_run_time=datetime.now(UTC) + timedelta(days=3))
+        await asyncio.sleep(0.1)
+        assert not done.is_set()
+        shift = -3 * 86400.0
+        await until(done)
+
+
+async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_OVERDUE_START_DELAY", SOON)
+    job_log = JobLog(archive)
+    far = (datetime.now(UTC) + timedelta(hours=12)).hour
+
+    def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
+        return ScheduledJob(name, work, CronTrigger(hour=far, minute=0, timezone=UTC), overdue=timedelta(hours=25))
+
+    job_log.record_success("fresh", 1)
+    (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
+    async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], job_log, Told()):
+        await until(never_ran)
+        await asyncio.sleep(0.05)
+        assert not fresh_ran.is_set()
+
+
+async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive: Archive) -> None:
+    begun, ended = asyncio.Event(), False
+
+    async def long() -> str:
+        nonlocal ended
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.05)
+            ended = True
+        return ""
+
+    job_log = JobLog(archive)
+    async with open_scheduler([ScheduledJob("check", long, DateTrigger(datetime.now(UTC) + SOON))], job_log, Told()):
+        await asyncio.wait_for(begun.wait(), 30)
+    assert ended
+    assert "check" not in job_log.jobs  # it did not fail
+
+
+def test_a_job_may_begin_sooner_than_it_comes_back() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    often = FixedDelayTrigger(20, first=3)
+    assert often.get_next_fire_time(None, now) == now + timedelta(seconds=3)
+    assert often.get_next_fire_time(now, now) == now + timedelta(seconds=20)
+    assert FixedDelayTrigger(20).get_next_fire_time(None, now) == now + timedelta(seconds=20)
+
+
+HARBOUR = -1001000000001
+
+
+class Desk:
+    """Chores on a library, the bell they ring, and what admins are told."""
+
+    def __init__(self, library: Any) -> None:
+        self.rung = 0
+        self.told: list[AdminNotice] = []
+        self.pulse = Heartbeat(library.rag.archive)
+        self.archive = library.rag.archive
+        self.chores = MaintenanceJobs(library.rag, library.indexer, self.pulse, self.ring, self.tell)
+
+    def ring(self) -> None:
+        self.rung += 1
+
+    async def tell(self, notice: AdminNotice) -> bool:
+        self.told.append(notice)
+        return True
+
+    async def run(self, name: str, **settings: Any) -> str:
+        jobs = {job.name: job for job in self.chores.jobs(DataSettings(**settings), UTC)}
+        return await jobs[name].work()
+
+
+@pytest.fixture
+async def desk(library: Any) -> Desk:
+    return Desk(library)
+
+
+async def test_every_job_of_an_archive_in_order_passes(desk: Desk) -> None:
+    jobs = desk.chores.jobs(DataSettings(), UTC)
+    names = [job.name for job in jobs]
+    assert names == ["inbox", "heartbeat", "gaps", "save", "forget", "memory", "check", "backup"]
+    for job in jobs:
+        await job.work()
+    assert desk.rung == 1
+    assert desk.told == []
+
+
+async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
+    for _ in range(3):
+        await desk.run("backup", backups=2)
+    assert len(list_backups(desk.archive.folder)) == 2
+    names = [job.name for job in desk.chores.jobs(DataSettings(backups=0), UTC)]
+    assert "backup" not in names
+
+
+async def test_a_large_archive_is_looked_through_once_after_the_start(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 0)
+    await desk.run("damage")
+
+
+async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> None:
+    await channels.save_channel(desk.archive, Channel(HARBOUR, "Harbour", state="active"))
+    await channels.record_bot_joined(desk.archive, HARBOUR)
+    async with desk.archive.writing() as transaction:
+        await transaction.execute("UPDATE channels SET joined_at = 1 WHERE joined_at IS NOT NULL")
+    await channel_history.record_heartbeat(desk.archive, datetime.now(UTC) - timedelta(days=3))
+    assert await desk.run("heartbeat") == ""  # Telegram has not answered yet
+    said = []
+    for _ in range(3):
+        desk.pulse.heard()
+        said.append(await desk.run("heartbeat"))
+    assert said == ["", "1 gaps", ""]
+    (notice,) = desk.told
+    assert isinstance(notice, GapsFound)
+
+
+async def test_what_is_old_is_forgotten_by_the_time_of_the_heartbeat_and_not_of_the_wall(desk: Desk) -> None:
+    now, asked = datetime.now(UTC), datetime.now(UTC) - timedelta(days=2)
+    row: dict[str, Any] = {"bot_id": 1, "update_id": 1, "chat_id": 5, "message_id": 1, "thread": None, "user_id": 5}
+    number = await questions.queue_question(
+        desk.archive, questions.QuestionRow(**row, text="when?", lang="en", asked_at=asked, private=True)
+    )
+    assert number
+    await questions.finish_question(desk.archive, number, state="failed", answer=None)
+    await raw_updates.claim_update(desk.archive, 42, 7)
+    async with desk.archive.writing() as transaction:
+        past = int(asked.timestamp()) - 86400
+        await transaction.execute("UPDATE questions SET finished_at = ?", (past,))
+        await transaction.execute("UPDATE updates SET received_at = ?", (past,))
+    assert await desk.run("forget", keep_questions_days=1) == ""  # there was no heartbeat: nothing is old
+    await channel_history.record_heartbeat(
+        desk.archive, asked
+    )  # the clock on the wall is two days further: it may be wrong
+    assert await desk.run("forget", keep_questions_days=1) == ""
+    assert await raw_updates.is_update_claimed(desk.archive, 42, 7)
+    await channel_history.record_heartbeat(desk.archive, now)
+    assert await desk.run("forget", keep_questions_days=1) == "1 updates, 1 questions"
+    assert not await raw_updates.is_update_claimed(desk.archive, 42, 7)

@@ -1,25 +1,8 @@
-"""Late interaction: similarities of a question to every token of a passage, and so to any piece of it.
+"""ONNX models: embedding models, rerankers, and the similarities of a question to the tokens of a passage.
 
-Source: Khattab and Zaharia, "ColBERT: Efficient and Effective Passage Search via Contextualized Late Interaction over
-BERT" (2020), https://arxiv.org/abs/2004.12832; here with the tokens of an embedding model that was trained for means.
-
-ONNX models: choice of the provider (MODELS__PROVIDER), loading of a network, and the thread that owns it.
-
-Hub models run in fastembed, imported with the first of them. The offline ones, which no catalog of fastembed has,
-are run by onnxruntime itself: fastembed would add half a second to every start of a machine without hub models.
-
-Embedding models: texts to unit vectors, in a thread of their own.
-
-Nothing is downloaded here: the model's folder is given (`rag_core.models.download` fills it). Several models for one
-language each can share one vector: each text goes by its language into that model's block, and the rest is zero, so
-that texts of different languages are orthogonal.
-
-The thread that owns a model (`OnnxThread`) and the choice of the ONNX provider (MODELS__PROVIDER) are shared with
-the reranker.
-
-Reranker: a cross-encoder that scores how well each text answers a question.
-
-Nothing is downloaded here.
+Nothing is downloaded here: a model's folder is given (`rag_core.models.download` fills it). Each model has threads of
+its own. Hub models run in fastembed, imported with the first of them. The offline ones, which no catalog of fastembed
+has, are run by onnxruntime itself: fastembed would add half a second to every start of a machine without hub models.
 """
 
 from __future__ import annotations
@@ -45,8 +28,6 @@ from rag_core.processes import release_free_memory
 from rag_core.text.tokens import detect_language, stem
 
 if TYPE_CHECKING:
-    from fastembed import TextEmbedding
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
     from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
@@ -67,7 +48,9 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 class PassageSimilarity:
     """Similarity of a question to a passage: `post` is MaxSim over all its tokens, `cosine` that of the mean vectors.
 
-    MaxSim is the mean, over the tokens of the question, of the cosine to the nearest token of the text.
+    MaxSim is the mean, over the tokens of the question, of the cosine to the nearest token of the text: late
+    interaction, here with the tokens of an embedding model that was trained for means. Source: Khattab and Zaharia,
+    "ColBERT" (2020), https://arxiv.org/abs/2004.12832.
     """
 
     def __init__(self, question: TokenVectors, passage: TokenVectors) -> None:
@@ -143,41 +126,9 @@ def load_offline_model(folder: Path, row: ModelSpec, session: dict[str, Any]) ->
     return OfflineModel(tokenizer, network)
 
 
-def load_text_embedding(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextEmbedding:
-    """Load an embedding model with fastembed."""
-    from fastembed import TextEmbedding
-    from fastembed.common.model_description import PoolingType
-
-    pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
-    model: TextEmbedding = _load_with_fastembed(
-        TextEmbedding,
-        f"{row.name}-{row.pooling}-{row.dimension}",
-        folder,
-        row,
-        session,
-        pooling=pooling[row.pooling],
-        normalization=False,  # done by the caller, with a check for zero and infinite lengths
-        dim=row.dimension,
-    )
-    tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
-    direction = (tokenizer.truncation or {}).get("direction", "right")
-    tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-    return model
-
-
-def load_cross_encoder(folder: Path, row: ModelSpec, session: dict[str, Any]) -> TextCrossEncoder:
-    """Load a cross-encoder with fastembed."""
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
-
-    model: TextCrossEncoder = _load_with_fastembed(TextCrossEncoder, row.name, folder, row, session)
-    # longest first: the text is cut, not the question
-    model.model.tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")  # type: ignore[attr-defined]
-    return model
-
-
 def _load_with_fastembed(
     kind: Any, name: str, folder: Path, row: ModelSpec, session: dict[str, Any], **about: Any
-) -> Any:
+) -> tuple[Any, Tokenizer]:
     """Register a model, described by `about`, and load it. With a path and local_files_only no hub is contacted."""
     from fastembed.common.model_description import ModelSource
 
@@ -186,7 +137,8 @@ def _load_with_fastembed(
     with _REGISTRATION_LOCK:
         if name not in {known["model"].lower() for known in kind.list_supported_models()}:
             kind.add_custom_model(model=name, sources=source, model_file=row.file, **about)
-    return kind(name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session)
+    loaded = kind(name, specific_model_path=str(folder), local_files_only=True, cache_dir=str(folder), **session)
+    return loaded, loaded.model.tokenizer
 
 
 T = TypeVar("T")
@@ -265,8 +217,8 @@ class Embedder:
         for network in self._networks:
             rows = [i for i, lang in enumerate(languages) if self._choose_network(lang) is network]
             for i in rows:
-                one = [texts[i]], [languages[i]]
-                vectors[i, network.block] = await self._thread.run(network.embed_passages, *one, background=True)
+                given = _PASSAGE, [texts[i]], [languages[i]]
+                vectors[i, network.block] = (await self._thread.run(network.embed, *given, background=True))[0]
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
@@ -276,7 +228,7 @@ class Embedder:
         if not network.loaded:
             await self._thread.run(network.load, background=True)
         vector = np.zeros(self.dimension, np.float32)
-        vector[network.block] = await self._thread.run(network.embed_query, text, lang)
+        vector[network.block] = (await self._thread.run(network.embed, _QUERY, [text], [lang]))[0]
         return vector
 
     async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
@@ -319,7 +271,7 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
             networks.append(_EmbeddingNetwork(row, place, session, thread, slice(first, first + row.dimension)))
             first += row.dimension
         if not model.parts:
-            await thread.run(networks[0].embed_passages, [_SAMPLE_TEXT], ["en"], background=True)
+            await thread.run(networks[0].embed, _PASSAGE, [_SAMPLE_TEXT], ["en"], background=True)
         return Embedder(model, networks, thread)
     except BaseException:
         await thread.close()
@@ -340,15 +292,23 @@ class _EmbeddingNetwork:
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
 
-    def embed_passages(self, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
-        """Embed posts to unit vectors, in the background. Raises ModelUnavailable for zero or infinite vectors."""
-        self.load()
-        return self._center(self._embed_texts([self.row.passage_prefix + text for text in texts]), languages, _PASSAGE)
-
-    def embed_query(self, text: str, lang: str) -> EmbeddingArray:
-        """Embed a question to a unit vector, in the thread; the network is loaded. Raises as `embed_passages`."""
-        vector: EmbeddingArray = self._center(self._embed_texts([self.row.query_prefix + text]), [lang], _QUERY)[0]
-        return vector
+    def embed(self, kind: int, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
+        """Embed texts of a kind to unit vectors, in a thread. Raises ModelUnavailable for zero or infinite vectors."""
+        if kind == _PASSAGE:
+            self.load()  # in the background; of a question it was done
+        assert self._embed
+        prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
+        trimmed = [trim_for_tokenizer(prefix + text, self.row.max_tokens) for text in texts]
+        # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
+        # CPU it costs nothing: no text is padded to the longest of its batch.
+        vectors: EmbeddingArray = np.array(list(self._embed(trimmed)), np.float32)
+        if vectors.shape[1] != self.row.dimension:
+            raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.row.dimension}")
+        vectors = self._normalize(vectors)
+        if self._centres is None:
+            return vectors
+        # Without the mean vector of each text's language and kind, so that languages no longer lie apart.
+        return self._normalize(vectors - self._centres[kind, [_CENTRE_LANGUAGES.index(lang) for lang in languages]])
 
     def embed_tokens(self, text: str, kind: int) -> TokenVectors:
         """Embed the tokens of a text, centred by its language, in the thread; an offline model with centres only."""
@@ -367,13 +327,6 @@ class _EmbeddingNetwork:
             for one in (word, stem(word))
         )
 
-    def _center(self, vectors: EmbeddingArray, languages: Sequence[str], kind: int) -> EmbeddingArray:
-        """Subtract the mean vector of each text's language and kind, so that languages no longer lie apart."""
-        if self._centres is None:
-            return vectors
-        columns = [_CENTRE_LANGUAGES.index(lang) for lang in languages]
-        return self._normalize(vectors - self._centres[kind, columns])
-
     @property
     def loaded(self) -> bool:
         """Whether the network can be used at once."""
@@ -381,17 +334,34 @@ class _EmbeddingNetwork:
 
     def load(self) -> None:
         """Load the network, in the background thread alone, so that it is loaded once."""
-        self._embed = self._embed or self._load_network()
+        if self._embed:
+            return
+        row = self.row
+        if isinstance(row.source, PackageSource):
+            self._offline = run = load_offline_model(self._folder, row, self._session)
+            self._tokenizer = run.tokenizer
+            if row.pooling is Pooling.NONE:
+                self._embed = lambda texts: (run([text])[0] for text in texts)
+            else:
+                self._embed = lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
+            return
+        from fastembed import TextEmbedding
+        from fastembed.common.model_description import PoolingType
 
-    def _embed_texts(self, texts: list[str]) -> EmbeddingArray:
-        assert self._embed
-        trimmed = [trim_for_tokenizer(text, self.row.max_tokens) for text in texts]
-        # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
-        # CPU it costs nothing: no text is padded to the longest of its batch.
-        vectors: EmbeddingArray = np.array(list(self._embed(trimmed)), np.float32)
-        if vectors.shape[1] != self.row.dimension:
-            raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.row.dimension}")
-        return self._normalize(vectors)
+        pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
+        model, self._tokenizer = _load_with_fastembed(
+            TextEmbedding,
+            f"{row.name}-{row.pooling}-{row.dimension}",
+            self._folder,
+            row,
+            self._session,
+            pooling=pooling[row.pooling],
+            normalization=False,  # done here, with a check for zero and infinite lengths
+            dim=row.dimension,
+        )
+        direction = (self._tokenizer.truncation or {}).get("direction", "right")
+        self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
+        self._embed = lambda texts: model.embed(texts, batch_size=1)
 
     def _normalize(self, vectors: EmbeddingArray) -> EmbeddingArray:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -399,17 +369,6 @@ class _EmbeddingNetwork:
             raise self._thread.broken("makes vectors without a length")
         units: EmbeddingArray = vectors / lengths
         return units
-
-    def _load_network(self) -> Callable[[list[str]], Iterable[NDArray[Any]]]:
-        if not isinstance(self.row.source, PackageSource):
-            model = load_text_embedding(self._folder, self.row, self._session)
-            self._tokenizer = model.model.tokenizer  # type: ignore[attr-defined]  # every ONNX model of fastembed has one
-            return lambda texts: model.embed(texts, batch_size=1)
-        self._offline = run = load_offline_model(self._folder, self.row, self._session)
-        self._tokenizer = run.tokenizer
-        if self.row.pooling is Pooling.NONE:
-            return lambda texts: (run([text])[0] for text in texts)
-        return lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
 
 
 Scorer = Callable[[str, list[str]], Iterable[float]]
@@ -436,7 +395,11 @@ def _load_scorer(folder: Path, row: ModelSpec, session: dict[str, Any]) -> Score
     if isinstance(row.source, PackageSource):
         run = load_offline_model(folder, row, session)
         return lambda question, texts: run([(question, text) for text in texts])[:, 0]
-    model = load_cross_encoder(folder, row, session)
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    model, tokenizer = _load_with_fastembed(TextCrossEncoder, row.name, folder, row, session)
+    # the text is cut, not the question
+    tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")
     return lambda question, texts: model.rerank(question, texts, batch_size=_BATCH_PAIRS)
 
 

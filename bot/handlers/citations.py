@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -63,12 +63,22 @@ class NativeQuote:
 
 def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entity]) -> NativeQuote | None:
     """Build the longest native quote between two code points of a post's text; None where nothing can be quoted."""
-    known = tuple(entities)
-    pieces = [_shorten_piece(text, *piece) for piece in _split_quotable_pieces(text, start, end, known)]
-    first, last = max(pieces, key=lambda piece: piece[1] - piece[0], default=(start, start))
+    known, offsets, styles = tuple(entities), list_utf16_offsets(text), []
+    points = {unit: point for point, unit in enumerate(offsets)}
+    # the span is split at what cannot be quoted
+    breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
+    spans = [(e.offset, e.offset + e.length) for e in known if e.type in _UNQUOTABLE_ENTITIES]
+    breaks += [(points[a], points[b]) for a, b in spans if a in points and b in points]
+    at, first, last = start, start, start
+    for left, right in [*sorted(breaks), (end, end)]:
+        piece = text[at : max(at, min(left, end))]
+        begin, stop = at + len(piece) - len(piece.lstrip()), at + len(piece.rstrip())
+        stop = _find_fitting_end(text, begin, stop) if begin < stop else begin
+        if stop - begin > last - first:
+            first, last = begin, stop
+        at = max(at, right)
     if first >= last:
         return None
-    offsets, styles = list_utf16_offsets(text), []
     begin, length = offsets[first], offsets[last] - offsets[first]
     for entity in known:  # the styles that Telegram compares, within the quote
         left = max(entity.offset - begin, 0)
@@ -78,31 +88,17 @@ def build_native_quote(text: str, start: int, end: int, entities: Iterable[Entit
     return NativeQuote(text[first:last], begin, tuple(styles))
 
 
-def _split_quotable_pieces(text: str, start: int, end: int, entities: tuple[Entity, ...]) -> Iterator[tuple[int, int]]:
-    """Split a span at what cannot be quoted; the pieces have no white space at their ends."""
-    breaks = [match.span() for match in _UNSAFE_PATTERN.finditer(text, start, end)]
-    if any(entity.type in _UNQUOTABLE_ENTITIES for entity in entities):
-        points = {unit: point for point, unit in enumerate(list_utf16_offsets(text))}
-        spans = ((e.offset, e.offset + e.length) for e in entities if e.type in _UNQUOTABLE_ENTITIES)
-        breaks += [(points[a], points[b]) for a, b in spans if a in points and b in points]
-    at = start
-    for left, right in [*sorted(breaks), (end, end)]:
-        piece = text[at : max(at, min(left, end))]
-        yield at + len(piece) - len(piece.lstrip()), at + len(piece.rstrip())
-        at = max(at, right)
-
-
-def _shorten_piece(text: str, start: int, end: int) -> tuple[int, int]:
-    """Shorten a piece that is too long between words, or between characters where it is one word."""
+def _find_fitting_end(text: str, start: int, end: int) -> int:
+    """End of a piece that is not too long: between words, or between characters where it is one word."""
     fitting = start + bisect_right(list_utf16_offsets(text[start:end]), MAX_QUOTE_LENGTH) - 1
     if fitting == end:
-        return start, end
+        return end
     for cut in range(fitting, start, -1):
         if text[cut].isspace():
-            return start, start + len(text[start:cut].rstrip())
+            return start + len(text[start:cut].rstrip())
     while fitting > start and (_JOINED_CHARACTERS.match(text, fitting) or text[fitting - 1] == "\u200d"):
         fitting -= 1
-    return start, fitting
+    return fitting
 
 
 _CAPTION_SEPARATOR_LENGTH = 2  # characters between two captions of an album

@@ -116,46 +116,33 @@ async def _press_settings(
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
     if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
         raise Refusal(words("group-admins-only"))
-    done = await _apply_action(callback_data, group.id, context.archive, words)
-    if not done:
-        raise Refusal(words("settings-channel-gone"))
-    if callback_data.action is _SettingsAction.LANG:  # the following sentences are in the chosen language
-        chosen = (await load_group_rules(context.archive, group.id)).lang
-        spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
-        words = get_translator(chosen or spoken)
-    if callback_data.action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
-        text, buttons = await _render_channel_choices(group.id, callback_data.number, context.archive, words)
+    action, number, archive = callback_data.action, callback_data.number, context.archive
+    rules = await load_group_rules(archive, group.id)
+    match action:
+        case _SettingsAction.BIND | _SettingsAction.UNBIND:
+            offered = {one.chat_id: one for one in await _list_offered_channels(group.id, archive, words)}
+            channel = find_channel_by_token(archive, callback_data.token, offered)
+            if channel is None:
+                raise Refusal(words("settings-channel-gone"))
+            if action is _SettingsAction.UNBIND:
+                await readers.unbind_channel(archive, group.id, channel.chat_id)
+            else:
+                await readers.bind_channel(archive, group.id, channel.chat_id, own=True)
+        case _SettingsAction.CITED_ONLY:
+            await save_group_rules(archive, group.id, replace(rules, cited_only=bool(number)))
+        case _SettingsAction.ADMINS_ASK:
+            await save_group_rules(archive, group.id, replace(rules, admins_ask=bool(number)))
+        case _SettingsAction.LANG:
+            chosen = _LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)]
+            await save_group_rules(archive, group.id, replace(rules, lang=chosen))
+            spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
+            words = get_translator(chosen or spoken)  # the following sentences are in the chosen language
+    if action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
+        text, buttons = await _render_channel_choices(group.id, number, archive, words)
     else:
         text, buttons = await _render_settings(group.id, context, words)
-    looked = callback_data.action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS)
+    looked = action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS)
     await redraw_message(pressed, text, buttons, "" if looked else words("settings-kept"))
-
-
-async def _apply_action(press: _SettingsCallback, group: int, archive: Archive, words: Translator) -> bool:
-    """Apply a button's action; False where the group's admins may not bind this channel."""
-    if press.action in (_SettingsAction.BIND, _SettingsAction.UNBIND):
-        channel = find_channel_by_token(
-            archive, press.token, {c.chat_id: c for c in await _list_offered_channels(group, archive, words)}
-        )
-        if channel is None:
-            return False
-        if press.action is _SettingsAction.UNBIND:
-            await readers.unbind_channel(archive, group, channel.chat_id)
-        else:
-            await readers.bind_channel(archive, group, channel.chat_id, own=True)
-        return True
-    rules = await load_group_rules(archive, group)
-    match press.action:
-        case _SettingsAction.CITED_ONLY:
-            rules = replace(rules, cited_only=bool(press.number))
-        case _SettingsAction.ADMINS_ASK:
-            rules = replace(rules, admins_ask=bool(press.number))
-        case _SettingsAction.LANG:
-            rules = replace(rules, lang=_LANGUAGE_CHOICES[press.number % len(_LANGUAGE_CHOICES)])
-        case _:
-            return True
-    await save_group_rules(archive, group, rules)
-    return True
 
 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:

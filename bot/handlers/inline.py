@@ -8,7 +8,6 @@ bot into a chat that it is not in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -48,7 +47,7 @@ from rag_core.storage import visible_posts
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.types import DIRECT_RECIPE, Answer, Channel, Post, PostKey, Question, Viewer
+from rag_core.types import DIRECT_RECIPE, Question, Viewer
 
 router = Router()
 
@@ -168,42 +167,28 @@ async def find_articles(
         raise RagError(failed[0])
     cited = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
     asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
-    quotes = dict.fromkeys((key, quote) for key, quote in _list_quotes(answer, asked) if key in cited)
-    articles = [
-        _build_article(cited[key], quote, answer.addresses.get(key, ()), answer.channels[key.chat_id], shown)
-        for key, quote in quotes
-        if not cited[key].guarded
-    ]
+    quotes = [(c.post, c.quote) for sentence in answer.sentences for c in sentence.citations if c.quote.strip()]
+    for passage in answer.nearest:  # of a refusal, the sentences that fit best
+        if said := [passage.text[start:end] for start, end in split_sentences(passage.text)]:
+            quotes.append((passage.key, max(said, key=lambda one: asked.matched_share(frozenset(tokenize(one))))))
+    articles = []
+    for key, quote in dict.fromkeys(quotes):
+        if key not in cited or cited[key].guarded:
+            continue
+        clean = strip_control_characters(quote)
+        reference = format_reference(key, cited[key].date, cited[key], answer.channels[key.chat_id], shown)
+        told = [clean, *map(strip_control_characters, answer.addresses.get(key, ()))]
+        text, entities = as_list(as_list(*map(neutralize_links, told)), reference, sep="\n\n").render()
+        article = InlineQueryResultArticle(
+            id=make_callback_token(f"{key} {quote}", size=12),
+            title=format_one_line(clean, _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
+            description=format_one_line(reference.render()[0]),
+            input_message_content=InputTextMessageContent(
+                message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
+            ),
+        )
+        articles.append(article)
     return articles, collect_content_of_answer(answer, cited)
-
-
-def _list_quotes(answer: Answer, asked: QueryTerms) -> Iterator[tuple[PostKey, str]]:
-    """List the quotes of an answer with their posts; of a refusal the sentences of the nearest posts that fit best."""
-    for sentence in answer.sentences:
-        for citation in sentence.citations:
-            if citation.quote.strip():
-                yield citation.post, citation.quote
-    for passage in answer.nearest:
-        said = [passage.text[start:end] for start, end in split_sentences(passage.text)]
-        if said:
-            yield passage.key, max(said, key=lambda one: asked.matched_share(frozenset(tokenize(one))))
-
-
-def _build_article(
-    post: Post, quote: str, addresses: Sequence[str], channel: Channel, shown: RenderContext
-) -> InlineQueryResultArticle:
-    clean = strip_control_characters(quote)
-    reference = format_reference(post.key, post.date, post, channel, shown)
-    told = as_list(*(neutralize_links(strip_control_characters(one)) for one in (clean, *addresses)))
-    text, entities = as_list(told, reference, sep="\n\n").render()
-    return InlineQueryResultArticle(
-        id=make_callback_token(f"{post.key} {quote}", size=12),
-        title=format_one_line(clean, _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
-        description=format_one_line(reference.render()[0]),
-        input_message_content=InputTextMessageContent(
-            message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
-        ),
-    )
 
 
 async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:

@@ -179,29 +179,24 @@ def _list_addresses(key: PostKey, answer: Answer) -> list[Text]:
 def _render_source(
     key: PostKey, number: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
+    """A source, and the other channels with the post: the only one, or their number; the first where it is older."""
     cited = next(c for s in answer.sentences for c in s.citations if c.post == key)
     head = format_reference(key, cited.date, posts.get(key), answer.channels.get(key.chat_id), shown)
-    channels = {copy.chat_id for copy in answer.copies.get(key, ())} - {key.chat_id}
-    copies = [" · ", _render_copies(key, len(channels), answer, posts, shown)] if channels else []
-    return Text(f"{number}. ", head, *copies)
-
-
-def _render_copies(
-    key: PostKey, count: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
-) -> Text:
-    """The other channels with the post: the only one, or their number; the first where the post is older there."""
-    copies = (key, *answer.copies[key])
-    if any(copy not in posts for copy in copies):  # some were just deleted, so the first is unknown
-        return Text(shown.words("source-copies", count=count))
-    ordered = order_copies(posts[copy] for copy in copies)
-    later = ordered[0].key.chat_id == key.chat_id
-    if later and count > 1:
-        return Text(shown.words("source-copies", count=count))
-    first = next(post for post in ordered if post.key.chat_id != key.chat_id)
-    link = link_username(first.key, answer.channels.get(first.key.chat_id), shown.words)
-    if later:
-        return shown.words.rich("source-copy", channel=link)
-    return shown.words.rich("source-copies-first", count=count, first=link, when=format_moment(first.date, shown))
+    copies = (key, *answer.copies.get(key, ()))
+    count = len({copy.chat_id for copy in copies} - {key.chat_id})
+    if not count:
+        return Text(f"{number}. ", head)
+    others = Text(shown.words("source-copies", count=count))
+    if all(copy in posts for copy in copies):  # else some were just deleted, so the first is unknown
+        ordered = order_copies(posts[copy] for copy in copies)
+        later = ordered[0].key.chat_id == key.chat_id
+        first = next(post for post in ordered if post.key.chat_id != key.chat_id)
+        link, when = link_username(first.key, answer.channels.get(first.key.chat_id), shown.words), first.date
+        if not later:
+            others = shown.words.rich("source-copies-first", count=count, first=link, when=format_moment(when, shown))
+        elif count == 1:
+            others = shown.words.rich("source-copy", channel=link)
+    return Text(f"{number}. ", head, " · ", others)
 
 
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:

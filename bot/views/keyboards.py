@@ -9,8 +9,7 @@ answer, finds nothing.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
@@ -245,30 +244,21 @@ class QuoteCallback(CallbackData, prefix="q"):
 
 def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
     """Build the quote buttons in the order of the sources' numbers; None where nothing is cited."""
-    labelled = list(_number_quotes(given))[:_MAX_QUOTE_BUTTONS]
-    spelt = len(labelled) <= _MAX_LABELLED
-    buttons = [
-        (
-            words("receipt", number=number) if spelt else f"❝ {number}",
-            QuoteCallback(token=_make_quote_token(quoted, given, archive)),
-        )
-        for number, quoted in labelled
-    ]
+    labelled: list[tuple[str, CitedSpan]] = []
+    for number, cited in enumerate(given.cited, 1):  # with a second number where several places of a post are cited
+        quotes = [quoted for quoted in given.quotes if quoted.key == cited.key]
+        labels = [f"{number}.{place}" for place in range(1, len(quotes) + 1)] if len(quotes) > 1 else [str(number)]
+        labelled += zip(labels, quotes, strict=False)
+    spelt, buttons = len(labelled) <= _MAX_LABELLED, list[LabelledPress]()
+    for label, quoted in labelled[:_MAX_QUOTE_BUTTONS]:
+        press = QuoteCallback(token=_make_quote_token(quoted, given, archive))
+        buttons.append((words("receipt", number=label) if spelt else f"❝ {label}", press))
     return build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW)) if buttons else None
 
 
 def find_quote_by_token(given: StoredAnswer, archive: Archive, token: str) -> CitedSpan | None:
     """Find the citation of this answer that a token stands for."""
     return next((quoted for quoted in given.quotes if _make_quote_token(quoted, given, archive) == token), None)
-
-
-def _number_quotes(given: StoredAnswer) -> Iterator[tuple[str, CitedSpan]]:
-    """Labels of the quotes: the post's number, with a second number where several places of the post are cited."""
-    of_post = Counter(quoted.key for quoted in given.quotes)
-    for number, cited in enumerate(given.cited, 1):
-        quotes = (quoted for quoted in given.quotes if quoted.key == cited.key)
-        for place, quoted in enumerate(quotes, 1):
-            yield f"{number}.{place}" if of_post[cited.key] > 1 else str(number), quoted
 
 
 def _make_quote_token(quoted: CitedSpan, given: StoredAnswer, archive: Archive) -> str:

@@ -164,6 +164,12 @@ async def wait_for_text(sandbox: Sandbox, message: dict[str, Any], start: str) -
     return str(current(sandbox, message)["text"])
 
 
+async def press_until(sandbox: Sandbox, message: dict[str, Any], label: str, start: str, who: int = ADMIN) -> str:
+    """Press a button; what the message says once it begins so."""
+    await press(sandbox, message, label, who)
+    return await wait_for_text(sandbox, message, start)
+
+
 def find_formatted(message: dict[str, Any], kind: str) -> list[str]:
     """The pieces of a message with this formatting."""
     entities = [MessageEntity.model_validate(entity) for entity in message["entities"]]

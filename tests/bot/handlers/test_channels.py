@@ -14,7 +14,6 @@ from driver import (
     GROUP,
     HARBOUR,
     OTTO,
-    RITA,
     SAFE,
     current,
     execute,
@@ -70,19 +69,6 @@ async def test_an_admin_sees_the_channels_and_opens_one_to_everybody(sandbox, li
         assert card.text.startswith("4 channels")
         answer = await say(sandbox, OTTO, TROPHY)
     assert "under the staircase" in answer["text"]
-
-
-async def test_in_russian_as_well(sandbox, live):
-    async with live(admins=(RITA,)):
-        card = await open_channels(sandbox, RITA)
-        assert card.text.startswith("4 канала")
-        await card.press("Печь и глина")
-        assert "4 поста · активен · для всех · последний пост 15 марта 2024" in card.text
-        assert "\n\nКому его открыть?\n" in card.text
-        row = ["Всем", "Участникам", "Администраторам"]
-        assert list(card.buttons) == [*row, "Пауза", "Удалить…", "‹ Назад"]
-        await card.press("Удалить…")
-        assert card.text.startswith("Удалить Печь и глина? 4 поста исчезнут навсегда, со всеми версиями.")
 
 
 async def test_foreign_and_old_buttons_change_nothing(sandbox, live, home, tmp_path):

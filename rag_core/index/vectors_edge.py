@@ -475,4 +475,4 @@ async def open_vector_store(
         return await VectorStore.open(lambda: EdgeVectorStore.open(folder, model, dimension))
     from rag_core.index.vectors_qdrant import QdrantVectorStore  # its client takes a second to import
 
-    return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, (model, dimension)), _MAX_PARALLEL_REQUESTS)
+    return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, model, dimension), _MAX_PARALLEL_REQUESTS)

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from threading import RLock
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,7 +27,6 @@ from rag_core.errors import CollectionLost, QdrantGone, VectorsUnavailable
 from rag_core.index.vector_store import PAYLOAD_FIELDS, REF_FIELDS, PointBatch, StoreFilter, StoreInfo, VectorArray
 from rag_core.settings import QdrantSettings
 
-IN_MEMORY_URL = ":memory:"  # qdrant-client's own scan in Python, for tests
 _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 0.1, 1.0
 _RETRIES = 2  # where the server refuses to connect
 _BUSY_STATUSES = (429, 502, 503, 504)
@@ -93,21 +90,10 @@ class QdrantConnection:
     A node that does not answer is passed over for some seconds; `where` names the nodes in messages.
     """
 
-    def __init__(self, nodes: Sequence[_Node], retries: int = 0) -> None:
+    def __init__(self, nodes: Sequence[_Node]) -> None:
         self._nodes = list(nodes)
-        self._attempts = 1 if len(nodes) > 1 else retries + 1  # another node is the better second attempt
+        self._attempts = 1 if len(nodes) > 1 else _RETRIES + 1  # another node is the better second attempt
         self.where = ", ".join(node.where for node in nodes)
-        self._local_lock = RLock()
-
-    @classmethod
-    def of(cls, client: QdrantClient, where: str) -> QdrantConnection:
-        """Connection to one server through this client."""
-        return cls([_Node(where, client, client)])
-
-    @property
-    def local(self) -> bool:
-        """Whether this is qdrant-client's local mode, without a server."""
-        return self.where == IN_MEMORY_URL
 
     def __call__(self, work: Callable[[QdrantClient], T], *, read: bool = False) -> T:
         """Call `work` with a client of the first node that answers, with retries at each.
@@ -115,9 +101,6 @@ class QdrantConnection:
         `read`: a short request, that another node may answer sooner. Raises VectorsUnavailable; QdrantGone if it may
         work later.
         """
-        if self.local:
-            with self._local_lock:  # local mode is not thread-safe
-                return work(self._nodes[0].client)
         now = time.monotonic()
         for node in sorted(self._nodes, key=lambda node: max(now, node.down_until)):  # stable: the first that is up
             try:
@@ -149,8 +132,6 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
 
     Messages name only the host of a URL: the URL may hold a password.
     """
-    if settings.url == IN_MEMORY_URL:
-        return QdrantConnection.of(QdrantClient(IN_MEMORY_URL), IN_MEMORY_URL)
     key = settings.key.get_secret_value()
     # As a header: given as `api_key` it makes the client warn, for localhost too.
     headers = {"api-key": key} if key else {}
@@ -172,66 +153,11 @@ def connect_qdrant(settings: QdrantSettings) -> QdrantConnection:
             raise VectorsUnavailable(
                 f"QDRANT__URL is not the address of a server ({exc}): write http://host:6333."
             ) from exc
-    return QdrantConnection(nodes, _RETRIES)
+    return QdrantConnection(nodes)
 
 
-# Integers are looked up by value, dates by a range.
-INTEGER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
-DATE_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True)
-PayloadIndexes = Mapping[str, models.PayloadSchemaType | models.IntegerIndexParams]
-
-
-def find_or_create_collection(
-    calls: QdrantConnection, names: Sequence[str], key: str, about: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[str, models.CollectionInfo | None, Any]:
-    """Find the first collection that exists, or create that of the first name: its name, its description, and what its
-    metadata has under `key`.
-
-    That is, for a new one, `about` and a random `identity`. The description is None if the server does not show the
-    new collection yet.
-    """
-    made: dict[str, Any] = {}
-
-    def create(client: QdrantClient) -> None:
-        try:
-            # payloads on disk: fields of filters are in payload indexes
-            client.create_collection(name, metadata={key: made}, on_disk_payload=True, **options)
-        except UnexpectedResponse as exc:
-            # 409: another process created it, or our first attempt did and its reply was lost
-            if exc.status_code != 409:
-                raise
-
-    found = next((each for each in names if calls(lambda client, each=each: client.collection_exists(each))), None)  # type: ignore[misc]
-    name, there = found or names[0], found is not None
-    if not there:
-        made |= {"identity": secrets.token_hex(8), **about}
-        calls(create)
-        there = calls(lambda client: client.collection_exists(name))
-    if not there:
-        return name, None, made
-    info = calls(lambda client: client.get_collection(name))
-    return name, info, (info.config.metadata or {}).get(key)
-
-
-def create_missing_indexes(calls: QdrantConnection, name: str, indexes: PayloadIndexes) -> None:
-    """Create the payload indexes that a collection lacks: it is new, or its creation was interrupted."""
-    if calls.local:
-        return
-    there = calls(lambda client: client.get_collection(name)).payload_schema
-    for field, index in indexes.items():
-        if field not in there:
-            calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
-
-
-def match_any(key: str, values: Sequence[int]) -> models.FieldCondition:
-    """Condition: `key` is one of these numbers, or a list with one of them."""
+def _match_any(key: str, values: Sequence[int]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-
-
-def make_date_conditions(since: int | None, until: int | None) -> Iterator[models.FieldCondition]:
-    """Conditions for dates in Unix seconds; `since` is inclusive, `until` exclusive."""
-    if since is not None or until is not None:
-        yield models.FieldCondition(key="date", range=models.Range(gte=since, lt=until))
 
 
 _OTHER_SHARD_COUNT = (
@@ -244,14 +170,7 @@ _BUILD_NEIGHBOURS, _SEARCH_NEIGHBOURS = 128, 256  # looked at in the HNSW graph 
 _QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
 
 
-def make_shard_options(settings: QdrantSettings) -> dict[str, Any]:
-    """Make the options of `create_collection` for shards and replicas."""
-    shards = {"shard_number": settings.shards} if settings.shards else {}
-    copies = {"replication_factor": settings.replicas, "write_consistency_factor": settings.consistency}
-    return {**shards, **copies}
-
-
-def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[str, Any]:
+def _make_collection_options(settings: QdrantSettings, dimension: int) -> dict[str, Any]:
     """Make the options of `create_collection` for vectors in 16 bits."""
     dense = models.VectorParams(
         size=dimension,
@@ -263,7 +182,10 @@ def make_collection_options(settings: QdrantSettings, dimension: int) -> dict[st
         "vectors_config": {"dense": dense},
         "hnsw_config": _make_hnsw_config(settings),
         "quantization_config": _make_quantization_config(settings),
-        **make_shard_options(settings),
+        "replication_factor": settings.replicas,
+        "write_consistency_factor": settings.consistency,
+        "on_disk_payload": True,  # fields of filters are in payload indexes
+        **({"shard_number": settings.shards} if settings.shards else {}),
     }
 
 
@@ -278,20 +200,14 @@ def make_search_params(settings: QdrantSettings) -> models.SearchParams:
     )
 
 
-def check_shard_count(name: str, where: str, there: int | None, settings: QdrantSettings) -> None:
-    """Raise VectorsUnavailable if a collection has another number of shards than the settings."""
-    if settings.shards and there and there != settings.shards:
-        raise VectorsUnavailable(_OTHER_SHARD_COUNT.format(name=name, where=where, there=there, wanted=settings.shards))
-
-
-def apply_collection_settings(
-    calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings
-) -> None:
+def _apply_settings(calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings) -> None:
     """Apply the settings to an existing collection. Raises VectorsUnavailable if that is impossible."""
     params = info.config.params
-    if calls.local:
-        return
-    check_shard_count(name, calls.where, params.shard_number, settings)
+    there = params.shard_number
+    if settings.shards and there and there != settings.shards:
+        raise VectorsUnavailable(
+            _OTHER_SHARD_COUNT.format(name=name, where=calls.where, there=there, wanted=settings.shards)
+        )
     if _matches_settings(info, settings):
         return
     log.info("the collection %s is laid out anew, as the settings say: the server works at it beside questions", name)
@@ -352,11 +268,13 @@ _OTHER_MODEL = (
     "numbers), not for {model} ({size}). Choose that model again, or name another collection with QDRANT__COLLECTION: "
     "it is filled from the archive."
 )
-_PAYLOAD_INDEXES: PayloadIndexes = {
-    "chat": INTEGER_INDEX,
-    "message": INTEGER_INDEX,
-    "hash": INTEGER_INDEX,
-    "date": DATE_INDEX,
+# Integers are looked up by value, dates by a range.
+_LOOKUP_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+_PAYLOAD_INDEXES = {
+    "chat": _LOOKUP_INDEX,
+    "message": _LOOKUP_INDEX,
+    "hash": _LOOKUP_INDEX,
+    "date": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=False, range=True),
     "lang": models.PayloadSchemaType.KEYWORD,
 }
 
@@ -365,42 +283,71 @@ def _read_dense_vector(vector: Any) -> VectorArray:
     return np.asarray(vector["dense"], np.float32)
 
 
+def _find_or_create(
+    calls: QdrantConnection, names: Sequence[str], settings: QdrantSettings, model: str, dimension: int
+) -> tuple[str, models.CollectionInfo | None, Any]:
+    """Find the first collection that exists, or create that of the first name: its name, its description, and
+    Citegram's part of its metadata.
+
+    The description is None if the server does not show the new collection yet.
+    """
+    made: dict[str, Any] = {}
+
+    def create(client: QdrantClient) -> None:
+        try:
+            options = _make_collection_options(settings, dimension)
+            client.create_collection(name, metadata={_METADATA_KEY: made}, **options)
+        except UnexpectedResponse as exc:
+            # 409: another process created it, or our first attempt did and its reply was lost
+            if exc.status_code != 409:
+                raise
+
+    found = next((each for each in names if calls(lambda client, each=each: client.collection_exists(each))), None)  # type: ignore[misc]
+    name = found or names[0]
+    if not found:
+        made |= {"identity": secrets.token_hex(8), "model": model, "dimension": dimension}
+        calls(create)
+        if not calls(lambda client: client.collection_exists(name)):
+            return name, None, made
+    info = calls(lambda client: client.get_collection(name))
+    return name, info, (info.config.metadata or {}).get(_METADATA_KEY)
+
+
 class QdrantVectorStore:
     """Open collection. Blocking calls; every one raises VectorsUnavailable if the server cannot answer."""
 
     def __init__(self, calls: QdrantConnection, settings: QdrantSettings, name: str, about: StoreInfo) -> None:
         self._calls, self._name, self.about = calls, name, about
-        # Local mode is always exact, and warns if exact search is requested.
-        self._params = None if calls.local else make_search_params(settings)
+        self._params = make_search_params(settings)
 
     @classmethod
-    def open(
-        cls, settings: QdrantSettings, about: tuple[str, int], calls: QdrantConnection | None = None
-    ) -> QdrantVectorStore:
-        """Open the collection for `about`, a model and its dimension, or create it if there is none.
+    def open(cls, settings: QdrantSettings, model: str, dimension: int) -> QdrantVectorStore:
+        """Open the collection for a model and its dimension, or create it if there is none.
 
         Where the collection of the settings holds vectors of another model, it is one beside it, named after the
         model. The settings are applied to an existing collection. Raises VectorsUnavailable, QdrantGone.
         """
-        calls, beside = calls or connect_qdrant(settings), f"{settings.collection}-{about[0]}"
+        calls = connect_qdrant(settings)
         try:
-            new, options = {"model": about[0], "dimension": about[1]}, make_collection_options(settings, about[1])
-            finding = partial(find_or_create_collection, calls, key=_METADATA_KEY, about=new, options=options)
-            name, info, ours = finding((settings.collection, beside))
-            if isinstance(ours, dict) and ours.get("model", about[0]) != about[0]:
-                name, info, ours = finding((beside,))
+            beside = f"{settings.collection}-{model}"
+            name, info, ours = _find_or_create(calls, (settings.collection, beside), settings, model, dimension)
+            if isinstance(ours, dict) and ours.get("model", model) != model:
+                name, info, ours = _find_or_create(calls, (beside,), settings, model, dimension)
             try:
-                found = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
+                about = StoreInfo(str(ours["identity"]), str(ours["model"]), int(ours["dimension"]))
             except (TypeError, KeyError, ValueError):
                 raise VectorsUnavailable(_FOREIGN_COLLECTION.format(name=name, where=calls.where)) from None
             if info:
-                apply_collection_settings(calls, name, info, settings)
-            if (found.model, found.dimension) != about:
+                _apply_settings(calls, name, info, settings)
+            if (about.model, about.dimension) != (model, dimension):
                 raise VectorsUnavailable(
-                    _OTHER_MODEL.format(name=name, where=calls.where, made=found, model=about[0], size=about[1])
+                    _OTHER_MODEL.format(name=name, where=calls.where, made=about, model=model, size=dimension)
                 )
-            create_missing_indexes(calls, name, _PAYLOAD_INDEXES)
-            return cls(calls, settings, name, found)
+            there = calls(lambda client: client.get_collection(name)).payload_schema
+            for field, index in _PAYLOAD_INDEXES.items():
+                if field not in there:  # the collection is new, or its creation was interrupted
+                    calls(lambda client, f=field, i=index: client.create_payload_index(name, f, i, wait=True))  # type: ignore[misc]
+            return cls(calls, settings, name, about)
         except BaseException:
             calls.close()
             raise
@@ -416,7 +363,7 @@ class QdrantVectorStore:
         kept = [models.HasIdCondition(has_id=list(but))] if but else []
         # one request for all channels: each waits until all copies have it
         each: list[models.Condition] = [
-            models.Filter(must=[match_any("chat", [chat]), match_any("message", messages)])
+            models.Filter(must=[_match_any("chat", [chat]), _match_any("message", messages)])
             for chat, messages in posts.items()
         ]
         selector = models.FilterSelector(filter=models.Filter(should=each, must_not=[*kept]))
@@ -425,10 +372,13 @@ class QdrantVectorStore:
 
     def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
         """Find the n nearest allowed points: payloads and cosines."""
-        each: list[list[models.Condition]] = [[match_any("chat", only["channels"])]]
+        each: list[list[models.Condition]] = [[_match_any("chat", only["channels"])]]
         if only["posts"] is not None:  # channel by channel, as in edge_shard_process.py
-            each = [[match_any("chat", [chat]), match_any("message", messages)] for chat, messages in only["posts"]]
-        common: list[models.Condition] = [*make_date_conditions(only["since"], only["until"])]
+            each = [[_match_any("chat", [chat]), _match_any("message", messages)] for chat, messages in only["posts"]]
+        common: list[models.Condition] = []
+        if only["since"] is not None or only["until"] is not None:
+            dates = models.Range(gte=only["since"], lt=only["until"])
+            common.append(models.FieldCondition(key="date", range=dates))
         if only["lang"] is not None:
             common.append(models.FieldCondition(key="lang", match=models.MatchValue(value=only["lang"])))
         requests = [
@@ -455,7 +405,7 @@ class QdrantVectorStore:
 
     def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
         """Read one page of text hashes and vectors of points with these hash numbers."""
-        some = models.Filter(must=[match_any("hash", numbers)])
+        some = models.Filter(must=[_match_any("hash", numbers)])
         found, _next = self._calls(
             lambda client: client.scroll(
                 self._name, some, limit=2 * len(numbers), with_payload=["text_hash"], with_vectors=["dense"]

@@ -24,8 +24,6 @@ from rag_core.errors import QdrantGone, VectorsUnavailable
 from rag_core.index.vector_store import PointBatch, VectorStore
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.index.vectors_qdrant import (
-    IN_MEMORY_URL,
-    QdrantConnection,
     QdrantVectorStore,
     _translate_qdrant_errors,
     connect_qdrant,
@@ -136,10 +134,8 @@ ONE = PointBatch(
 )
 
 
-def kept(folder: Path, about: tuple[str, int] = ("tiny", 2)) -> QdrantVectorStore:
-    """A collection in a folder, by qdrant-client's local mode: as near to a server as we get without one."""
-    client = QdrantClient(path=str(folder))
-    return QdrantVectorStore.open(QdrantSettings(), about, QdrantConnection.of(client, IN_MEMORY_URL))
+def kept(qdrant: FakeQdrant, model: str = "tiny", dimension: int = 2) -> QdrantVectorStore:
+    return QdrantVectorStore.open(QdrantSettings(url=qdrant.url), model, dimension)
 
 
 async def refused(url: str) -> str:
@@ -207,44 +203,49 @@ async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
     assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
 
 
-def test_a_collection_remembers_what_it_was_made_for(tmp_path: Path) -> None:
-    made = kept(tmp_path)
-    made.write(ONE)
-    made.close()
-    again = kept(tmp_path)
-    assert again.about == made.about
-    assert again.count() == 1
-    again.close()
-    with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for tiny \(3\)"):
-        kept(tmp_path, ("tiny", 3))
+async def test_a_collection_remembers_what_it_was_made_for(qdrant: FakeQdrant) -> None:
+    def look() -> None:
+        made = kept(qdrant)
+        made.write(ONE)
+        made.close()
+        again = kept(qdrant)
+        assert again.about == made.about
+        assert again.count() == 1
+        again.close()
+        with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for tiny \(3\)"):
+            kept(qdrant, "tiny", 3)
+
+    await asyncio.to_thread(look)
 
 
-def test_vectors_of_another_model_are_in_a_collection_beside(tmp_path: Path) -> None:
-    first = kept(tmp_path)
-    first.write(ONE)
-    first.close()
-    other = kept(tmp_path, ("other", 3))
-    assert other.count() == 0
-    other.close()
-    first = kept(tmp_path)
-    assert first.count() == 1
-    first.drop()
-    first.close()
-    again = kept(tmp_path, ("other", 3))  # also where it alone is left
-    assert again.about == other.about
-    again.close()
+async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant: FakeQdrant) -> None:
+    def look() -> None:
+        first = kept(qdrant)
+        first.write(ONE)
+        other = kept(qdrant, "other", 3)
+        assert (first.count(), other.count()) == (1, 0)
+        other.close()
+        first.drop()
+        first.close()
+        again = kept(qdrant, "other", 3)  # also where it alone is left
+        assert again.about == other.about
+        again.close()
+
+    await asyncio.to_thread(look)
 
 
 @pytest.mark.parametrize("metadata", [None, {"citegram": "ours?"}, {"citegram": {"identity": "x"}}])
-def test_somebody_elses_collection_is_left_alone(tmp_path: Path, metadata: dict[str, object] | None) -> None:
-    client = QdrantClient(path=str(tmp_path))
-    params = models.VectorParams(size=2, distance=models.Distance.DOT)
-    client.create_collection("citegram", vectors_config=params, metadata=metadata)
-    with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
-        QdrantVectorStore.open(QdrantSettings(), ("tiny", 2), QdrantConnection.of(client, IN_MEMORY_URL))
-    client = QdrantClient(path=str(tmp_path))
-    assert client.collection_exists("citegram")
-    client.close()
+async def test_somebody_elses_collection_is_left_alone(qdrant: FakeQdrant, metadata: dict[str, object] | None) -> None:
+    def look() -> None:
+        client = QdrantClient(url=qdrant.url, check_compatibility=False)
+        params = models.VectorParams(size=2, distance=models.Distance.DOT)
+        client.create_collection("citegram", vectors_config=params, metadata=metadata)
+        with pytest.raises(VectorsUnavailable, match="not made by Citegram"):
+            kept(qdrant)
+        assert client.collection_exists("citegram")
+        client.close()
+
+    await asyncio.to_thread(look)
 
 
 ALL = SearchFilter(frozenset({-1}))

@@ -36,7 +36,9 @@ from rag_core.planning.intents import (
     strip_catch_all_words,
 )
 from rag_core.planning.queries import (
+    AUXILIARY_VERBS,
     MAX_QUERIES,
+    QUESTION_WORDS,
     extract_phrases,
     generate_query_variants,
     rewrite_as_statement,
@@ -59,10 +61,8 @@ if TYPE_CHECKING:
 MAX_PARTS = 4
 MAX_QUESTION_LENGTH = 400  # characters: a longer text is pasted, not asked
 _ASKING = (
-    r"(?:(?:в|во|на|по|до|с|со|из|от|за|к|о|об|у|для|at|in|on|for|from|to|of|by|until|since|with) )?"
-    r"(?:где|куда|откуда|когда|сколько|кто|кого|кому|кем|ком|что|чего|чему|чем|как|как(?:ой|ая|ое|ие|ого|ому|их|им|ими|ом|ую)|"
-    r"котор\w+|чей|чья|почем|зачем|почему|есть ли|\w+ ли|"
-    r"where|when|who|whom|whose|what|which|why|how|is|are|was|were|do|does|did|can|could|will|would|should|has|have)\b"
+    rf"(?:(?:в|во|на|по|до|с|со|из|от|за|к|о|об|у|для|at|in|on|for|from|to|of|by|until|since|with) )?"
+    rf"(?:{QUESTION_WORDS}|\w+ ли|{AUXILIARY_VERBS})\b"
 )
 _BOUNDARY = re.compile(
     rf"\s*(?:[?!;]+\s+(?:(?:and|also|а|и|еще)\s+)?|,?\s+(?:and also|and|а также|а еще|и еще|и|а)\s+)(?={_ASKING})",

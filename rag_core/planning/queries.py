@@ -26,12 +26,14 @@ MAX_PHRASES = 8  # required phrases, and as many preferred ones
 _CLAUSE_BREAK = re.compile(
     r"\b(?:which|that|who|whom|whose|where|when|what|котор\w+|где|когда|чей|чья|чьи|кто|что|если|потому)\b|[,;:]", re.I
 )
-_QUESTION_WORDS = re.compile(
-    r"^(?:what|which|who|whom|whose|when|where|why|how(?: many| much| long| often)?|is|are|was|were|did|does|do|has|have|"
-    r"can|could|will|кто|что|кого|кому|чего|чему|какой|какая|какое|какие|каком|какого|какую|каким|где|куда|откуда|когда|"
-    r"почему|зачем|сколько|как|чей|чья|правда ли|верно ли)\s+",
-    re.I,
+# Question words of both languages, and verbs that begin an English question, as regular expressions of words in lower case
+QUESTION_WORDS = (
+    r"(?:кто|кого|кому|кем|ком|что|чего|чему|чем|где|куда|откуда|когда|почему|зачем|отчего|почем|скок\w?|скольк\w+|"
+    r"как(?:ой|ая|ое|ие|ого|ому|их|им|ими|ом|ую)?|котор\w+|чей|чья|чье|чьи|(?:правда|верно|есть|можно) ли|"
+    r"(?:who|what|when|where|how)s?|whom|whose|which|why)"
 )
+AUXILIARY_VERBS = r"(?:is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)"
+_QUESTION_WORDS = re.compile(rf"^(?:{QUESTION_WORDS}(?:(?<=how) (?:many|much|long|often))?|{AUXILIARY_VERBS})\s+", re.I)
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[«\"“„]([^»\"”“]{2,80})[»\"”]")
 _TAG = re.compile(r"(?<!\w)[#@]\w{2,}")

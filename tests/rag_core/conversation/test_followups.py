@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.evaluation.data import read_json_lines
 from rag_core.conversation.followups import is_followup, rewrite_by_rules
 from rag_core.planning.plan import plan_by_rules
 from rag_core.storage.readers import ConversationTurn
@@ -60,6 +61,15 @@ def test_at_least_27_of_30_dialogues_resolve_by_rules() -> None:
 @pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda d: d["id"])
 def test_a_follow_up_without_an_earlier_question_stays_as_it_is(dialogue: dict[str, Any]) -> None:
     assert rewrite_by_rules(dialogue["follow_up"], [], NOW) == dialogue["follow_up"]
+
+
+def test_a_change_of_topic_is_not_joined_with_the_question_before(root: Path) -> None:
+    rows = read_json_lines(root / "tests" / "data" / "dialogues" / "followups.jsonl")
+    changes = [row["turns"] for row in rows if row["expect"] == row["turns"][-1]]
+    assert len(changes) == 4
+    assert [rewrite_by_rules(text, [ConversationTurn(before)], NOW) for before, text in changes] == [
+        text for _, text in changes
+    ]
 
 
 SPOKEN_OF = (
@@ -144,15 +154,13 @@ When does the pool open? | and close? > When does the pool open (close)?
 Сколько стоит пачка чая? | а килограмм? > Сколько стоит килограмм чая?
 Сколько стоит билет в музей? | а детям? > Сколько стоит билет в музей (детям)?
 How much is a day pass for members? | and for kids? > How much is a day pass for kids?
-How much is a loaf of bread? | and a filter coffee? > How much is a filter coffee?
-What is the price of petrol? | and diesel? > What is the price of diesel?
 Курс доллара сегодня? | а евро? > Курс евро сегодня?
 Сколько стоит билет на поезд? | а на самолёт? > Сколько стоит билет на самолёт?
 Кто такой Рыжик? | где он живёт? > где Рыжик живёт?
-Во сколько закрывается библиотека в будни? | а где она находится? > где закрывается библиотека в будни находится?
+Во сколько закрывается библиотека в будни? | а где она находится? > где находится (закрывается библиотека в будни)?
 Who is Vera? | how much is her class? > how much is Vera's class?
 Where do you keep the big kiln? | who wanted to buy it? > who wanted to buy the big kiln?
-Кто развозит хлеб? | дайте его телефон > дайте его телефон (развозит хлеб)?
+Кто развозит хлеб? | дайте его телефон > дайте телефон (развозит хлеб)?
 Сколько стоит вход? | кто печёт хлеб > кто печёт хлеб
 How much is the arm? | what should I wear > what should I wear
 How much is the arm? | and who is the treasurer? > and who is the treasurer?

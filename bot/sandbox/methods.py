@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from math import inf
-from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
@@ -34,7 +33,6 @@ from bot.sandbox.state import (
     SandboxChat,
     SandboxDraft,
     SandboxState,
-    UploadedFile,
     build_message_origin,
     require_readable_chat,
     require_writable_chat,
@@ -206,11 +204,6 @@ def set_my_commands(call: bot_api.SetMyCommands, world: SandboxState) -> bool:
     return True
 
 
-def get_my_commands(call: bot_api.GetMyCommands, world: SandboxState) -> list[Json]:
-    """Get exactly the commands set for this scope and language."""
-    return world.commands.get((_format_scope_key(call.scope), call.language_code or ""), [])
-
-
 def delete_my_commands(call: bot_api.DeleteMyCommands, world: SandboxState) -> bool:
     """Remove the commands of this scope and language."""
     world.commands.pop((_format_scope_key(call.scope), call.language_code or ""), None)
@@ -303,7 +296,7 @@ def set_message_reaction(call: bot_api.SetMessageReaction, world: SandboxState) 
     if any(emoji not in ALLOWED_REACTIONS for emoji in emojis):
         raise bad_request("REACTION_INVALID")
     world.reactions.setdefault((room.id, call.message_id), {})[world.bot.id] = emojis
-    world.touch(room, call.message_id)
+    world.changed(room, call.message_id)
     return True
 
 
@@ -487,7 +480,7 @@ HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
     for handler in (
         answer_callback_query, answer_guest_query, answer_inline_query, copy_message, delete_message,
         delete_my_commands, delete_webhook, edit_message_reply_markup, edit_message_text, get_chat, get_chat_member,
-        get_file, get_me, get_my_commands, get_updates, get_webhook_info, leave_chat, send_chat_action, send_document,
+        get_file, get_me, get_updates, get_webhook_info, leave_chat, send_chat_action, send_document,
         send_message, send_message_draft, set_message_reaction, set_my_commands, set_webhook,
     )
 }  # fmt: skip

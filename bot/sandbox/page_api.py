@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -69,26 +69,25 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         return web.json_response({"messages": [_build_message(world, room, i) for i in room.messages]})
 
     async def act(request: web.Request) -> web.Response:
-        handler = _ACTION_HANDLERS.get(request.match_info["deed"])
-        if handler is None or request.content_type != "application/json":
+        if request.content_type != "application/json":
             raise web.HTTPNotFound
         try:
-            return web.json_response({"ok": True, "result": await handler(await request.json(), world)})
+            result = await _act(world, request.match_info["deed"], await request.json())
+            return web.json_response({"ok": True, "result": result})
         except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
+
+    async def serve_page(request: web.Request) -> web.StreamResponse:
+        file = _PAGE_FOLDER / request.match_info.get("name", "index.html")
+        if file.parent != _PAGE_FOLDER or not file.is_file():
+            raise web.HTTPNotFound
+        return web.FileResponse(file, headers=_PAGE_HEADERS)
 
     app.router.add_get("/sandbox/state", state)
     app.router.add_get("/sandbox/messages", messages)
     app.router.add_post("/sandbox/{deed}", act)
-    app.router.add_get("/", _serve_page)
-    app.router.add_get("/page/{name}", _serve_page)
-
-
-async def _serve_page(request: web.Request) -> web.StreamResponse:
-    file = _PAGE_FOLDER / request.match_info.get("name", "index.html")
-    if file.parent != _PAGE_FOLDER or not file.is_file():
-        raise web.HTTPNotFound
-    return web.FileResponse(file, headers=_PAGE_HEADERS)
+    app.router.add_get("/", serve_page)
+    app.router.add_get("/page/{name}", serve_page)
 
 
 def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
@@ -100,9 +99,23 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
         fresh = [(rooms_by_id[chat_id], message_id) for chat_id, message_id in changed if chat_id in rooms_by_id]
     else:
         fresh = [(room, max(room.messages)) for room in rooms if room.messages]
+    person = world.people.get(user_id)
     leaders = {user for room in world.rooms.values() for user, member in room.members.items() if member.leads}
     visible = {room.id for room in rooms}
     now = world.clock()
+    # suggested questions in the user's language; those that fewer people may ask come first
+    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
+    own.sort(key=lambda one: all(world.rooms[chat].username for chat in one.chats))
+    # commands of the narrowest scope, as clients choose them for a private chat
+    lang = ((person.lang if person else None) or "").split("-")[0]
+    scopes = ({"chat_id": user_id, "type": "chat"}, {"type": "all_private_chats"}, {"type": "default"})
+    keys = [(json.dumps(scope), code) for scope in scopes for code in (lang, "")]
+    chats = [
+        room.wire()
+        | {"can_post": room.kind != "channel" or room.member(user_id).leads}
+        | {"members": sum(member.inside for member in room.members.values())}
+        for room in rooms
+    ]
     drafts = [
         {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
         | {"can_stop": d.can_stop, "left": d.expires - now}
@@ -119,32 +132,19 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
         "run": world.run,
         "me": {"bot": world.bot.wire(), "user": user_id},
         "people": [person.wire() | {"leads": person.id in leaders} for person in world.people.values()],
-        "questions": _list_questions(world, user_id, visible),
-        "chats": [_build_chat(world, room, user_id) for room in rooms],
+        "questions": [one.text for one in own],
+        "chats": chats,
         "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
-        "commands": _get_commands(world, user_id),
+        "commands": next((world.commands[key] for key in keys if world.commands.get(key)), []),
         "drafts": drafts,
         "actions": actions,
     }
-
-
-def _list_questions(world: SandboxState, user_id: int, visible: set[int]) -> list[str]:
-    """List the suggested questions in the user's language; those that fewer people may ask come first."""
-    person = world.people.get(user_id)
-    own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
-    return [one.text for one in sorted(own, key=lambda one: all(world.rooms[chat].username for chat in one.chats))]
 
 
 def _is_visible(world: SandboxState, room: SandboxChat, user_id: int) -> bool:
     if room.kind == "private":
         return room.id == user_id
     return room.member(user_id).inside or (room.kind == "channel" and room.username is not None)
-
-
-def _build_chat(world: SandboxState, room: SandboxChat, user_id: int) -> Json:
-    inside = sum(member.inside for member in room.members.values())
-    rights = {"can_post": room.kind != "channel" or room.member(user_id).leads, "members": inside}
-    return room.wire() | rights
 
 
 def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> Json:
@@ -156,95 +156,46 @@ def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> J
     return message | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
 
 
-def _get_commands(world: SandboxState, user_id: int) -> list[Json]:
-    """Get the commands of the narrowest scope, as clients choose them for a private chat."""
-    person = world.people.get(user_id)
-    lang = ((person.lang if person else None) or "").split("-")[0]
-    scopes = ({"chat_id": user_id, "type": "chat"}, {"type": "all_private_chats"}, {"type": "default"})
-    keys = [(json.dumps(scope), code) for scope in scopes for code in (lang, "")]
-    return next((world.commands[key] for key in keys if world.commands.get(key)), [])
-
-
-async def _handle_say(body: Json, world: SandboxState) -> Json:
-    user_id = int(body["user"])
-    value = body.get("forward_of")
-    message = UserMessage(
-        str(body["text"]), body.get("reply_to"), body.get("thread"), (int(value[0]), int(value[1])) if value else None
-    )
-    return send_as_person(world, user_id, int(body.get("chat") or user_id), message)
-
-
-def _require_admin(body: Json, world: SandboxState) -> None:
-    if not world.room(int(body["chat"])).member(int(body["user"])).leads:
+async def _act(world: SandboxState, deed: str, body: Json) -> object:
+    """Do what a person does on the page; 404 for anything else."""
+    user_id, chat_id = int(body["user"]), int(body.get("chat") or body["user"])
+    room = world.room(chat_id)
+    leads = room.member(user_id).leads
+    if not leads and (deed == "post" or (deed in ("edit", "delete", "choose") and room.kind == "channel")):
         raise forbidden("only an administrator of the channel can do this")
-
-
-async def _handle_post(body: Json, world: SandboxState) -> Json:
-    _require_admin(body, world)
-    return post_as_channel(world, int(body["chat"]), UserMessage(str(body["text"]), body.get("reply_to")))
-
-
-def _find_own_message(body: Json, world: SandboxState, refusal: str) -> tuple[SandboxChat, int]:
-    """Find the message that this person wrote, or may change as an administrator of the channel."""
-    room, message_id = world.room(int(body["chat"])), int(body["message"])
-    if room.kind == "channel":
-        _require_admin(body, world)
-    elif room.messages.get(message_id, {}).get("from", {}).get("id") != int(body["user"]):
-        raise bad_request(refusal)
-    return room, message_id
-
-
-async def _handle_edit(body: Json, world: SandboxState) -> Json:
-    room, message_id = _find_own_message(body, world, "message can't be edited")
-    return edit_as_author(world, room.id, message_id, str(body["text"]))
-
-
-async def _handle_delete(body: Json, world: SandboxState) -> Json:
-    room, message_id = _find_own_message(body, world, "message can't be deleted")
-    delete_as_author(world, room.id, message_id)
-    return {}
-
-
-async def _handle_press(body: Json, world: SandboxState) -> Json:
-    args = int(body["user"]), int(body["chat"]), int(body["message"]), str(body["data"])
-    return {"answer": await _wait_for_answer(world, press_button(world, *args))}
-
-
-async def _wait_for_answer(world: SandboxState, query_id: str) -> Json | None:
+    if deed in ("edit", "delete") and room.kind != "channel":
+        writer = room.messages.get(int(body["message"]), {}).get("from", {})
+        if writer.get("id") != user_id:
+            raise bad_request(f"message can't be {'edited' if deed == 'edit' else 'deleted'}")
+    match deed:
+        case "say":
+            source = body.get("forward_of")
+            origin = (int(source[0]), int(source[1])) if source else None
+            message = UserMessage(str(body["text"]), body.get("reply_to"), body.get("thread"), origin)
+            return send_as_person(world, user_id, chat_id, message)
+        case "post":
+            return post_as_channel(world, chat_id, UserMessage(str(body["text"]), body.get("reply_to")))
+        case "edit":
+            return edit_as_author(world, chat_id, int(body["message"]), str(body["text"]))
+        case "delete":
+            delete_as_author(world, chat_id, int(body["message"]))
+            return {}
+        case "press":
+            query_id = press_button(world, user_id, chat_id, int(body["message"]), str(body["data"]))
+        case "inline":
+            if not world.inline:
+                return {"query": None, "answer": None}
+            query_id = type_inline_query(world, user_id, str(body["text"]))
+        case "choose":
+            return send_inline_result(world, user_id, chat_id, str(body["query"]), str(body["result"]))
+        case "stop":
+            stop_draft_as_person(world, user_id, int(body["draft"]))
+            return {}
+        case _:
+            raise web.HTTPNotFound
     query = world.queries[query_id]
     await world.bell.until(lambda: query.answer is not None or world.queue.closed, _MAX_ANSWER_WAIT_SECONDS)
-    return query.answer
-
-
-async def _handle_inline(body: Json, world: SandboxState) -> Json:
-    if not world.inline:
-        return {"query": None, "answer": None}
-    query_id = type_inline_query(world, int(body["user"]), str(body["text"]))
-    return {"query": query_id, "answer": await _wait_for_answer(world, query_id)}
-
-
-async def _handle_choose(body: Json, world: SandboxState) -> Json:
-    if world.room(int(body["chat"])).kind == "channel":
-        _require_admin(body, world)
-    args = int(body["user"]), int(body["chat"]), str(body["query"]), str(body["result"])
-    return send_inline_result(world, *args)
-
-
-async def _handle_stop(body: Json, world: SandboxState) -> Json:
-    stop_draft_as_person(world, int(body["user"]), int(body["draft"]))
-    return {}
-
-
-_ACTION_HANDLERS: dict[str, Callable[[Json, SandboxState], Awaitable[Json]]] = {
-    "say": _handle_say,
-    "post": _handle_post,
-    "edit": _handle_edit,
-    "delete": _handle_delete,
-    "press": _handle_press,
-    "inline": _handle_inline,
-    "choose": _handle_choose,
-    "stop": _handle_stop,
-}
+    return {"query": query_id, "answer": query.answer}
 
 
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}
@@ -369,7 +320,18 @@ def stop_draft_as_person(world: SandboxState, chat_id: int, draft_id: int) -> No
 
 def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserMessage) -> Json:
     extra = dict(written.extra or {})
-    fields: Json = _build_forward_fields(world, written) if written.origin else {}
+    fields: Json = {}
+    if isinstance(written.origin, tuple):
+        source = world.room(written.origin[0]).messages.get(written.origin[1])
+        if source is None:
+            raise bad_request("message to forward not found")
+        fields = {name: source[name] for name in CONTENT_FIELDS if name in source and not written.text}
+        fields["forward_origin"] = build_message_origin(source)
+    elif isinstance(written.origin, str):
+        hidden = {"type": "hidden_user", "sender_user_name": written.origin, "date": int(world.clock())}
+        fields["forward_origin"] = hidden
+    elif written.origin:
+        fields["forward_origin"] = dict(written.origin)
     if written.text or not (fields.keys() | extra.keys()) & set(CONTENT_FIELDS):
         text, entities = prepare_text(written.text, empty=written.album is not None)
         names = ("caption", "caption_entities") if written.album else ("text", "entities")
@@ -381,19 +343,6 @@ def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserM
         raise bad_request("message to be replied not found")
     fields |= {"reply_to_message": remove_nested_reply(parent)} if parent else {}
     return fields | build_thread_fields(room, written.thread, parent) | extra
-
-
-def _build_forward_fields(world: SandboxState, written: UserMessage) -> Json:
-    if isinstance(written.origin, tuple):
-        source = world.room(written.origin[0]).messages.get(written.origin[1])
-        if source is None:
-            raise bad_request("message to forward not found")
-        body = {name: source[name] for name in CONTENT_FIELDS if name in source} if not written.text else {}
-        return body | {"forward_origin": build_message_origin(source)}
-    if isinstance(written.origin, str):
-        name = {"type": "hidden_user", "sender_user_name": written.origin}
-        return {"forward_origin": name | {"date": int(world.clock())}}
-    return {"forward_origin": dict(written.origin or {})}
 
 
 def _push_update(world: SandboxState, room: SandboxChat, kind: str, message: Json) -> None:
@@ -430,13 +379,13 @@ class DemoObserver:
             for n, source in enumerate(answer.found)
             if n < _MAX_SHOWN_POSTS or source.passage.key in cited
         ]
-        known = {source.passage.key for source in answer.found}
-        counted = [
-            _build_counted_post(citations[0]) | {"number": numbers[key]}
-            for key, citations in cited.items()
-            if key not in known
-        ]
-        self._answers[chat_id, message_id] = self._world.n, shown + counted
+        # posts cited from dates and counts, which no retriever found
+        found = {source.passage.key for source in answer.found}
+        for key in [key for key in cited if key not in found]:
+            first = cited[key][0]
+            head = {"post": list(key), "date": first.date.timestamp(), "leg": "", "number": numbers[key]}
+            shown.append(head | {"pieces": [[first.quote, True]]})
+        self._answers[chat_id, message_id] = self._world.n, shown
         if len(self._answers) > _MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
@@ -453,37 +402,31 @@ class DemoObserver:
 
     def build_page_state(self, since: int, visible: Collection[int]) -> Json:
         """Build the answers observed after `since` and the state of indexing, for a page that sees these chats."""
-        insights = {
-            f"{chat}/{message}": [post for post in posts if self._can_open(post, visible)]
-            for (chat, message), (n, posts) in self._answers.items()
-            if n > since and chat in visible
-        }
-        findable = {}  # by which retrievers each new post is found with its current text
-        for key in self._list_new_posts(visible):
-            texts, now = self._indexed_texts.get(key, {}), self._get_text(*key)
-            findable[f"{key.chat_id}/{key.message_id}"] = [leg for leg, text in texts.items() if text == now]
+        rooms, log = self._world.rooms, self._world.log
+        insights = {}
+        for (chat, message), (n, posts) in self._answers.items():
+            if n > since and chat in visible:
+                # of a chat that is here only what this person can open
+                insights[f"{chat}/{message}"] = [
+                    post
+                    for post in posts
+                    if (home := post["post"])[0] not in rooms
+                    or (home[0] in visible and home[1] in rooms[home[0]].messages)
+                ]
+        # by which retrievers each post is found with its current text that came or changed since the bot began
+        findable = {}
+        initial = self._initial_texts
+        since_start = log[bisect_right(log, (self._initial_change, inf)) :] if initial is not None else ()
+        for key in dict.fromkeys(PostKey(*one[1:]) for one in since_start):
+            room = rooms[key.chat_id]
+            if key.chat_id not in visible or room.kind != "channel" or not room.member(self._world.bot.id).inside:
+                continue
+            now = self._get_text(*key)
+            if now and now != (initial or {}).get(key):
+                texts = self._indexed_texts.get(key, {})
+                findable[f"{key.chat_id}/{key.message_id}"] = [leg for leg, text in texts.items() if text == now]
         indexing = {leg: {"waiting": waiting} for leg, waiting in self._waiting.items()}
         return {"insights": insights, "indexing": indexing, "findable": findable}
-
-    def _can_open(self, post: Json, visible: Collection[int]) -> bool:
-        chat, message = post["post"]
-        room = self._world.rooms.get(chat)
-        return room is None or (chat in visible and message in room.messages)
-
-    def _list_new_posts(self, visible: Collection[int]) -> list[PostKey]:
-        """List the posts added or changed since the bot began, in channels that it reads."""
-        log = self._world.log
-        if self._initial_texts is None:
-            return []
-        changed = dict.fromkeys(PostKey(*key[1:]) for key in log[bisect_right(log, (self._initial_change, inf)) :])
-        return [
-            key
-            for key in changed
-            if key.chat_id in visible
-            and (room := self._world.rooms[key.chat_id]).kind == "channel"
-            and room.member(self._world.bot.id).inside
-            and self._get_text(*key) not in ("", self._initial_texts.get(key))
-        ]
 
     def _get_text(self, chat_id: int, message_id: int) -> str:
         message = self._world.rooms[chat_id].messages.get(message_id, {})
@@ -502,9 +445,3 @@ def _build_searched_post(source: Source, cited: Sequence[Citation]) -> Json:
         pieces += [[passage.text[at:start], False], [passage.text[max(at, start) : end], True]]
         at = end
     return head | {"pieces": [piece for piece in [*pieces, [passage.text[at:], False]] if piece[0]]}
-
-
-def _build_counted_post(citation: Citation) -> Json:
-    """Build a post cited by an answer from dates and counts, which no retriever found."""
-    head = {"post": list(citation.post), "date": citation.date.timestamp(), "leg": ""}
-    return head | {"pieces": [[citation.quote, True]]}

@@ -215,19 +215,15 @@ class UpdateQueue:
         self._poll_number, self._end_reason = self._poll_number + 1, OTHER_POLLER_TEXT
         number = self._poll_number
         self.bell.ring()
-        self._acknowledge(offset)
+        if offset < 0:
+            offset = sorted(self.kept)[offset:][0] if self.kept else 0
+        waiting, now = sorted(self.kept.items()), self.clock()
+        self.kept = {number: kept for number, kept in waiting if number >= offset and kept[0] > now}
         await self.bell.until(lambda: bool(self.kept) or self._poll_number != number or self.closed, seconds)
         if self._poll_number != number:
             raise conflict(self._end_reason)
         await asyncio.sleep(0)  # updates queued in the same step of the event loop come in one batch
         return [update for _, update in list(self.kept.values())[:limit]]
-
-    def _acknowledge(self, offset: int) -> None:
-        now = self.clock()
-        if offset < 0:
-            offset = sorted(self.kept)[offset:][0] if self.kept else 0
-        waiting = sorted(self.kept.items())
-        self.kept = {number: kept for number, kept in waiting if number >= offset and kept[0] > now}
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +312,8 @@ class SandboxState:
         """Add a user and their private chat."""
         person = SandboxUser(user_id, first_name, username, lang)
         self.people[user_id] = person
-        self._add_room(SandboxChat(user_id, "private", username=username, first_name=first_name))
+        self.rooms.setdefault(user_id, SandboxChat(user_id, "private", username=username, first_name=first_name))
+        self.changed()
         return person
 
     def add_channel(
@@ -336,10 +333,11 @@ class SandboxState:
         """Add posts from before the bot joined, without updates."""
         room = self.room(chat_id)
         for post in posts:
-            self._store_message(room, build_post_message(post, room.wire(), room.messages.get(post.reply_to or 0)))
-            room.last_id = max(room.last_id, post.key.message_id)
+            message_id, parent = post.key.message_id, room.messages.get(post.reply_to or 0)
+            room.messages[message_id] = build_post_message(post, room.wire(), parent)
+            room.last_id = max(room.last_id, message_id)
+            self.changed(room, message_id)
         room.messages = dict(sorted(room.messages.items()))
-        self.changed()
 
     def room(self, chat: int | str | None) -> SandboxChat:
         """Get the chat with this id or @username; 400 if there is none."""
@@ -360,31 +358,27 @@ class SandboxState:
         room.last_id += 1
         head = {"message_id": room.last_id, "date": int(self.clock()), "chat": room.wire()}
         whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
-        self._store_message(room, whole)
-        self.changed()
+        room.messages[room.last_id] = whole
+        self.changed(room, room.last_id)
         return whole
 
     def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
         """Replace fields of a message; None removes a field."""
         merged = room.messages[message_id] | fields
-        self._store_message(room, {name: value for name, value in merged.items() if value not in (None, [])})
-        self.changed()
+        room.messages[message_id] = {name: value for name, value in merged.items() if value not in (None, [])}
+        self.changed(room, message_id)
         return room.messages[message_id]
 
     def remove(self, room: SandboxChat, message_id: int) -> None:
         """Delete a message for everybody."""
         del room.messages[message_id]
-        self._log_change(room, message_id)
-        self.changed()
+        self.changed(room, message_id)
 
-    def touch(self, room: SandboxChat, message_id: int) -> None:
-        """Record a change of a message outside its fields, such as its reactions."""
-        self._store_message(room, room.messages[message_id])
-        self.changed()
-
-    def changed(self) -> None:
-        """Wake all waiting tasks."""
+    def changed(self, room: SandboxChat | None = None, message_id: int = 0) -> None:
+        """Log a change of a message, if it is one, and wake all waiting tasks."""
         self.n += 1
+        if room:
+            self.log.append((self.n, room.id, message_id))
         self.bell.ring()
 
     def _add_with_members(self, room: SandboxChat, members: Iterable[int], bot: str) -> SandboxChat:
@@ -392,20 +386,9 @@ class SandboxState:
         if people:
             people[next(iter(people))] = Membership("creator")
         room.members = people | {self.bot.id: Membership(bot)}
-        self._add_room(room)
-        return room
-
-    def _add_room(self, room: SandboxChat) -> None:
         self.rooms.setdefault(room.id, room)
         self.changed()
-
-    def _store_message(self, room: SandboxChat, message: Json) -> None:
-        room.messages[message["message_id"]] = message
-        self._log_change(room, message["message_id"])
-
-    def _log_change(self, room: SandboxChat, message_id: int) -> None:
-        self.n += 1
-        self.log.append((self.n, room.id, message_id))
+        return room
 
 
 # Fields of service messages, which have no content of their own.

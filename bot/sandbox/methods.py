@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from math import inf
+from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ from bot.sandbox.state import (
     SandboxChat,
     SandboxDraft,
     SandboxState,
+    UploadedFile,
     build_message_origin,
     require_readable_chat,
     require_writable_chat,

@@ -63,49 +63,47 @@ def unpack_document(document: Path, folder: Path) -> Path:
         head = opened.read(512)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
         try:
-            return _unpack_zip(document, folder)
+            with zipfile.ZipFile(document) as archive:
+                files = _extract_export(archive, document.stat().st_size, folder)
         except _ZIP_ERRORS as exc:
             raise DocumentRefused("import-zip-broken") from exc
+        return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
     page = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
     file = folder / ("messages.html" if page else _JSON_FILE_NAME)
     document.rename(file)
     return file
 
 
-def _unpack_zip(document: Path, folder: Path) -> Path:
-    with zipfile.ZipFile(document) as archive:
-        members = archive.infolist()
-        if len(members) > MAX_MEMBERS:
-            raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
-        if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
-            raise DocumentRefused("import-zip-encrypted")
-        if any(not _is_inside_folder(member) for member in members):
-            raise DocumentRefused("import-zip-path")
-        if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
-            raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
-        total = sum(member.file_size for member in members)
-        if total > MAX_UNPACKED_BYTES:
-            raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
-        swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
-        if swollen or total > max(document.stat().st_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
-            raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
-        files = []
-        for member in _select_members(members):
-            files.append(folder / PurePosixPath(member.filename).name)
-            with archive.open(member) as packed, open_private_file(files[-1]) as written:
-                left = member.file_size  # never more than was checked
-                while left > 0 and (piece := packed.read(min(left, 2**18))):
-                    written.write(piece)
-                    left -= len(piece)
-    return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
-
-
-def _is_inside_folder(member: zipfile.ZipInfo) -> bool:
-    """Whether the member is a plain file or folder below the zip's own folder."""
-    if stat.S_ISLNK(member.external_attr >> 16):
-        return False
-    names = (member.filename, member.orig_filename)
-    return not any(n.startswith("/") or "\\" in n or ":" in n.split("/")[0] or ".." in n.split("/") for n in names)
+def _extract_export(archive: zipfile.ZipFile, packed_bytes: int, folder: Path) -> list[Path]:
+    """Extract the export's files, after checks of all members. Raises DocumentRefused, and the errors of zipfile."""
+    members = archive.infolist()
+    if len(members) > MAX_MEMBERS:
+        raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
+    if any(member.flag_bits & _ENCRYPTED_FLAGS for member in members):
+        raise DocumentRefused("import-zip-encrypted")
+    for member in members:  # plain files and folders below the zip's own folder
+        for name in (member.filename, member.orig_filename):
+            parts = name.split("/")
+            outside = name.startswith("/") or "\\" in name or ":" in parts[0] or ".." in parts
+            if outside or stat.S_ISLNK(member.external_attr >> 16):
+                raise DocumentRefused("import-zip-path")
+    if nested := next((m for m in members if PurePosixPath(m.filename).suffix.lower() in _ARCHIVE_SUFFIXES), None):
+        raise DocumentRefused("import-zip-nested", name=PurePosixPath(nested.filename).name)
+    total = sum(member.file_size for member in members)
+    if total > MAX_UNPACKED_BYTES:
+        raise DocumentRefused("import-zip-size", most=MAX_UNPACKED_BYTES // 2**20)
+    swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
+    if swollen or total > max(packed_bytes * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
+        raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
+    files = []
+    for member in _select_members(members):
+        files.append(folder / PurePosixPath(member.filename).name)
+        with archive.open(member) as packed, open_private_file(files[-1]) as written:
+            left = member.file_size  # never more than was checked
+            while left > 0 and (piece := packed.read(min(left, 2**18))):
+                written.write(piece)
+                left -= len(piece)
+    return files
 
 
 def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:

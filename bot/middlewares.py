@@ -68,7 +68,14 @@ async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, st
     mention = re.compile(rf"@{re.escape(name)}(?!\w)", re.IGNORECASE)
     parent = get_replied_message(message)
     replies = parent and parent.from_user and parent.from_user.id == bot.id
-    if not (replies or _mentions_bot(message, bot.id, mention)):
+    entities = message.entities or message.caption_entities or ()
+    # "mention" is detected by Telegram, so that an e-mail address or a link with the name does not count
+    mentions = any(
+        (entity.type == "text_mention" and entity.user and entity.user.id == bot.id)
+        or (entity.type == "mention" and mention.fullmatch(entity.extract_from(text)))
+        for entity in entities
+    )
+    if not (replies or mentions):
         return False
     return {"question": mention.sub(" ", text).strip(" \t\n,:;—–-")}
 
@@ -82,17 +89,6 @@ def get_replied_message(message: Message) -> Message | None:
 def get_thread(message: Message) -> int | None:
     """Topic of a forum that a message is in."""
     return message.message_thread_id if message.is_topic_message else None
-
-
-def _mentions_bot(message: Message, bot_id: int, mention: re.Pattern[str]) -> bool:
-    text = message.text or message.caption or ""
-    for entity in message.entities or message.caption_entities or ():
-        if entity.type == "text_mention" and entity.user and entity.user.id == bot_id:
-            return True
-        # Detected by Telegram, so that an e-mail address or a link with the name does not count.
-        if entity.type == "mention" and mention.fullmatch(entity.extract_from(text)):
-            return True
-    return False
 
 
 async def is_blocked_question(message: Message, bot: Bot, context: AppContext) -> bool:

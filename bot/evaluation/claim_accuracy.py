@@ -108,9 +108,11 @@ def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
         others = golds.keys() - {"supported"}
         other = next(iter(others)) if "supported" in golds and len(others) == 1 else None
         for row in in_language:
-            supports = assess_by_words(Claim(row.claim, row.lang), [_build_passage(text) for text in row.evidence])
+            now = datetime.now(UTC)
+            evidence = [Passage(PostKey(0, 0), 0, "", text, 0, len(text), now) for text in row.evidence]
+            supports = assess_by_words(Claim(row.claim, row.lang), evidence)
             labels = {
-                "coverage": _label_by_coverage([_measure_coverage(row, text) for text in row.evidence]),
+                "coverage": _label_by_coverage(row, row.evidence),
                 "all": _join_labels([support.label for support in supports]),
             }
             if other is not None:
@@ -120,17 +122,9 @@ def judge_claim_pairs(rows: Sequence[ClaimRow]) -> list[JudgedClaim]:
     return judged
 
 
-def _build_passage(text: str) -> Passage:
-    """Passage of evidence that no channel posted."""
-    return Passage(PostKey(0, 0), 0, "", text, 0, len(text), datetime.now(UTC))
-
-
-def _measure_coverage(row: ClaimRow, text: str) -> float:
-    """Share of the claim's words that a text has."""
-    return measure_covered_share(extract_facts(row.claim, row.lang).words, Vocabulary(split_words(text)))
-
-
-def _label_by_coverage(shares: Sequence[float]) -> str:
+def _label_by_coverage(row: ClaimRow, texts: Sequence[str]) -> str:
+    words = extract_facts(row.claim, row.lang).words
+    shares = [measure_covered_share(words, Vocabulary(split_words(text))) for text in texts]
     return _join_labels([Label.SUPPORTED if share >= _COVERAGE_BAR else Label.NOT_FOUND for share in shares])
 
 
@@ -146,29 +140,25 @@ async def verify_in_corpus(
     """Verify claims against an indexed corpus as `/verify` does, in the order of the rows."""
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
     queries_by_id = {query.id: query for query in queries}
-    return [
-        await _verify_claim(row, queries_by_id[row.id], data, most) for row in iterate_with_progress_bar(rows, "verify")
-    ]
-
-
-async def _verify_claim(row: ClaimRow, query: EvaluationQuery, data: IndexedDataset, most: str) -> JudgedClaim:
-    rag = data.rag
-    run = Run(rag.budgets, "verify")
-    question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
-    plan = replace(plan_claim_search(question), until=row.asked_at)
-    claim = Claim(row.claim, row.lang, 0, len(row.claim))
-    try:
-        passages = await retrieve_claim_passages(question, plan, rag, run)
-        verdict = await verify_claim(claim, question, plan, {}, rag, run)
-    except StageTimeout:
-        passages, verdict = (), Verdict(claim, Label.NOT_FOUND, 0.0)
-    covered = [_measure_coverage(row, p.text) for p in passages]
-    names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
-    recall = sum(name in query.relevant for name in names) / len(query.relevant) if query.relevant else None
-    said = "disputed" if verdict.contested else str(verdict.label)
-    labels = {
-        "majority": most,
-        "coverage": _label_by_coverage(covered),
-        "all": row.gold if row.disputed and said == "disputed" else said,
-    }
-    return JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap)
+    judged = []
+    for row in iterate_with_progress_bar(rows, "verify"):
+        rag, relevant = data.rag, queries_by_id[row.id].relevant
+        run = Run(rag.budgets, "verify")
+        question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
+        plan = replace(plan_claim_search(question), until=row.asked_at)
+        claim = Claim(row.claim, row.lang, 0, len(row.claim))
+        try:
+            passages = await retrieve_claim_passages(question, plan, rag, run)
+            verdict = await verify_claim(claim, question, plan, {}, rag, run)
+        except StageTimeout:
+            passages, verdict = (), Verdict(claim, Label.NOT_FOUND, 0.0)
+        names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
+        recall = sum(name in relevant for name in names) / len(relevant) if relevant else None
+        said = "disputed" if verdict.contested else str(verdict.label)
+        labels = {
+            "majority": most,
+            "coverage": _label_by_coverage(row, [p.text for p in passages]),
+            "all": row.gold if row.disputed and said == "disputed" else said,
+        }
+        judged.append(JudgedClaim(row.lang, row.gold, labels, row.group, recall, row.trap))
+    return judged

@@ -133,16 +133,6 @@ def _parse_strings(value: object) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, list) else ()
 
 
-def _read_documents(file: Path) -> Iterator[CorpusDocument]:
-    for row in read_json_lines(file):
-        try:
-            date = parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
-            source = str(row.get("title") or row.get("channel") or "")
-            yield CorpusDocument(str(row["id"]), _require_text(row), source, date)
-        except (KeyError, TypeError, ValueError) as exc:
-            raise ImportRefused(f"A row of {file} lacks what a document needs ({exc}): give it id and text.") from exc
-
-
 def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
     """Parse a row of questions. Raises ImportRefused."""
     try:
@@ -188,12 +178,22 @@ def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
     """Read the documents and find the exports of a folder, without questions. Raises ImportRefused."""
     corpora = [f for name in ("corpus.jsonl", "posts.jsonl", "posts.jsonl.gz") if (f := folder / name).exists()]
     exports = sorted(folder.glob("**/result.json"))
-    documents = tuple(document for file in (*corpora, *distractors) for document in _read_documents(file))
+    documents = list[CorpusDocument]()
+    for file in (*corpora, *distractors):
+        for row in read_json_lines(file):
+            try:
+                date = parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
+                source = str(row.get("title") or row.get("channel") or "")
+                documents.append(CorpusDocument(str(row["id"]), _require_text(row), source, date))
+            except (KeyError, TypeError, ValueError) as exc:
+                raise ImportRefused(
+                    f"A row of {file} lacks what a document needs ({exc}): give it id and text."
+                ) from exc
     if not documents and not exports:
         raise ImportRefused(
             f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
         )
-    return Dataset(folder.resolve().name, documents, tuple(exports), ())
+    return Dataset(folder.resolve().name, tuple(documents), tuple(exports), ())
 
 
 CLAIMS_FILE_NAME = "claims.jsonl"
@@ -417,7 +417,10 @@ def make_questions(
     for post in newest_first:
         for question in generate_questions(post.text):
             series.setdefault((post.key.chat_id, *question.topic), []).append((post, question))
-    clear, draw = [one for one in series.values() if _has_one_newest_value(one)], np.random.default_rng(seed)
+    newest = {
+        topic: {answer.answer for post, answer in one if post.key == one[0][0].key} for topic, one in series.items()
+    }
+    clear, draw = [one for topic, one in series.items() if len(newest[topic]) == 1], np.random.default_rng(seed)
     drawn = [clear[n] for n in draw.permutation(len(clear))]
     if len(drawn) < most:
         used = {post.key for one in series.values() for post, _ in one}
@@ -461,11 +464,6 @@ def _ask_by_rare_words(asked: Sequence[Post], posts: Sequence[Post]) -> list[_Se
             series.setdefault(topic, []).append((post, GeneratedQuestion(text, answer, "about", lang, topic)))
             break
     return list(series.values())
-
-
-def _has_one_newest_value(series: _Series) -> bool:
-    newest = series[0][0].key
-    return len({question.answer for post, question in series if post.key == newest}) == 1
 
 
 def _build_query_row(series: _Series, *, answerable: bool) -> _Row:

@@ -266,18 +266,16 @@ async def judge_followup(dialogue: Dialogue, chat: int, data: IndexedDataset) ->
     judged = judge_answer(query, answer, [], 0.0)
     reading = answer.understood or strip_courtesies(dialogue.turns[-1])
     found = (await search_query(replace(query, text=reading), data)).hits[:_FIRST_HITS] if query.relevant else ()
+    # a reading that has the content terms and the filters of what was expected asks the same
+    asked = [Question(text, query.lang, dialogue.asked_at, data.viewer) for text in (reading, query.text)]
+    filters = [
+        (p.since, p.until, p.channels, p.authors, p.origins, p.media, p.files) for p in map(plan_by_rules, asked)
+    ]
+    same = set(tokenize(query.text)) <= set(tokenize(reading)) and filters[0] == filters[1]
     return JudgedFollowup(
         query.id, query.lang, query.answerable, reading, answer.refused, judged.first_right, judged.shown_right,
-        alone.shown_right, any(found) or _asks_the_same(reading, dialogue, data),
+        alone.shown_right, any(found) or same,
     )  # fmt: skip
-
-
-def _asks_the_same(reading: str, dialogue: Dialogue, data: IndexedDataset) -> bool:
-    """Whether a reading has the content terms and the filters of what was expected."""
-    expected, lang = dialogue.query.text, dialogue.query.lang
-    plans = [plan_by_rules(Question(text, lang, dialogue.asked_at, data.viewer)) for text in (reading, expected)]
-    filters = [(p.since, p.until, p.channels, p.authors, p.origins, p.media, p.files) for p in plans]
-    return set(tokenize(expected)) <= set(tokenize(reading)) and filters[0] == filters[1]
 
 
 def compute_talk_metrics(rows: Sequence[JudgedTalk]) -> Metrics:
@@ -391,17 +389,14 @@ def read_questions(file: Path, now: datetime | None = None) -> list[Question]:
     with translate_errors(
         ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
     ):
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-        questions = [_parse_question(line, now or datetime.now(UTC)) for line in lines]
+        questions, now = [], now or datetime.now(UTC)
+        for line in filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())):
+            row = json.loads(line) if line.startswith("{") else {"text": line}
+            text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else now
+            questions.append(Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset())))
     if not questions:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
     return questions
-
-
-def _parse_question(line: str, now: datetime) -> Question:
-    row = json.loads(line) if line.startswith("{") else {"text": line}
-    text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else now
-    return Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset()))
 
 
 async def measure_plan(

@@ -39,7 +39,7 @@ from bot.access import AdminRegistry, Reader
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from bot.views.format import MAX_ENTITIES, list_utf16_offsets
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
-from rag_core.storage import Archive, visible_posts
+from rag_core.storage import visible_posts
 from rag_core.text.post_text import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers
 from rag_core.types import Answer, Citation, Post, PostKey, Sentence
 from rag_core.verification import Verification
@@ -195,8 +195,16 @@ async def recheck_shown_content(
     behind what is shown are no older than `max_age_s`; those behind counts are as old as for any question.
     """
     try:
-        if not await _are_posts_unchanged(content, rights.archive):
-            raise ContentWithdrawn
+        stored = await visible_posts.fetch_posts(rights.archive, {shown.key for shown in content.posts})
+        for shown in content.posts:
+            post = stored.get(shown.key)
+            if post is None:
+                raise ContentWithdrawn
+            if hash_text_version(post.text) != shown.mark:
+                text = None if shown.words else await load_cited_text(post, shown.mark, rights.archive)
+                words = shown.words if text is None else [text[start:end] for start, end in shown.spans]
+                if not words or any(quote not in post.text for quote in words):
+                    raise ContentWithdrawn
         unknown = frozenset[int]()
         for wanted, age in ((content.named_channels, max_age_s), (content.counted - content.named_channels, None)):
             if wanted:
@@ -208,20 +216,6 @@ async def recheck_shown_content(
         raise RecheckUnavailable(exc.reason) from exc
     if unknown:
         raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
-
-
-async def _are_posts_unchanged(content: ShownContent, archive: Archive) -> bool:
-    stored = await visible_posts.fetch_posts(archive, {shown.key for shown in content.posts})
-    for shown in content.posts:
-        post = stored.get(shown.key)
-        if post is None:
-            return False
-        if hash_text_version(post.text) != shown.mark:
-            text = None if shown.words else await load_cited_text(post, shown.mark, archive)
-            words = shown.words if text is None else [text[start:end] for start, end in shown.spans]
-            if not words or any(quote not in post.text for quote in words):
-                return False
-    return True
 
 
 def _list_cited_posts(citations: Sequence[Citation], stored: Mapping[PostKey, Post]) -> Iterator[ShownPost]:

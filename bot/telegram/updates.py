@@ -33,7 +33,7 @@ from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextR
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.methods import GetUpdates, Response, TelegramMethod
 from aiogram.methods.base import TelegramType
-from aiogram.types import Update, WebhookInfo
+from aiogram.types import Update
 from aiogram.types.update import UpdateTypeLookupError
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -428,7 +428,11 @@ async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[st
                 await _set_webhook(bot, settings, allowed, again=registered)
                 registered = True
             else:
-                reported_until = _report_delivery_error(info, reported_until)
+                failed = info.last_error_date
+                if isinstance(failed, datetime) and failed > reported_until:  # each error is reported once
+                    reported_until, reason = failed, info.last_error_message
+                    said = "Telegram could not deliver to WEBHOOK__URL (%s); %d updates wait: look at the proxy"
+                    log.warning(said, reason, info.pending_update_count)
                 if not info.pending_update_count:
                     heard()
         except (TelegramAPIError, ClientDecodeError) as exc:
@@ -451,13 +455,3 @@ async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], 
             raise
         raise SettingsWrong(f"Telegram does not take WEBHOOK__URL ({exc.message}): correct it.") from None
     log.info("updates come to %s", settings.url)
-
-
-def _report_delivery_error(info: WebhookInfo, seen: datetime) -> datetime:
-    """Log Telegram's last delivery error, once; returns the time up to which errors were logged."""
-    failed = info.last_error_date
-    if not isinstance(failed, datetime) or failed <= seen:
-        return seen
-    waiting, reason = info.pending_update_count, info.last_error_message
-    log.warning("Telegram could not deliver to WEBHOOK__URL (%s); %d updates wait: look at the proxy", reason, waiting)
-    return failed

@@ -215,7 +215,11 @@ class Outbox:
                     sent = await delivery.send()
             except ContentWithdrawn:
                 log.info("question %d: the answer does not hold any more and is not sent", asked.id)
-                await self._withdraw(delivery)
+                await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
+                try:  # a follow-up would repeat the names of the answer
+                    await forget_turns(self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
+                except RagError as exc:
+                    log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
                 sent = await delivery.send()
         except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
@@ -232,15 +236,6 @@ class Outbox:
         close = partial(questions.finish_question, self._archive, asked.id, state=state, answer=final, message_id=first)
         await retry_until_saved(close, self._job_log)
         return True
-
-    async def _withdraw(self, delivery: AnswerDelivery) -> None:
-        """Replace the answer by a sentence, and forget the conversation: a follow-up would repeat its names."""
-        asked = delivery.asked
-        await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
-        try:
-            await forget_turns(self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
-        except RagError as exc:
-            log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
 
     async def _retry(self, delivery: AnswerDelivery) -> None:
         """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""

@@ -36,7 +36,7 @@ from bot import data_folder
 from bot.app_context import AppContext
 from ingest.copies import describe_fingerprint
 from rag_core.errors import RagError
-from rag_core.run import Run, Span, begin_request
+from rag_core.run import Run, begin_request
 from rag_core.storage import (
     channel_history,
     channels,
@@ -255,41 +255,35 @@ class Meter:
 
     def record_run(self, run: Run) -> None:
         """Count the stages of a finished run."""
-        recipe = self.instruments.recipe_name(run.recipe)
+        instruments, recipe = self.instruments, self.instruments.recipe_name(run.recipe)
         if question := _CURRENT_QUESTION.get():
             question.recipe = run.recipe
         for span in run.spans:
             if span.stage.startswith(_TOOL_STAGE_PREFIX):
-                self._count_tool_call(span, self.instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX)))
-            else:
-                self._count_stage(span, self.instruments.stage_name(span.stage))
+                name = instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX))
+                outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"
+                instruments.tool.labels(name).observe(span.took_ms / 1000)
+                instruments.tools.labels(name, outcome).inc()
+                continue
+            name = instruments.stage_name(span.stage)
+            instruments.stage.labels(name).observe(span.took_ms / 1000)
+            if span.error:
+                stopped = "stopped" if span.error == "CancelledError" else "failed"
+                instruments.failures.labels(name, "timeout" if "Timeout" in span.error else stopped).inc()
+            if name == "reflect":
+                instruments.reflections.labels("failed" if span.error else "ok").inc()
+            tokens = {kind: span.counts[key] for key, kind in _TOKEN_KIND_BY_COUNT.items() if key in span.counts}
+            for kind, number in tokens.items():
+                instruments.tokens.labels(name, kind).inc(float(number))
+            if tokens:
+                instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
         for stage in {shortfall.stage for shortfall in run.shortfalls}:
-            self.instruments.without.labels(self.instruments.stage_name(stage)).inc()
+            instruments.without.labels(instruments.stage_name(stage)).inc()
         names = [span.stage for span in run.spans]
         if steps := names.count("step"):
-            self.instruments.steps.labels(recipe).observe(steps)
+            instruments.steps.labels(recipe).observe(steps)
         if rounds := names.count("recall"):  # the first stage of every search
-            self.instruments.rounds.labels(recipe).observe(rounds)
-
-    def _count_stage(self, span: Span, name: str) -> None:
-        instruments = self.instruments
-        instruments.stage.labels(name).observe(span.took_ms / 1000)
-        if span.error:
-            why = "timeout" if "Timeout" in span.error else "stopped" if span.error == "CancelledError" else "failed"
-            instruments.failures.labels(name, why).inc()
-        if name == "reflect":
-            instruments.reflections.labels("failed" if span.error else "ok").inc()
-        tokens = {kind: span.counts[key] for key, kind in _TOKEN_KIND_BY_COUNT.items() if key in span.counts}
-        for kind, number in tokens.items():
-            instruments.tokens.labels(name, kind).inc(float(number))
-        if tokens:
-            instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
-
-    def _count_tool_call(self, span: Span, name: str) -> None:
-        instruments = self.instruments
-        instruments.tool.labels(name).observe(span.took_ms / 1000)
-        outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"
-        instruments.tools.labels(name, outcome).inc()
+            instruments.rounds.labels(recipe).observe(rounds)
 
 
 # Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.

@@ -134,7 +134,11 @@ class ReadinessCheck:
     async def look(self) -> dict[str, str]:
         """Check each part: "ok", "off" (started without it, which is fine too), or what is wrong."""
         context = self.context()
-        telegram = self._check_telegram()
+        silence, most = (
+            self.wire.silence,
+            _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS,
+        )
+        telegram = "not reached yet" if silence is None else _OK if silence < most else f"silent for {silence:.0f} s"
         if context is None:
             return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
         archive, vectors = await asyncio.gather(
@@ -143,13 +147,6 @@ class ReadinessCheck:
         jobs = context.indexing.job_log.jobs
         words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK
         return {"archive": archive, "words": words, "vectors": vectors, "telegram": telegram}
-
-    def _check_telegram(self) -> str:
-        silence = self.wire.silence
-        most = _MAX_WEBHOOK_SILENCE_SECONDS if self.wire.by_webhook else _MAX_SILENCE_SECONDS
-        if silence is None:
-            return "not reached yet"
-        return _OK if silence < most else f"silent for {silence:.0f} s"
 
 
 async def _check_vectors(context: AppContext) -> str:

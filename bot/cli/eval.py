@@ -69,15 +69,9 @@ def _parse_share(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
 
 
-def _parse_count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0, such as 50")
-    return int(text)
-
-
-def _parse_seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, such as 42")
+def _parse_number(text: str, least: int = 1) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}, such as 50")
     return int(text)
 
 
@@ -112,8 +106,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "distractors": {
         "type": Path, "nargs": "+", "default": [], "metavar": "FILE", "help": "posts added to the corpus",
     },
-    "limit": {"type": _parse_count, "metavar": "N", "help": "only so many {rows}: the first"},
-    "seed": {"type": _parse_seed, "metavar": "N", "help": "with --limit: {rows} drawn by this number instead"},
+    "limit": {"type": _parse_number, "metavar": "N", "help": "only so many {rows}: the first"},
+    "seed": {
+        "type": partial(_parse_number, least=0), "metavar": "N",
+        "help": "with --limit: {rows} drawn by this number instead",
+    },
     "legs": {
         "choices": ("lexical", "dense", "hybrid"),
         "help": "which search legs (default: both, where a model was pulled)",
@@ -140,7 +137,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "replay": {"type": Path, "metavar": "FILE", "help": "take the replies from such a file: no model"},
     "seconds": {
-        "type": _parse_count, "default": round(Budgets().plan), "metavar": "N",
+        "type": _parse_number, "default": round(Budgets().plan), "metavar": "N",
         "help": "seconds that a plan may take (default: %(default)s, as in an answer)",
     },
     "target": {

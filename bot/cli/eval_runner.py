@@ -41,7 +41,6 @@ from bot.evaluation.metrics import (
 )
 from bot.evaluation.recorded_replies import Recording
 from bot.settings import Settings
-from rag_core.calibration import Calibration
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, RagError
 from rag_core.settings import RagSettings
@@ -212,7 +211,12 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
     variant = Variant(legs=args.legs, rerank=args.rerank)
     async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
         data = opened.select_variant(variant)
-        calibration = await _calibrate_fusions(data)
+        calibration = data.rag.calibration.without_bars()
+        if dense := data.rag.dense:
+            fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))
+            for lang, fusion in fusions.items():
+                print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
+            calibration = replace(calibration, fusions={**calibration.fusions, dense.model.name: fusions})
         data.rag = replace(data.rag, calibration=calibration)
         answers = await ask_all(data)
     fitted = fitting.fit_calibration(answers, args.target, dataset.name)
@@ -230,14 +234,3 @@ async def run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
                "refused": fitted.refused[0]}  # fmt: skip
     settings_used = describe_settings(args, describe_engine(data.rag) | {"bar": bar}, variant, {})
     write_json_report(args.json_out, "calibrate", dataset.name, settings_used, {"all": metrics}, len(answers))
-
-
-async def _calibrate_fusions(data: IndexedDataset) -> Calibration:
-    """Fit the fusion of the retrievers, in a calibration that refuses nothing."""
-    calibration = data.rag.calibration.without_bars()
-    if data.rag.dense is None:
-        return calibration
-    fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))
-    for lang, fusion in fusions.items():
-        print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
-    return replace(calibration, fusions={**calibration.fusions, data.rag.dense.model.name: fusions})

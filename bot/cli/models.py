@@ -59,12 +59,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """List, pull or use models. Returns the exit code."""
     models = get_models_folder(settings.rag())
+    choices, live, offer = dict[str, str](), "", None
+    if (settings.data.dir / ARCHIVE_FILE).exists():  # looking must not create one
+        async with open_archive(settings.data.dir) as archive:
+            choices, live = await load_choices(archive), await find_live_model(archive)
+            offer = await find_embedder_offer(settings.rag(), archive)
     if args.what == "list":
-        choices, live, offer = dict[str, str](), "", None
-        if (settings.data.dir / ARCHIVE_FILE).exists():  # listing must not create one
-            async with open_archive(settings.data.dir) as archive:
-                choices, live = await load_choices(archive), await find_live_model(archive)
-                offer = await find_embedder_offer(settings.rag(), archive)
         used = list_models_in_use(settings.rag(), choices, live)
         for line in await asyncio.to_thread(
             partial(format_model_list, models, used, settings.rag(), everything=args.all)
@@ -73,7 +73,14 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         if offer:
             print(f"\n{offer}")
     elif args.what == "use":
-        print(_describe_use(await _use_model(args, settings)))
+        name = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
+        async with hold_folder_or_connect(settings.data.dir) as owner:
+            if owner:
+                switch = await owner.use(name, args.wanted)
+            else:
+                async with open_archive(settings.data.dir) as archive:
+                    switch = await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
+        print(_describe_use(switch))
     else:
         rows = find_models(args.name)
         hub = args.hub or settings.models.hub
@@ -85,24 +92,8 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")
         for row in rows:
             if row.role is ModelRole.WRITER:
-                print(_describe_next_step(row, settings.rag(), await _load_choices(settings)))
+                print(_describe_next_step(row, settings.rag(), choices))
     return 0
-
-
-async def _load_choices(settings: Settings) -> dict[str, str]:
-    if not (settings.data.dir / ARCHIVE_FILE).exists():  # looking must not create one
-        return {}
-    async with open_archive(settings.data.dir) as archive:
-        return await load_choices(archive)
-
-
-async def _use_model(args: argparse.Namespace, settings: Settings) -> ModelSwitch:
-    name = str(Path(args.name).expanduser().absolute()) if is_gguf_path(args.name) else args.name
-    async with hold_folder_or_connect(settings.data.dir) as owner:
-        if owner:
-            return await owner.use(name, args.wanted)
-        async with open_archive(settings.data.dir) as archive:
-            return await choose_model_for_next_start(settings.rag(), archive, name, args.wanted)
 
 
 def _describe_use(switch: ModelSwitch) -> str:
@@ -147,13 +138,10 @@ def format_model_list(
 def _format_cells(row: ModelSpec, folder: Path, used: Mapping[str, str]) -> tuple[str, ...]:
     mark = "*" if row.name in used.values() else "+" if is_model_present(row, folder) else " "
     sure, run_here = ("", "yes") if row.checked else ("~", "no")
-    size, memory = sure + _format_bytes(row.bytes), f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
+    size = f"{sure}{row.bytes / 1e9:.1f} GB" if row.bytes >= 1e9 else f"{sure}{row.bytes / 1e6:.0f} MB"
+    memory = f"{sure}{row.memory / 1e9:.1f} GB" if row.memory else ""
     cells = (row.tier, row.name, row.role, size, row.published, run_here)
     return mark, *cells, memory, row.licence, row.published_by, row.where
-
-
-def _format_bytes(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def _find_rates(name: str | None, models: Path) -> TokenRates | None:

@@ -18,7 +18,7 @@ from bot.app import run_bot
 from bot.data_folder import find_exposed_files, open_private_file
 from bot.doctor.telegram_checks import check_proxy, explain_call_error, open_bot
 from bot.logs import register_secrets
-from bot.settings import BotSettings, Settings, read_settings
+from bot.settings import Settings, read_settings
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.processes import limit_malloc_arenas
 
@@ -63,17 +63,29 @@ def declare_init(parser: argparse.ArgumentParser) -> None:
 async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
     token = _read_token()
     register_secrets([token])
-    name = await _fetch_bot_name(settings.bot.model_copy(update={"token": SecretStr(token)}))
+    chosen = settings.bot.model_copy(update={"token": SecretStr(token)})
+    await check_proxy(chosen)
+    async with open_bot(chosen) as bot:
+        try:
+            name = (await bot.get_me()).username or ""
+        except (AiogramError, TimeoutError) as exc:
+            raise SettingsWrong(explain_call_error(exc, chosen)) from None
     with translate_errors(SettingsWrong, OSError, UnicodeDecodeError, say=_NOT_WRITABLE_TEXT):
         lines = _ENV_FILE.read_bytes().decode().splitlines(keepends=True) if _ENV_FILE.exists() else []
     others = {found[1].strip("\"'") for line in lines if (found := _TOKEN_LINE.fullmatch(line))} - {"", token}
-    if others and not args.replace and not _confirm_replacement(name):
-        print("Nothing was changed.")
-        return 1
+    if others and not args.replace:
+        if not sys.stdin.isatty():
+            raise SettingsWrong(f"{_ENV_FILE} has another token: add --replace to put this one in its place.")
+        answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")  # noqa: ASYNC250
+        if answer.strip().lower() not in {"y", "yes"}:
+            print("Nothing was changed.")
+            return 1
     with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
         _write_private_file(_ENV_FILE, "".join(_set_token(lines, token)))
     print(f"The token of @{name} is in {_ENV_FILE}.")
-    print(f"Now start the bot with {_get_command()} run, and send /start to https://t.me/{name}.")
+    given = Path(sys.argv[0])  # this program by its path, where the shell would not find it
+    command = "citegram" if given.name != "citegram" or shutil.which("citegram") else str(given)
+    print(f"Now start the bot with {command} run, and send /start to https://t.me/{name}.")
     if read_settings(_ENV_FILE).bot.token.get_secret_value() != token:
         text = "BOT__TOKEN is also set in the environment, which goes before .env: take it out there."
         print(text, file=sys.stderr)
@@ -92,23 +104,6 @@ def _read_token() -> str:
     if not token.strip():
         raise SettingsWrong(_NO_TOKEN_TEXT)
     return token.strip()
-
-
-async def _fetch_bot_name(settings: BotSettings) -> str:
-    """Fetch the bot's username, through the proxy and the server of the settings. Raises SettingsWrong."""
-    await check_proxy(settings)
-    async with open_bot(settings) as bot:
-        try:
-            return (await bot.get_me()).username or ""
-        except (AiogramError, TimeoutError) as exc:
-            raise SettingsWrong(explain_call_error(exc, settings)) from None
-
-
-def _confirm_replacement(name: str) -> bool:
-    if not sys.stdin.isatty():
-        raise SettingsWrong(f"{_ENV_FILE} has another token: add --replace to put this one in its place.")
-    answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")
-    return answer.strip().lower() in {"y", "yes"}
 
 
 def _set_token(lines: list[str], token: str) -> list[str]:
@@ -136,12 +131,6 @@ def _write_private_file(file: Path, text: str) -> None:
         new.replace(target)
     finally:
         new.unlink(missing_ok=True)
-
-
-def _get_command() -> str:
-    """How this program is called here: by its path where the shell would not find it."""
-    given = Path(sys.argv[0])
-    return "citegram" if given.name != "citegram" or shutil.which("citegram") else str(given)
 
 
 _BASH_SCRIPT = """\

@@ -121,7 +121,12 @@ async def check_free_space(case: CheckContext) -> AsyncIterator[Finding]:
 async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
     """Check that SQLite is safe on the file system of the data folder."""
     folder = case.settings.data.dir.resolve()
-    kind = await asyncio.to_thread(_get_file_system, folder)
+    try:
+        mounts = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
+    except OSError:
+        mounts = []
+    kinds = {mount[1].replace("\\040", " "): mount[2] for mount in mounts if len(mount) > 2}
+    kind = next((kinds[str(above)] for above in (folder, *folder.parents) if str(above) in kinds), "")
     if kind in _NETWORK_FILE_SYSTEMS:
         yield Finding(
             False,
@@ -134,17 +139,6 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
             f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, "
             "and set DATA__DIR.",
         )
-
-
-def _get_file_system(folder: Path) -> str:
-    """Get the kernel's name of the folder's file system; "" if unknown."""
-    try:
-        lines = [line.split() for line in _MOUNTS_FILE.read_text("utf-8", errors="replace").splitlines()]
-    except OSError:
-        return ""
-    kinds = {line[1].replace("\\040", " "): line[2] for line in lines if len(line) > 2}
-    above = (str(mount) for mount in (folder, *folder.parents))
-    return next((kinds[mount] for mount in above if mount in kinds), "")
 
 
 async def check_permissions(case: CheckContext) -> AsyncIterator[Finding]:
@@ -199,27 +193,25 @@ def _check_model_files(name: str, folder: Path) -> int | None:
 
 async def check_servers(case: CheckContext) -> AsyncIterator[Finding]:
     """Check the Qdrant server, or each node of the cluster, if one is configured."""
-    qdrant = case.settings.qdrant
-    key = qdrant.key.get_secret_value()
-    for url in qdrant.urls:
-        yield await _check_qdrant_node(url, {"api-key": key} if key else {})
-
-
-async def _check_qdrant_node(url: str, headers: dict[str, str]) -> Finding:
-    place = urlsplit(url).netloc.rpartition("@")[2]
-    try:
-        async with (
-            ClientSession(timeout=ClientTimeout(total=8.0), headers=headers) as session,
-            session.get(f"{url.rstrip('/')}/collections") as answer,
-        ):
-            status = answer.status
-    except (ClientError, OSError, TimeoutError, ValueError):
-        return Finding(False, f"The Qdrant server {place} does not answer: start it, or correct QDRANT__URL.")
-    if status in (401, 403):
-        return Finding(False, f"The Qdrant server {place} refuses the key: correct QDRANT__KEY.")
-    if status != 200:
-        return Finding(False, f"The Qdrant server {place} answers with the error {status}: look at its log.")
-    return Finding(True, f"the Qdrant server {place} answers")
+    key = case.settings.qdrant.key.get_secret_value()
+    headers = {"api-key": key} if key else {}
+    for url in case.settings.qdrant.urls:
+        server = f"The Qdrant server {urlsplit(url).netloc.rpartition('@')[2]}"
+        try:
+            async with (
+                ClientSession(timeout=ClientTimeout(total=8.0), headers=headers) as session,
+                session.get(f"{url.rstrip('/')}/collections") as answer,
+            ):
+                status = answer.status
+        except (ClientError, OSError, TimeoutError, ValueError):
+            yield Finding(False, f"{server} does not answer: start it, or correct QDRANT__URL.")
+            continue
+        if status in (401, 403):
+            yield Finding(False, f"{server} refuses the key: correct QDRANT__KEY.")
+        elif status != 200:
+            yield Finding(False, f"{server} answers with the error {status}: look at its log.")
+        else:
+            yield Finding(True, f"the{server[3:]} answers")
 
 
 async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -171,50 +171,38 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
     if facts is None:
         yield Finding(None, archive_size)
         return
-    yield _report_lexical_index(archive_size, facts, case.runs)
-    for reason in facts["without"]:
-        yield Finding(False, f"search by meaning is off: {reason}")
-    if facts["dense"]:
-        yield _report_dense_index(facts["dense"])
-    elif not facts["without"]:
-        yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
-    for finding in _report_comparison(facts["compared"]) if facts["compared"] else ():
-        yield finding
-    for fine, text in facts["language"]:
-        yield Finding(fine, text)
-    yield Finding(None, f"bar for answers: {facts['bar']}")
-
-
-def _report_lexical_index(archive_size: str, facts: IndexFacts, runs: bool) -> Finding:
     if facts["behind"] < 0:
-        return Finding(
+        yield Finding(
             False,
             f"The index knows of {-facts['behind']} changes that the archive does not have, as after a restore under a "
             "running bot: restart the bot, which builds it anew.",
         )
-    when = "the bot takes them in" if runs else "taken in at the next start"
-    late = f"{facts['behind']} changes behind ({when})" if facts["behind"] else "up to date"
-    return Finding(
-        None if facts["behind"] else True, f"{archive_size}; lexical index: {facts['passages']} passages, {late}"
-    )
-
-
-def _report_dense_index(facts: DenseFacts) -> Finding:
-    index_size, waiting = f"{facts['model']}: {facts['vectors']} vectors", facts["waiting"]
-    if not waiting:
-        return Finding(True, f"{index_size}, up to date")
-    minutes = max(1, round(facts["seconds"] / 60))
-    return Finding(None, f"{index_size}, {waiting} posts to come: about {minutes} min of work while the bot runs")
-
-
-def _report_comparison(comparison: dict[str, int]) -> Iterator[Finding]:
-    looked = comparison["posts"]
-    for leg, wrong in (("lexical index", comparison["words"]), ("vectors", comparison["vectors"])):
-        if wrong:
-            text = f"{wrong} of {looked} posts that were compared stand differently in the {leg}: run citegram reindex."
-            yield Finding(False, text)
-    if looked and not (comparison["words"] or comparison["vectors"]):
-        yield Finding(True, f"indexes and archive agree: {looked} posts by number, {comparison['some']} by words")
+    else:
+        when = "the bot takes them in" if case.runs else "taken in at the next start"
+        late = f"{facts['behind']} changes behind ({when})" if facts["behind"] else "up to date"
+        text = f"{archive_size}; lexical index: {facts['passages']} passages, {late}"
+        yield Finding(None if facts["behind"] else True, text)
+    for reason in facts["without"]:
+        yield Finding(False, f"search by meaning is off: {reason}")
+    if dense := facts["dense"]:
+        index_size, minutes = f"{dense['model']}: {dense['vectors']} vectors", max(1, round(dense["seconds"] / 60))
+        later = f"{dense['waiting']} posts to come: about {minutes} min of work while the bot runs"
+        yield Finding(
+            None if dense["waiting"] else True, f"{index_size}, {later if dense['waiting'] else 'up to date'}"
+        )
+    elif not facts["without"]:
+        yield Finding(None, "search by words alone: citegram models pull offline adds search by meaning")
+    if compared := facts["compared"]:
+        looked = compared["posts"]
+        for leg, wrong in (("lexical index", compared["words"]), ("vectors", compared["vectors"])):
+            if wrong:
+                text = f"{wrong} of {looked} posts that were compared stand differently in the {leg}"
+                yield Finding(False, f"{text}: run citegram reindex.")
+        if looked and not (compared["words"] or compared["vectors"]):
+            yield Finding(True, f"indexes and archive agree: {looked} posts by number, {compared['some']} by words")
+    for fine, text in facts["language"]:
+        yield Finding(fine, text)
+    yield Finding(None, f"bar for answers: {facts['bar']}")
 
 
 _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
@@ -243,29 +231,20 @@ async def _describe_model(use: str, model: LanguageModel) -> tuple[bool | None, 
     if not isinstance(model, RemoteModel | LocalModel):
         return None, f"{use}: {model.name}"
     try:
-        if isinstance(model, RemoteModel):
-            return True, await _describe_server(use, model)
+        if isinstance(model, RemoteModel):  # takes a turn and some seconds
+            speed = await model.measure_speed()
+            form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
+            read = f"reads {speed.prefill:,.0f} and writes {speed.decode:,.1f} tokens/s as seen from here"
+            return True, f"{use}: {model.name} on {model.place} ({model.dialect}) {read}; {form}"
         await model.load()
     except (GenerationFailed, ModelUnavailable) as exc:
         return False, f"{use}: {exc.reason}"
-    if (speed := model.speed) is None or (rates := model.rates) is None:
+    if (local := model.speed) is None or (rates := model.rates) is None:
         return False, f"{use}: {model.name} could not be measured: start the bot again"
-    size = f"{speed.parameters / 1e9:.1f} B parameters, {speed.bytes / 1e9:.1f} GB"
-    gpu = "can use a GPU" if speed.gpu else "can use no GPU"
-    read = _format_rates(rates.prefill, rates.decode)
-    return True, f"{use}: {model.name} ({size}) {read} with {speed.threads} threads; this llama.cpp {gpu}"
-
-
-async def _describe_server(use: str, model: RemoteModel) -> str:
-    """Measure the model of a server; takes a turn and some seconds. Raises GenerationFailed."""
-    speed = await model.measure_speed()
-    rates = _format_rates(speed.prefill, speed.decode)
-    form = "replies are held to a grammar" if model.grammars else "replies are checked, grammars not trusted"
-    return f"{use}: {model.name} on {model.place} ({model.dialect}) {rates} as seen from here; {form}"
-
-
-def _format_rates(prefill: float, decode: float) -> str:
-    return f"reads {prefill:,.0f} and writes {decode:,.1f} tokens/s"
+    size = f"{local.parameters / 1e9:.1f} B parameters, {local.bytes / 1e9:.1f} GB"
+    gpu = "can use a GPU" if local.gpu else "can use no GPU"
+    read = f"reads {rates.prefill:,.0f} and writes {rates.decode:,.1f} tokens/s"
+    return True, f"{use}: {model.name} ({size}) {read} with {local.threads} threads; this llama.cpp {gpu}"
 
 
 _SAMPLE_COUNT = 16  # texts embedded to estimate the time for a backlog

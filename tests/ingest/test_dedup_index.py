@@ -118,17 +118,6 @@ async def test_after_a_crash_it_goes_on_and_nothing_is_twice(
     assert sorted(map(len, await families(archive))) == [6, 6, 6, 8, 8, 8, 8]
 
 
-async def test_a_mark_that_somebody_else_moved_is_not_moved_back(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
-    await keep(archive, copier, make_post(1, BRIDGE, chat=A))
-    before = await near_duplicates.load_copy_watermark(archive, ingest.copies.describe_fingerprint())
-    await keep(archive, copier, make_post(2, BRIDGE, chat=B))
-    stale = before + 100
-    assert not await near_duplicates.save_copies(archive, before, stale, [], [PostKey(A, 1)])
-    assert await families(archive) == {keys((A, 1), (B, 2))}
-
-
 async def test_another_recipe_begins_anew(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,18 +169,6 @@ async def test_albums_count_once_and_hidden_links_tell_signatures(
         make_post(4, "", chat=C),
     )
     assert await families(archive) == {keys((A, 2), (B, 3))}
-
-
-async def test_a_channel_that_is_removed_for_good_takes_its_rows_along(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost
-) -> None:
-    await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
-    await channels.remove_channel(archive, A)
-    await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
-    assert [row[0] for row in await archive.rows("SELECT chat_id FROM copies")] == [B]
-    await copier.catch_up()
-    await keep(archive, copier, make_post(2, BRIDGE, chat=C))
-    assert await families(archive) == {keys((B, 1), (C, 2))}
 
 
 async def known(archive: Archive, key: tuple[int, int], *may_read: int) -> list[PostKey] | None:

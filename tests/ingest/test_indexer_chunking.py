@@ -49,11 +49,6 @@ def test_passages_are_pieces_of_the_text_that_cover_it_in_order(text: str) -> No
     assert {n for n, char in enumerate(text) if not char.isspace()} <= covered
 
 
-def test_most_posts_are_one_passage() -> None:
-    text = "  Хлеб подорожал. " * 70 + "\n"
-    assert [p.text for p in cut(text)] == [text.strip()]
-
-
 def test_long_posts_are_cut_at_the_ends_of_sentences_and_overlap() -> None:
     text = " ".join(f"Это предложение номер {n} про хлеб и цены на него." for n in range(100))
     found = cut(text)
@@ -63,13 +58,6 @@ def test_long_posts_are_cut_at_the_ends_of_sentences_and_overlap() -> None:
         assert one.text.endswith(".") and other.text.startswith("Это")
         assert 30 <= tokens(text[other.start : one.end]) <= 70
     assert all(150 <= tokens(p.text) <= 300 for p in found)
-
-
-def test_a_paragraph_s_end_is_a_better_cut_than_a_sentence_s() -> None:
-    paragraph = " ".join("Короткое предложение о хлебе." for _ in range(30))
-    first, second = cut(f"{paragraph}\n\n{paragraph}")
-    assert first.text == paragraph
-    assert second.end == 2 * len(paragraph) + 2
 
 
 def test_the_header_says_where_a_passage_comes_from() -> None:

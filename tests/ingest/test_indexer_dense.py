@@ -137,12 +137,6 @@ async def test_a_store_that_was_lost_is_filled_again(
         shutil.rmtree(tmp_path / "data" / "vectors")
 
 
-async def test_posts_without_words_are_settled_without_vectors(shelf: Any, make_post: Any) -> None:
-    await shelf.keep(make_post(1, "", chat=CHAT), make_post(2, "🎉🎉🎉", chat=CHAT))
-    await shelf.dense.catch_up()
-    assert await shelf.dense.waiting() == 0
-
-
 async def test_a_change_while_it_is_worked_in_stays_in_the_queue(shelf: Any, make_post: Any) -> None:
     await shelf.keep(make_post(1, "The ferry leaves at seven.", chat=CHAT))
     store = shelf.rag.dense.vectors.identity

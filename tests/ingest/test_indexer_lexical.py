@@ -53,10 +53,6 @@ async def test_what_is_new_edited_deleted_and_back_again_is_taken_in(library: An
     assert len(library.rag.lexical) == await posts.count_posts(library.rag.archive)
 
 
-async def test_the_watermark_is_the_archive_s_last_number(library: Any) -> None:
-    assert library.rag.lexical.watermark == await posts.get_last_seq(library.rag.archive) == 10
-
-
 @pytest.mark.parametrize("mark", [0, 3, 9])
 async def test_a_crash_between_adding_and_the_watermark_indexes_nothing_twice(library: Any, mark: int) -> None:
     before = library.rag.lexical.search(
@@ -115,24 +111,6 @@ async def test_being_stopped_in_the_middle_saves_no_mark_without_its_posts(libra
     assert len(loaded) == loaded.watermark == 10
 
 
-async def test_batches_take_in_everything_once_and_report_progress(
-    library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ingest.indexer, "_BATCH_CHANGES", 7)
-    told: list[int] = []
-    await library.keep(*(make_post(n, f"Buoy {n}.", chat=library.harbour) for n in range(100, 150)), index=False)
-    assert await library.indexer.catch_up(told.append) == 50
-    assert told == [7, 14, 21, 28, 35, 42, 49, 50]
-    assert found(library, "buoy") == list(range(100, 150))
-
-
-async def test_two_that_catch_up_at_once_take_turns(library: Any, make_post: Any) -> None:
-    await library.keep(*(make_post(n, f"Buoy {n}.", chat=library.harbour) for n in range(100, 130)), index=False)
-    done = await asyncio.gather(library.indexer.catch_up(), library.indexer.catch_up())
-    assert sorted(done) == [0, 30]
-    assert found(library, "buoy") == list(range(100, 130))
-
-
 async def test_a_post_that_comes_while_others_are_taken_in_is_not_passed_over(library: Any, make_post: Any) -> None:
     async def post() -> None:
         for n in range(200, 260):
@@ -146,19 +124,6 @@ async def test_a_post_that_comes_while_others_are_taken_in_is_not_passed_over(li
     await asyncio.gather(post(), index())
     await library.indexer.catch_up()
     assert found(library, "buoy") == list(range(200, 260))
-
-
-async def test_a_saved_index_is_the_same_when_it_is_loaded(library: Any, make_post: Any) -> None:
-    await library.keep(make_post(30, "Слово " * 900, chat=library.harbour))
-    await library.erase(PostKey(library.harbour, 4))
-    await library.indexer.save()
-    loaded = await load_or_make_lexical_index(library.rag.archive)
-    assert loaded.watermark == library.rag.lexical.watermark
-    assert len(loaded) == len(library.rag.lexical)
-    only = SearchFilter(frozenset({library.harbour, library.kiln}))
-    for words in ("ferry", "слово обжиг", "dogs leash bird", "rub 2 750"):
-        assert loaded.search(tokenize(words), only, 99) == library.rag.lexical.search(tokenize(words), only, 99)
-        assert loaded.matching(tokenize(words)[:1], only) == library.rag.lexical.matching(tokenize(words)[:1], only)
 
 
 async def test_a_loaded_index_goes_on_where_it_was_saved(library: Any, make_post: Any) -> None:

@@ -99,21 +99,6 @@ async def test_a_post_missing_from_the_words_is_found_again(night: Night) -> Non
     assert str(await night.check()).endswith("all right")
 
 
-async def test_a_post_that_is_gone_leaves_the_words(night: Night, make_post: Any) -> None:
-    stray = make_post(900, "The ferry sinks at midnight.", chat=NOBODYS)
-    hidden = make_post(900, "The ferry sinks at midnight.", chat=HARBOUR)
-    await night.books.keep(hidden)
-    await night.books.erase(hidden.key)
-    for post in (stray, hidden):
-        (passage,) = (await read_current_passages(night.rag.archive, [PostKey(HARBOUR, 1)]))[PostKey(HARBOUR, 1)]
-        night.rag.lexical.replace((), [build_lexical_entry(replace(passage, key=post.key))])
-    before = len(night.rag.lexical)
-    found = await night.check(samples=0)
-    assert sorted(found.words_wrong) == sorted([stray.key, hidden.key])
-    assert night.told == [IndexesRepaired(again=0, out=2)]
-    assert len(night.rag.lexical) == before - 2
-
-
 async def test_a_post_with_the_words_of_another_version_is_noticed_among_the_samples(night: Night) -> None:
     key = PostKey(HARBOUR, 2)
     (passage,) = (await read_current_passages(night.rag.archive, [key]))[key]

@@ -35,7 +35,6 @@ def exported(**more: Any) -> dict[str, Any]:
 
 
 BOTH_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "plain text": ({"text": "Хлеб"}, {"text": "Хлеб", "text_entities": [{"type": "plain", "text": "Хлеб"}]}),
     "formatted, after an emoji of two units": (
         {
             "text": "🍞 Хлеб тут и https://a.example/x",
@@ -72,39 +71,9 @@ BOTH_WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "edited_unixtime": str(UNIX + 60),
         },
     ),
-    "document with a name": (
-        {"document": {"file_id": "x", "file_name": "прайс.pdf", "mime_type": "application/pdf"}},
-        {"file": "(File not included.)", "file_name": "прайс.pdf", "mime_type": "application/pdf"},
-    ),
-    "video": (
-        {"video": {"file_name": "печь.mp4", "mime_type": "video/mp4"}, "caption": "Печь"},
-        {
-            "media_type": "video_file",
-            "file": "v.mp4",
-            "file_name": "печь.mp4",
-            "mime_type": "video/mp4",
-            "text": "Печь",
-        },
-    ),
-    "animation, which is also a document": (
-        {"document": {"file_name": "a.mp4"}, "animation": {"file_name": "a.mp4", "mime_type": "video/mp4"}},
-        {"media_type": "animation", "file": "a.mp4", "file_name": "a.mp4", "mime_type": "video/mp4"},
-    ),
     "sticker": (
         {"sticker": {"file_id": "x", "emoji": "🍞"}},
         {"media_type": "sticker", "sticker_emoji": "🍞", "file": "s.webp", "file_name": "s.webp"},
-    ),
-    "voice": (
-        {"voice": {"mime_type": "audio/ogg"}},
-        {"media_type": "voice_message", "file": "a.ogg", "mime_type": "audio/ogg", "file_name": "a.ogg"},
-    ),
-    "poll": (
-        {"poll": {"question": "Какой хлеб?", "options": [{"text": "Ржаной"}, {"text": "Белый"}]}},
-        {"poll": {"question": "Какой хлеб?", "answers": [{"text": "Ржаной", "voters": 3}, {"text": ["Белый"]}]}},
-    ),
-    "checklist": (
-        {"checklist": {"title": "Купить", "tasks": [{"id": 1, "text": "муку"}]}},
-        {"todo_list": {"title": [{"type": "plain", "text": "Купить"}], "answers": [{"text": "муку"}]}},
     ),
     "reply": (
         {"text": "Да", "reply_to_message": {"message_id": 3, "date": UNIX}},
@@ -193,22 +162,6 @@ def test_the_old_format_has_local_times_and_bare_ids() -> None:
     assert moscow.date == datetime(2019, 5, 1, 7, tzinfo=UTC)
     assert (utc.edited, moscow.edited, utc.author) == (None, None, None)
     assert utc.media == Media("document", "прайс.pdf")
-
-
-def test_in_a_group_everybody_writes_under_their_own_name() -> None:
-    post = parse_exported_post(exported(text="x", **{"from": "Ада"}), -1001, broadcast=False)
-    assert post and post.author == "Ада"
-
-
-def test_a_reply_to_another_chat_or_to_a_lost_message_is_no_reply() -> None:
-    for fields in ({"reply_to_message_id": 3, "reply_to_peer_id": "channel5"}, {"reply_to_message_id": -999_999_990}):
-        post = parse_exported_post(exported(text="x", **fields), -1001)
-        assert post and post.reply_to is None
-
-
-@pytest.mark.parametrize("kind", ["service", "unsupported", None])
-def test_what_is_no_message_is_no_post(kind: str | None) -> None:
-    assert parse_exported_post({"id": 7, "type": kind}, -1001) is None
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,6 @@ def test_a_quiz_is_its_description_its_question_its_options_and_its_explanation(
     assert (post.media, post.entities) == (Media("poll"), (Entity("bold", 3, 8),))
 
 
-def test_an_exported_poll_with_a_text_is_the_same_post() -> None:
-    live = posted(poll=poll("да", "нет", question="Печём?", description="Решаем вместе"))
-    kept = exported(
-        text="Решаем вместе", poll={"question": "Печём?", "answers": [{"text": "да", "voters": 1}, {"text": "нет"}]}
-    )
-    assert kept == live
-
-
 @pytest.mark.parametrize("above", [{}, {"show_caption_above_media": True}])
 def test_a_document_is_its_caption_and_its_name(above: dict[str, Any]) -> None:
     marks = [{"type": "bold", "offset": 0, "length": 5}]
@@ -77,20 +69,6 @@ def test_a_document_is_its_caption_and_its_name(above: dict[str, Any]) -> None:
     post = posted(document=document, caption="Прайс на март", caption_entities=marks, **above)
     assert (post.text, post.entities) == ("Прайс на март", (Entity("bold", 0, 5),))
     assert post.media == Media("document", "прайс-март.pdf", "application/pdf")
-
-
-def test_a_live_photo_is_its_caption() -> None:
-    live = {**FILE, "width": 90, "height": 60, "duration": 3}
-    post = posted(live_photo=live, photo=PHOTO, caption="Печь")
-    assert (post.text, post.media) == ("Печь", Media("live_photo"))
-
-
-def test_a_place_is_its_name_and_address_live_and_exported() -> None:
-    where = {"latitude": 59.9, "longitude": 30.3}
-    live = posted(venue={"location": where, "title": "Лавка", "address": "Мельничная, 4"}, location=where)
-    assert (live.text, live.media) == ("Лавка\nМельничная, 4", Media("venue"))
-    assert exported(place_name="Лавка", address="Мельничная, 4", location_information=where) == live
-    assert posted(location=where).text == ""
 
 
 @pytest.mark.parametrize("number", ["79991234567", "+79991234567", "+7 999 123-45-67"])
@@ -102,12 +80,6 @@ def test_a_contact_is_a_name_and_a_number_however_it_is_written(number: str) -> 
     assert exported(contact_information={"first_name": "Тамара", "last_name": "", "phone_number": ""}) == posted(
         contact={"phone_number": "", "first_name": "Тамара"}
     )
-
-
-def test_a_checklist_is_its_title_and_its_tasks() -> None:
-    tasks = [{"id": 1, "text": "мука"}, {"id": 2, "text": "соль", "completion_date": UNIX}]
-    post = posted(checklist={"title": "Купить", "tasks": tasks})
-    assert (post.text, post.media) == ("Купить\n— мука\n— соль", Media("checklist"))
 
 
 def rich(*blocks: dict[str, Any]) -> Post:
@@ -157,10 +129,6 @@ def test_a_rich_message_keeps_its_links_and_the_names_of_its_files() -> None:
     assert post.text == "Меню тут\nЗаказать: https://b.example/\nМеню"
     assert post.links == ("https://a.example/", "https://b.example/")
     assert post.media == Media("document", "меню.pdf")
-
-
-def test_a_rich_message_without_words_is_a_post_without_text() -> None:
-    assert (rich({"type": "divider"}).text, rich().text) == ("", "")
 
 
 ORIGIN = {"type": "channel", "chat": ELSEWHERE, "message_id": 3, "date": UNIX}
@@ -217,63 +185,7 @@ def test_every_field_of_a_bot_api_message_has_one_place_in_the_table() -> None:
     assert {kind.value for kind in ContentType} - {*places} == {"any", "unknown"}
 
 
-WORDS = ["Семь", "медных", "булочек"]
 # kind -> the Bot API's attachment, and the same in an export; each of the words is somewhere else in it
-WORDED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "audio": (
-        {"audio": {"performer": "Семь", "title": "медных булочек"}},
-        {"media_type": "audio_file", "file": "(none)", "performer": "Семь", "title": "медных булочек"},
-    ),
-    "poll": (
-        {"poll": {"question": "Семь", "options": [{"text": "медных"}, {"text": "булочек"}]}},
-        {"poll": {"question": [{"text": "Семь"}], "answers": [{"text": "медных"}, {"text": "булочек"}]}},
-    ),
-    "checklist": (
-        {"checklist": {"title": "Семь", "tasks": [{"text": "медных"}, {"text": "булочек"}]}},
-        {"todo_list": {"title": "Семь", "answers": [{"text": "медных"}, {"text": "булочек"}]}},
-    ),
-    "venue": (
-        {"venue": {"title": "Семь", "address": "медных булочек"}},
-        {"place_name": "Семь", "address": "медных булочек"},
-    ),
-    "contact": (
-        {"contact": {"first_name": "Семь медных", "last_name": "булочек"}},
-        {"contact_information": {"first_name": "Семь медных", "last_name": "булочек", "phone_number": ""}},
-    ),
-    "game": (
-        {"game": {"title": "Семь", "description": "медных", "text": "булочек"}},
-        {"game_title": "Семь", "game_description": "медных\nбулочек"},
-    ),
-    "invoice": (
-        {"invoice": {"title": "Семь", "description": "медных булочек", "currency": "XTR", "total_amount": 50}},
-        {"invoice_information": '{"title": "Семь", "description": "медных булочек", "amount": 50, "currency": "XTR"}'},
-    ),
-    "giveaway": (
-        {"giveaway": {"prize_description": "Семь медных булочек", "winner_count": 5, "winners_selection_date": UNIX}},
-        {
-            "giveaway_information": {
-                "additional_prize": "Семь медных булочек", "quantity": 5, "until_date": "2024-03-12T12:00:00"
-            }
-        },
-    ),
-    "giveaway_winners": (
-        {"giveaway_winners": {"giveaway_message_id": 3, "prize_description": "Семь медных булочек", "winner_count": 5}},
-        {"giveaway_results": {"additional_prize": "Семь медных булочек", "winners_count": 5, "launch_message_id": 3}},
-    ),
-}  # fmt: skip
-
-
-def test_every_kind_with_words_is_among_the_samples() -> None:
-    assert {kind.name for kind in MESSAGE_KINDS if kind.format_text} == WORDED.keys()
-
-
-@pytest.mark.parametrize("kind", WORDED)
-def test_a_kind_with_words_gives_them_live_and_exported(kind: str) -> None:
-    live, kept = WORDED[kind]
-    post = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX} | live)[1]
-    assert exported(**kept) == post
-    assert post.media and post.media.kind == kind
-    assert all(word in post.text for word in WORDS)
 
 
 @pytest.mark.parametrize("kind", MESSAGE_KINDS, ids=lambda kind: kind.name)

@@ -155,13 +155,6 @@ async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores
     assert told.done[-1] == await posts.count_posts(rag.archive) + 1  # with the one that was read and then erased
 
 
-@pytest.mark.parametrize("chat_id", [PIER, KILN])
-async def test_an_index_with_one_channel_rebuilt_finds_what_a_fresh_one_finds(rag: Engine, chat_id: int) -> None:
-    built, expected = await walked(rag, chat_id), await fresh(rag)
-    assert built.watermark == expected.watermark
-    assert find_the_same(built, expected)
-
-
 async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_are(rag: Engine) -> None:
     rag.lexical.replace([PostKey(PIER, 7), PostKey(KILN, 300)], ())
     await save(rag)
@@ -176,11 +169,6 @@ async def test_a_rebuilt_channel_is_read_anew_and_the_others_are_left_as_they_ar
 
 async def save(rag: Engine) -> None:
     await asyncio.to_thread(rag.lexical.save, get_lexical_folder(rag.archive.folder), rag.archive.identity)
-
-
-async def test_a_channel_of_an_archive_without_an_index_takes_the_others_along(rag: Engine) -> None:
-    shutil.rmtree(get_lexical_folder(rag.archive.folder))
-    assert len(await walked(rag, KILN)) == len(rag.lexical)
 
 
 async def test_who_is_killed_or_cancelled_goes_on_from_what_was_saved(rag: Engine) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 
 import pytest
 from aiogram import Bot
@@ -9,11 +8,10 @@ from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import MessageOriginChannel, MessageOriginHiddenUser, ReplyParameters, Update
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN
-from sandbox_chat_changes import create_topic, rename_chat
+from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
-from rag_core.types import Entity, Media, Origin, Post, PostKey
 
 READER = 500
 CHANNEL, GROUP, FORUM, OUTSIDE = -1001, -1002, -1003, -1004
@@ -48,17 +46,6 @@ async def texts(bot: Bot) -> list[str | None]:
     return [update.message.text for update in await heard(bot) if update.message]
 
 
-async def test_a_channels_posts_and_edits_arrive(sandbox: Sandbox, bot: Bot) -> None:
-    post = await sandbox.post(CHANNEL, "Ferry at 9:00")
-    await sandbox.edit(CHANNEL, post["message_id"], "Ferry at 9:30")
-    await sandbox.edit(CHANNEL, post["message_id"], "Ferry at 9:30")
-    new, edited = await heard(bot)
-    assert new.channel_post is not None and new.channel_post.text == "Ferry at 9:00"
-    assert new.channel_post.from_user is None and new.channel_post.sender_chat is not None
-    assert edited.edited_channel_post is not None and edited.edited_channel_post.text == "Ferry at 9:30"
-    assert edited.edited_channel_post.edit_date is not None
-
-
 async def test_a_channel_without_the_bot_is_silent_and_closed(sandbox: Sandbox, bot: Bot) -> None:
     await sandbox.post(OUTSIDE, "secret")
     assert await heard(bot) == []
@@ -66,15 +53,6 @@ async def test_a_channel_without_the_bot_is_silent_and_closed(sandbox: Sandbox, 
         await bot.get_chat(OUTSIDE)
     with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
         await bot.send_message(OUTSIDE, "x")
-
-
-async def test_an_album_is_several_posts_of_one_group(sandbox: Sandbox, bot: Bot) -> None:
-    for caption in ("The new pier", "", ""):
-        await sandbox.post(CHANNEL, caption, album="a1")
-    posts = [update.channel_post for update in await heard(bot)]
-    assert [p.media_group_id for p in posts if p] == ["a1"] * 3
-    assert [p.caption for p in posts if p] == ["The new pier", None, None]
-    assert all(p and p.photo and p.text is None for p in posts)
 
 
 async def test_forwards_say_where_they_come_from(sandbox: Sandbox, bot: Bot) -> None:
@@ -88,41 +66,12 @@ async def test_forwards_say_where_they_come_from(sandbox: Sandbox, bot: Bot) -> 
     assert hidden is not None and isinstance(hidden.forward_origin, MessageOriginHiddenUser)
 
 
-async def test_raw_fields_and_replies_reach_the_bot(sandbox: Sandbox, bot: Bot) -> None:
-    first = await sandbox.post(CHANNEL, "Question of the day")
-    poll = {"id": "1", "question": "Sail?", "options": [], "total_voter_count": 0, "is_closed": False}
-    poll |= {"is_anonymous": True, "type": "regular", "allows_multiple_answers": False}
-    poll |= {"allows_revoting": False, "members_only": False}
-    await sandbox.post(CHANNEL, "", extra={"poll": poll}, reply_to=first["message_id"])
-    post = (await heard(bot))[-1].channel_post
-    assert post is not None and post.poll is not None and post.poll.question == "Sail?"
-    assert post.reply_to_message is not None and post.reply_to_message.text == "Question of the day"
-
-
 async def test_the_discussion_group_gets_its_copy_of_a_post(sandbox: Sandbox, bot: Bot) -> None:
     sandbox.world.room(CHANNEL).linked = FORUM
     await sandbox.post(CHANNEL, "News")
     post, copy = await heard(bot)
     assert post.channel_post is not None and copy.message is not None
     assert copy.message.is_automatic_forward and copy.message.sender_chat is not None
-
-
-async def test_history_is_shown_without_updates(sandbox: Sandbox, bot: Bot) -> None:
-    when = datetime(2024, 3, 12, 9, 30, tzinfo=UTC)
-    posts = [
-        Post(PostKey(CHANNEL, 7), when, "Plain", origin=Origin("Old Sailor")),
-        Post(PostKey(CHANNEL, 9), when, "Ferry", entities=(Entity("bold", 0, 5),), reply_to=7, edited=when),
-        Post(PostKey(CHANNEL, 8), when, "Map", media=Media("document", "map.pdf"), origin=Origin("Port", -1009, 3)),
-    ]
-    sandbox.world.add_history(CHANNEL, posts)
-    assert await heard(bot) == []
-    kept = sandbox.world.room(CHANNEL).messages
-    assert list(kept) == [7, 8, 9]
-    assert kept[9]["reply_to_message"]["text"] == "Plain" and kept[9]["entities"][0]["type"] == "bold"
-    assert kept[8]["document"]["file_name"] == "map.pdf" and kept[8]["forward_origin"]["message_id"] == 3
-    assert (await sandbox.post(CHANNEL, "next"))["message_id"] == 10
-    copied = (await bot.copy_message(CHANNEL, CHANNEL, 8)).message_id
-    assert kept[copied]["caption"] == "Map"
 
 
 async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(sandbox: Sandbox, bot: Bot) -> None:
@@ -181,13 +130,6 @@ async def test_members_come_and_go(sandbox: Sandbox, bot: Bot) -> None:
     assert (await bot.get_chat_member(GROUP, READER)).status == "restricted"
 
 
-async def test_chats_are_known_by_username_too(bot: Bot) -> None:
-    chat = await bot.get_chat("@Harbour")
-    assert (chat.id, chat.title) == (CHANNEL, "Harbour News")
-    with pytest.raises(TelegramBadRequest, match="chat not found"):
-        await bot.get_chat("@nobody")
-
-
 async def test_a_bot_that_leaves_is_told_so_and_cannot_leave_twice(sandbox: Sandbox, bot: Bot) -> None:
     assert await bot.leave_chat(GROUP)
     left = next(u.my_chat_member for u in await heard(bot) if u.my_chat_member)
@@ -196,20 +138,6 @@ async def test_a_bot_that_leaves_is_told_so_and_cannot_leave_twice(sandbox: Sand
         await bot.leave_chat(GROUP)
     with pytest.raises(TelegramBadRequest, match="can't be changed in private chats"):
         await bot.leave_chat(READER)
-
-
-async def test_a_new_title_is_a_service_message_and_a_new_username_is_none(sandbox: Sandbox, bot: Bot) -> None:
-    world = sandbox.world
-    rename_chat(world, CHANNEL, "Harbour News", username="port")
-    assert await heard(bot) == []
-    assert (await bot.get_chat(CHANNEL)).username == "port"
-    rename_chat(world, CHANNEL, "Port News", username="port")
-    rename_chat(world, GROUP, "Friends", by=ADMIN)
-    channel, group = await heard(bot)
-    assert channel.channel_post is not None and channel.channel_post.new_chat_title == "Port News"
-    assert channel.channel_post.chat.title == "Port News" and channel.channel_post.sender_chat is not None
-    assert group.message is not None and group.message.new_chat_title == "Friends"
-    assert group.message.from_user is not None and group.message.from_user.id == ADMIN
 
 
 async def test_a_public_channel_is_read_from_outside_and_written_from_inside(sandbox: Sandbox, bot: Bot) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.types import Document
 from driven_sandbox import DrivenSandbox
-from driver import make_local_bot
 
 from bot.sandbox import Sandbox
 
@@ -48,13 +46,6 @@ async def test_a_document_is_downloaded_as_it_was_sent(sandbox: Sandbox, bot: Bo
     assert content is not None and content.read() == b"\x00posts" * 1000
 
 
-async def test_a_command_in_a_caption_is_marked_as_one(sandbox: Sandbox, bot: Bot) -> None:
-    await sandbox.send_file(READER, "result.json", b"{}", "/import @channel")
-    message = (await bot.get_updates())[-1].message
-    assert message is not None
-    assert [e.type for e in message.caption_entities or ()] == ["bot_command", "mention"]
-
-
 async def test_more_than_20_megabytes_are_not_given(sandbox: Sandbox, bot: Bot) -> None:
     document = await received(sandbox, bot, "result.json", bytes(20 * 2**20 + 1))
     with pytest.raises(TelegramBadRequest, match="file is too big"):
@@ -70,16 +61,3 @@ async def test_a_local_server_gives_a_path_and_files_of_any_size(sandbox: Sandbo
     assert file.file_path is not None and Path(file.file_path).stat().st_size == 21 * 2**20
     with pytest.raises(aiohttp.ClientResponseError, match="404"):
         await bot.download_file(next(iter(sandbox.world.files.values())).path())
-
-
-async def test_a_download_meets_faults_and_needs_the_token(sandbox: Sandbox, bot: Bot) -> None:
-    document = await received(sandbox, bot, "result.json", b"{}")
-    place = (await bot.get_file(document.file_id)).file_path
-    assert place is not None
-    sandbox.faults.fail_next("file", "500")
-    with pytest.raises(aiohttp.ClientResponseError, match="500"):
-        await bot.download_file(place, io.BytesIO())
-    assert await bot.download_file(place, io.BytesIO()) is not None
-    async with make_local_bot(sandbox.url, "43:OTHER") as stranger:
-        with pytest.raises(aiohttp.ClientResponseError, match="404"):
-            await stranger.download_file(place)

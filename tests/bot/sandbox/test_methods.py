@@ -8,20 +8,15 @@ import aiohttp
 import pytest
 from aiogram import Bot
 from aiogram.exceptions import (
-    ClientDecodeError,
     TelegramBadRequest,
     TelegramConflictError,
     TelegramForbiddenError,
-    TelegramNetworkError,
-    TelegramRetryAfter,
-    TelegramServerError,
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
 from sandbox_chat_changes import set_bot_blocked
-from sandbox_faults import FaultKind
 
 from bot.sandbox import Sandbox
 
@@ -53,28 +48,6 @@ async def called(sandbox: Sandbox) -> None:
     async with asyncio.timeout(30):
         while not sandbox.transcript:  # noqa: ASYNC110 - the bell rings at its end
             await asyncio.sleep(0.01)
-
-
-async def test_a_question_arrives_and_is_answered(sandbox: Sandbox, bot: Bot) -> None:
-    await sandbox.say(READER, "/start and @someone, https://example.org/a.")
-    [update] = await next_updates(bot)
-    message = update.message
-    assert message is not None and message.from_user is not None
-    assert message.from_user.language_code == "ru"
-    assert [e.type for e in message.entities or ()] == ["bot_command", "mention", "url"]
-    await message.answer("hello").as_(bot)
-    [reply] = await sandbox.replies(READER)
-    assert reply["text"] == "hello"
-
-
-async def test_a_long_poll_ends_with_the_first_update(sandbox: Sandbox, bot: Bot) -> None:
-    poll = asyncio.create_task(bot.get_updates(timeout=30))
-    await called(sandbox)
-    await asyncio.sleep(0.05)
-    assert not poll.done()
-    await sandbox.say(READER, "now")
-    async with asyncio.timeout(20):
-        assert len(await poll) == 1
 
 
 async def test_an_update_comes_again_until_the_offset_acknowledges_it(sandbox: Sandbox, bot: Bot) -> None:
@@ -115,13 +88,6 @@ async def test_there_are_no_updates_beside_a_webhook(sandbox: Sandbox, bot: Bot)
         await bot.get_updates()
     await bot.delete_webhook()
     assert await bot.get_updates() == []
-
-
-async def test_a_raw_update_goes_out_as_it_is(sandbox: Sandbox) -> None:
-    sandbox.push({"brand_new_kind": {"x": 1}, "message": {"no": "fields"}})
-    async with aiohttp.ClientSession() as http:
-        answer = await (await http.post(f"{sandbox.url}/bot{sandbox.token}/GETUPDATES")).json()
-    assert answer["result"][0]["message"] == {"no": "fields"}
 
 
 async def test_a_wrong_token_and_an_unknown_method_are_refused(sandbox: Sandbox) -> None:
@@ -202,54 +168,4 @@ async def test_updates_older_than_a_day_are_lost() -> None:
     assert update["channel_post"]["text"] == "today"
 
 
-async def test_every_call_is_in_the_transcript(sandbox: Sandbox, bot: Bot) -> None:
-    await sandbox.say(READER, "hi")
-    await bot.send_message(READER, "one")
-    with pytest.raises(TelegramBadRequest):
-        await bot.send_message(999, "two")
-    one, two = sandbox.transcript
-    assert (one["n"], one["method"], one["params"]["text"], one["ok"]) == (1, "sendMessage", "one", True)
-    assert (two["ok"], two["error"]) == (False, "Bad Request: chat not found")
-
-
 # Faults that tests inject.
-
-
-@pytest.mark.parametrize(
-    ("kind", "error", "arrived"),
-    [
-        ("429", TelegramRetryAfter, 0),
-        ("500", TelegramServerError, 0),
-        ("502html", ClientDecodeError, 0),
-        ("drop", TelegramNetworkError, 0),
-        ("lost", TelegramNetworkError, 1),
-    ],
-)
-async def test_a_fault_hits_so_many_calls_of_its_method(
-    sandbox: Sandbox, bot: Bot, kind: FaultKind, error: type[Exception], arrived: int
-) -> None:
-    await sandbox.say(READER, "hi")
-    sandbox.faults.fail_next("sendMessage", kind, times=2)
-    assert (await bot.get_me()).id == 42
-    for _ in range(2):
-        with pytest.raises(error):
-            await bot.send_message(READER, "x")
-    await bot.send_message(READER, "through")
-    assert len(sandbox.world.sent[READER]) == 2 * arrived + 1
-
-
-async def test_retry_after_is_the_one_asked_for(sandbox: Sandbox, bot: Bot) -> None:
-    await sandbox.say(READER, "hi")
-    sandbox.faults.fail_next("*", "429", retry_after=17)
-    with pytest.raises(TelegramRetryAfter) as caught:
-        await bot.send_chat_action(READER, "typing")
-    assert caught.value.retry_after == 17
-
-
-async def test_a_stalled_call_is_carried_out_late(sandbox: Sandbox, bot: Bot) -> None:
-    await sandbox.say(READER, "hi")
-    sandbox.faults.fail_next("sendMessage", "stall", seconds=0.3)
-    call = asyncio.create_task(bot.send_message(READER, "x"))
-    await asyncio.sleep(0.1)
-    assert not call.done()
-    assert (await call).text == "x"

@@ -192,20 +192,6 @@ def test_games_invoices_and_giveaways_keep_their_words(row: Make, block: Make, m
     assert (given.text, given.media) == ("Giveaway Prizes\n5 медных форм", Media("giveaway"))
 
 
-@pytest.mark.parametrize(
-    ("wrap", "kind"),
-    [
-        ("photo_wrap", "photo"),
-        ("sticker_wrap", "sticker"),
-        ("animated_wrap", "animation"),
-        ("video_file_wrap", "video"),
-    ],
-)
-def test_media_with_a_picture_of_their_own_are_told_apart(row: Make, block: Make, wrap: str, kind: str) -> None:
-    picture = f'<a class="{wrap} clearfix pull_left" href="files/1.bin">\n<img class="photo" src="1_thumb.jpg"/>\n</a>'
-    assert post_of(row(1, block("media_wrap clearfix", picture))).media == Media(kind)
-
-
 def test_places_and_contacts_are_flattened_like_those_of_result_json(
     row: Make, block: Make, message: Callable[..., Any]
 ) -> None:
@@ -262,11 +248,6 @@ def test_a_forward_names_its_origin_and_one_that_is_joined_to_it_has_the_same(ro
     posts = [parse_exported_post(entry, CHAT) for entry in found]
     assert [post and post.text for post in posts] == ["Тяга есть", "Тяги нет", "Своё", "Ничьё"]
     assert posts[3] and posts[3].origin and posts[3].origin.name == ""
-
-
-def test_who_writes_in_a_group_is_said_once_for_joined_messages(row: Make) -> None:
-    page = row(1, "раз", sender="Ада Лавлейс") + row(2, "два", sender=None) + row(3, "три", sender="Боб via @gif ")
-    assert [entry["from"] for entry in entries(page)] == ["Ада Лавлейс", "Ада Лавлейс", "Боб"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -91,15 +90,6 @@ async def test_what_telegram_told_the_bot_stays(archive: Archive, shared_data: P
     assert [row | aside for row in await rows(archive)] == [row | aside for row in before]
 
 
-async def test_of_a_folder_with_both_result_json_is_read(
-    archive: Archive, page: Page, row: Make, written: Page, chat: Callable[..., Any], message: Callable[..., Any]
-) -> None:
-    page(row(1, "из страницы"))
-    file = written(chat(message(1, "из json")))
-    await import_export(archive, file.parent, ImportOptions())
-    assert (await kept(archive))[1].text == "из json"
-
-
 # texts and dates that a page does not know exactly
 
 
@@ -114,17 +104,6 @@ async def test_separators_of_lines_that_become_breaks_in_a_page_stay_what_they_a
     report = await import_export(archive, page(row(1, "раз<br>два<br>три")), OURS)
     assert report.tally == PostTally(unchanged=1)
     assert (await kept(archive))[1].text == "раз\u2028два\u2029три"
-
-
-async def test_control_characters_are_kept(archive: Archive, page: Page, row: Make) -> None:
-    await import_export(archive, page(row(1, "раз&#x0B;два&#x09;три&#x1F;.")), OURS)
-    assert (await kept(archive))[1].text == "раз\x0bдва\tтри\x1f."
-
-
-async def test_a_page_without_a_zone_is_read_in_the_one_that_is_set(archive: Archive, page: Page, row: Make) -> None:
-    old = row(1, "Хлеб", title="12.03.2019 15:00:00")
-    await import_export(archive, page(old), replace(OURS, zone=ZoneInfo("Europe/Moscow")))
-    assert (await kept(archive))[1].date == datetime(2019, 3, 12, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("hour", [3, 21])
@@ -337,19 +316,3 @@ async def test_a_new_channel_is_called_as_the_page_or_the_person_calls_it(
     )
     named = await import_export(archive, page(row(1, "Хлеб")), replace(OURS, title="Булочная", username="bread"))
     assert named.channels == (Channel(BAKERY, "Булочная", "bread", visibility=Visibility.PUBLIC),)
-
-
-async def test_in_a_known_group_people_write_under_their_own_names(archive: Archive, page: Page, row: Make) -> None:
-    await channels.save_channel(archive, Channel(BAKERY, "Чат", kind="supergroup"))
-    report = await import_export(archive, page(row(1, "раз", sender="Ада"), row(2, "два", sender=None)), OURS)
-    assert report.channels[0].kind == "supergroup"
-    assert [post.author for post in (await kept(archive)).values()] == ["Ада", "Ада"]
-    basic = await import_export(archive, page(row(1, "раз", sender="Ада")), ImportOptions(chat="-77"))
-    assert basic.channels == (Channel(-77, "Пекарня & Ко", kind="group"),)
-
-
-async def test_result_json_names_its_chat_itself(
-    archive: Archive, written: Page, chat: Callable[..., Any], message: Callable[..., Any]
-) -> None:
-    report = await import_export(archive, written(chat(message(1))), replace(OURS, title="Булочная"))
-    assert report.channels[0].title == "Булочная"

@@ -128,14 +128,6 @@ async def test_what_is_no_post_is_counted_and_one_bad_entry_stops_nothing(
     )
 
 
-async def test_control_characters_are_read_as_telegram_desktop_meant_them(
-    archive: Archive, written: Write, chat: Make, message: Make
-) -> None:
-    raw = json.dumps(chat(message(1, "C:\\\\x41 tab@next")), ensure_ascii=False).replace("@", "\\x0B")
-    await import_export(archive, written(raw.encode()), PLAIN)
-    assert (await stored(archive))[1].text == "C:\\\\x41 tab\x0bnext"
-
-
 async def test_the_old_format_is_read_in_the_given_zone(archive: Archive, written: Write) -> None:
     # 2 << 32 | 1234567890: how channels were numbered before the ids grew to 64 bits.
     old_id = 9_824_502_482
@@ -325,11 +317,6 @@ async def test_a_full_export_of_one_s_own_messages_deletes_nothing_but_a_whole_o
     most = await import_export(archive, written(full(chat(*everything[:5], *everything[6:]))), PLAIN)
     assert most.tally.deleted == 1
     assert 6 not in await stored(archive)
-
-
-async def test_messages_may_stand_before_the_name_and_id(archive: Archive, written: Write, message: Make) -> None:
-    export = {"messages": [message(1)], "id": 55, "type": "public_channel", "name": "Пекарня"}
-    assert (await import_export(archive, written(export), PLAIN)).channels[0].chat_id == -10055
 
 
 async def test_an_empty_export_says_so(archive: Archive, written: Write, chat: Make) -> None:

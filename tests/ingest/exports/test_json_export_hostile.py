@@ -82,11 +82,6 @@ async def test_of_a_truncated_export_nothing_is_kept(
     assert "ends in the middle" in await refused(archive, written(raw[: int(len(raw) * keep)]))
 
 
-async def test_a_folder_without_an_export_is_refused(archive: Archive, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "There is no file" in await refused(archive, tmp_path / "empty")
-
-
 async def test_a_file_that_does_not_exist_is_refused(archive: Archive, tmp_path: Path) -> None:
     assert "There is no file" in await refused(archive, tmp_path / "nowhere.json")
 

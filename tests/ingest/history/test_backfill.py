@@ -52,11 +52,6 @@ async def test_the_newest_id_is_found_by_doubling(
     assert len(server.requests) < 40
 
 
-async def test_a_hole_is_not_the_end(source: PacedSource, server: TelegramServer) -> None:
-    server.post(*range(1, 50), *range(2600, 2700))
-    assert await find_newest_id(source, CHAT_ID, 0) == 2699
-
-
 async def test_a_crash_between_any_two_steps_loses_and_repeats_nothing(
     approved: Archive, server: TelegramServer, source: PacedSource
 ) -> None:
@@ -235,12 +230,6 @@ async def test_the_session_is_signed_in_once_and_only_its_owner_may_read_it(
     with pytest.raises(HistoryUnavailable, match="HISTORY__API_ID"):
         await client.get_messages(CHAT_ID, [1])
     assert not file.exists()
-
-
-async def test_a_wrong_token_is_said_in_a_sentence(client: HistoryClient, server: TelegramServer) -> None:
-    server.problem = errors.AccessTokenInvalidError(None)
-    with pytest.raises(HistoryUnavailable, match="BOT__TOKEN"):
-        await client.get_messages(CHAT_ID, [1])
 
 
 async def test_a_basic_group_is_refused_with_a_sentence(client: HistoryClient) -> None:

@@ -11,6 +11,7 @@ import pytest
 from fake_mtproto_server import BARE_ID, CHANNEL, CHAT_ID, START, make_message
 from telethon import types
 
+from ingest.message_kinds import MESSAGE_KINDS
 from ingest.messages import parse_exported_post, parse_live_post
 from ingest.mtproto import convert_message, index_peers
 from rag_core.storage import Archive, posts
@@ -379,6 +380,11 @@ def three_ways(kind: str) -> dict[str, Post]:
 
 def build(fields: dict[str, Any]) -> types.Message:
     return types.Message(NUMBER, types.PeerChannel(BARE_ID), WRITTEN, post=True, **fields)
+
+
+def test_every_kind_with_words_is_among_the_samples() -> None:
+    there = {post.media.kind for kind in KINDS if (post := three_ways(kind)["live"]).media}
+    assert {kind.name for kind in MESSAGE_KINDS if kind.format_text} <= there
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,47 +9,7 @@ OURS = "citegram"
 _ORACLE = {"lexical": "rank-bm25", "dense": "numpy scan"}  # what the others should find
 _RATES = ("_per_s",)  # more is better
 
-# leg, figure, heading; in the order of the columns
-_COLUMNS = {
-    "lexical": (
-        ("build_s", "build s"),
-        ("query_p50_ms", "p50 ms"),
-        ("query_p95_ms", "p95 ms"),
-        ("filtered_p95_ms", "filtered p95"),
-        ("memory_mb", "memory MB"),
-        ("disk_mb", "disk MB"),
-        ("add_ms", "add one ms"),
-    ),
-    "dense": (
-        ("same_nearest", "same as numpy"),
-        ("insert_per_s", "insert /s"),
-        ("query_p50_ms", "p50 ms"),
-        ("query_p95_ms", "p95 ms"),
-        ("filtered_p95_ms", "filtered p95"),
-        ("memory_mb", "memory MB"),
-        ("disk_mb", "disk MB"),
-        ("add_ms", "add one ms"),
-        ("reopen_s", "reopen s"),
-    ),
-    "whole": (
-        ("kept_per_s", "archived /s"),
-        ("indexed_per_s", "indexed /s"),
-        ("exec_to_ready_s", "exec to ready s"),
-        ("imports_to_ready_s", "after imports s"),
-        ("answer_p50_ms", "answer p50 ms"),
-        ("answer_p95_ms", "p95 ms"),
-        ("count_p95_ms", "counting p95"),
-        ("memory_mb", "memory MB"),
-        ("archive_mb", "archive MB"),
-        ("index_mb", "index MB"),
-    ),
-}
-_COMPARED = {"lexical": ("query_p95_ms", "p95"), "dense": ("filtered_p95_ms", "filtered")}
-_TITLES = {
-    "lexical": "Lexical search",
-    "dense": "Vector search, 384 numbers",
-    "whole": "Whole answers, without a model",
-}
+_COMPARED = {"lexical": "query_p95_ms", "dense": "filtered_p95_ms"}  # leg -> the figure that peers are compared by
 
 # size, leg, figure, peer (None: ours alone), "at least" or "at most", how much. With a peer: "at least" so many
 # times less than it, or "at most" so many times as much.
@@ -140,43 +100,33 @@ def check_goals(told: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def format_table(told: Mapping[str, Any]) -> str:
     """Everything, as tables in plain text."""
-    return "\n".join(_lines(told))
-
-
-def _lines(told: Mapping[str, Any]) -> Iterator[str]:
+    lines = list[str]()
     for size, legs in told["metrics"].items():
-        for leg, rows in legs.items():
-            if not rows:
-                continue
-            yield f"\n{_TITLES[leg]}, {int(size):,} posts"
-            columns = _COLUMNS[leg]
-            heads = ["", *(head for _, head in columns)]
-            cells = [[name, *(_cell(row.get(key)) for key, _ in columns)] for name, row in rows.items()]
+        for leg, rows in ((leg, rows) for leg, rows in legs.items() if rows):
+            names = list(dict.fromkeys(name for row in rows.values() for name in row))
+            cells = [[engine, *(_cell(row.get(name)) for name in names)] for engine, row in rows.items()]
+            head = ["", *names]
             if leg in _COMPARED:
-                heads.append(f"{_COMPARED[leg][1]} to ours")
-                better = told["ratios"][size][leg]
+                head.append(f"{_COMPARED[leg]} to ours")
                 for line in cells:
-                    line.append(_times(better.get(line[0], {}).get(_COMPARED[leg][0])))
-            yield from _aligned([heads, *cells])
-            if agreed := told["agreement"][size].get(leg):
-                yield "  " + ", ".join(f"{name.replace('_', ' ')} {value:.2g}" for name, value in agreed.items())
+                    times = told["ratios"][size][leg].get(line[0], {}).get(_COMPARED[leg])
+                    line.append("" if times is None else f"{_cell(times)}x")
+            lines += [f"\n{leg}, {int(size):,} posts", *_aligned([head, *cells])]
+            lines += [f"  {name} {value:.2g}" for name, value in told["agreement"][size].get(leg, {}).items()]
     if told["goals"]:
-        yield "\nWhat was promised"
+        keys = ("posts", "what", "goal")
         rows = [
-            [f"{g['posts']:,}", g["what"], g["goal"], _cell(g["measured"]), "met" if g["met"] else "MISSED"]
+            [*(str(g[key]) for key in keys), _cell(g["measured"]), "met" if g["met"] else "MISSED"]
             for g in told["goals"]
         ]
-        yield from _aligned([["posts", "figure", "goal", "measured", ""], *rows])
+        lines += ["\nWhat was promised", *_aligned([[*keys, "measured", ""], *rows])]
+    return "\n".join(lines)
 
 
 def _cell(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else f"{_cell(value)}x"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -101,36 +101,3 @@ async def test_an_update_kept_before_a_crash_is_handled_after_it(sandbox: Sandbo
         (answer,), (help_text,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
     assert "7:30" in answer["text"]
     assert help_text["text"].startswith("Просто напишите вопрос")
-
-
-async def test_a_question_that_is_cut_short_is_answered_by_the_next_start(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bot.worker import question_worker
-
-    asking = asyncio.Event()
-
-    async def forever(*_: Any, **__: Any) -> Any:
-        asking.set()
-        await asyncio.Event().wait()
-
-    await sandbox.say(OTTO, FERRY)
-    with monkeypatch.context() as stuck:
-        stuck.setattr(question_worker, "answer_question", forever)
-        stuck.setattr(question_worker.QuestionWorker.stop, "__defaults__", (0.1,))
-        async with live():
-            await asking.wait()
-    assert sent(sandbox, OTTO) == 0
-    async with live():
-        (reply,) = await sandbox.replies(OTTO)
-    assert "7:30" in reply["text"]
-
-
-async def test_a_webhook_of_an_earlier_life_is_removed_and_its_updates_are_answered(
-    sandbox: Sandbox, live: Any
-) -> None:
-    await sandbox.say(OTTO, FERRY)
-    sandbox.world.queue.hook("https://example.org/old")
-    async with live():
-        (reply,) = await sandbox.replies(OTTO)
-    assert "7:30" in reply["text"]

@@ -258,17 +258,8 @@ class Chaos:
 
 def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = Plan()
-    parser.add_argument("--kills", type=int, default=usual.kills, help="kills with -9")
-    parser.add_argument("--updates", type=int, default=usual.updates, help="at least so many updates")
-    parser.add_argument("--rate", type=float, default=usual.rate, help="updates a second")
-    parser.add_argument("--questions", type=float, default=usual.questions, help="questions of people a second")
-    dropped = "one of so many updates never reaches the bot: it must be noticed"
-    parser.add_argument("--drop", type=int, default=usual.drop, metavar="N", help=dropped)
-    parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same posts and kills")
-    parser.add_argument("--patience", type=float, default=usual.patience, help="seconds to finish after the last kill")
-    life = "seconds from ready to a kill at most"
-    parser.add_argument("--longest-life", type=float, default=usual.longest_life, help=life)
+    for one in fields(Plan):
+        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default)
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the bot's data and log here")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")

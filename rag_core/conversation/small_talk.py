@@ -1,8 +1,7 @@
 """Small talk and remarks about an answer: texts that ask nothing of the posts, by closed vocabularies of phrases.
 
 A text is of a kind if it has a phrase of it and, besides, only words of a closed vocabulary; a text with any other word
-is a question. Misspelt phrase words are corrected by edit distance, and words typed with the other keyboard layout
-("ghbdtn") are read in it.
+is a question.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
@@ -64,21 +63,10 @@ _ASKING_START = re.compile(
     r"(?:а|и|is|are|was|were|do|does|did|can|could|will|would|how|what|why|почему|зачем|что|там|это)\b "
 )
 _SPOKEN_TO = re.compile(r"\b(?:you|u|bot|ты|вы|бот)\b")
-# Enough letters that a word one edit away (two, from 9 letters) is no other common word.
-_MIN_CORRECTED, _MIN_CORRECTED_TWICE = 6, 9
-_CORRECTED_WORDS = (
-    "привет", "здравствуй", "здравствуйте", "приветствую", "спасибо", "благодарю", "пожалуйста", "понятно", "свидания",
-    "бесполезный", "бесполезная", "умеешь", "можешь", "пользоваться", "hello", "thanks", "thank", "goodbye", "morning",
-    "evening", "afternoon", "useless", "stupid", "welcome", "channel", "channels",
-)  # fmt: skip
 _KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю")
 _MIN_MASH_LENGTH = 5
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|[бвгджзйклмнпрстфхцчшщ]{6}")
 _FIRST_KEYS = {row[:3] for row in _KEYBOARD_ROWS}
-_OTHER_LAYOUT = str.maketrans(
-    "qwertyuiop[]asdfghjkl;'zxcvbnm,.йцукенгшщзхъфывапролджэячсмитьбю",
-    "йцукенгшщзхъфывапролджэячсмитьбюqwertyuiop[]asdfghjkl;'zxcvbnm,.",
-)
 _WORD = re.compile(r"[^\W_]+")
 _REPEATED_LETTER = re.compile(r"([^\W\d_])\1{2,}")
 _SMILEY = re.compile(r"[\s:;=8xх'^-]*[)(D*/\\|]+[\s)(]*|\^_*\^|<3+|[:;=]-?[PpРр]")
@@ -89,31 +77,28 @@ def detect_talk(text: str) -> Talk | None:
     text = text.strip()
     if not text or len(text) > _MAX_CHARACTERS:
         return None
-    words = split_words(text)
+    words = _split_words(text)
     if not any(map(str.isalnum, text)) or _SMILEY.fullmatch(text):
         pictures = any(unicodedata.category(char) == "So" for char in text)
         return Talk(TalkKind.EMOJI if pictures or _SMILEY.fullmatch(text) else TalkKind.UNCLEAR, None)
     if kind := _detect_kind(words):
         return Talk(kind, _detect_script(text))
-    swapped = text.lower().translate(_OTHER_LAYOUT)
-    if kind := _detect_kind(split_words(swapped), corrected=False):
-        return Talk(kind, _detect_script(swapped))
     if len(words) <= 2 and all(map(_is_keyboard_mash, words)):
         return Talk(TalkKind.UNCLEAR, _detect_script(text))
     return Talk(TalkKind.WHO_ARE_YOU, _detect_script(text)) if _speaks_of_bot(words) else None
 
 
-def split_words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     """Split into folded words: lower case, ё as е, no apostrophes, a letter that is repeated for emphasis once."""
     folded = text.lower().replace("ё", "е").replace("'", "").replace("’", "")
     return tuple(_WORD.findall(_REPEATED_LETTER.sub(r"\1", folded)))
 
 
-def _detect_kind(words: tuple[str, ...], *, corrected: bool = True) -> TalkKind | None:
+def _detect_kind(words: tuple[str, ...]) -> TalkKind | None:
     """Detect the kind of a text that consists of phrases and fillers; the kind that says most, where there are more."""
     if len(words) > _MAX_WORDS:
         return None
-    text = " ".join((correct_word(word, _CORRECTED_WORDS) for word in words) if corrected else words)
+    text = " ".join(words)
     kinds, position, only_abuse = set[TalkKind](), 0, False
     while position < len(text):
         found = {kind: match.end() for kind, pattern in _PATTERNS.items() if (match := pattern.match(text, position))}
@@ -134,20 +119,6 @@ def _detect_kind(words: tuple[str, ...], *, corrected: bool = True) -> TalkKind 
     # "is it good", "а точно": a question about what was spoken of before
     asks = _ASKING_START.match(text) and not _SPOKEN_TO.search(text)
     return None if asks and first in {TalkKind.ACK, TalkKind.ABUSE} else first
-
-
-@lru_cache(maxsize=10_000)
-def correct_word(word: str, phrase_words: tuple[str, ...]) -> str:
-    """Correct a misspelt word of a phrase; its first and last letter must be right."""
-    if not _MIN_CORRECTED <= len(word) <= 16 or word in phrase_words:
-        return word
-    most = 2 if len(word) >= _MIN_CORRECTED_TWICE else 1
-    near = [known for known in phrase_words if known[0] == word[0] and known[-1] == word[-1]]
-    if not near:
-        return word
-    from rapidfuzz.distance import OSA
-
-    return next((known for known in near if OSA.distance(word, known, score_cutoff=most) <= most), word)
 
 
 def _speaks_of_bot(words: tuple[str, ...]) -> bool:
@@ -263,19 +234,9 @@ _NEVER = r"(?!)"
 _PHRASE_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^ |()]*")  # of a regular expression; its words belong to the vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class _RemarkPatterns:
-    """Patterns of a kind: its cues, those of questions alone, what rules it out, and a word of its vocabulary."""
-
-    cue: re.Pattern[str]
-    question_cue: re.Pattern[str]
-    exclusion: re.Pattern[str]
-    word: re.Pattern[str]
-
-
 @cache
-def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], re.Pattern[str], tuple[str, ...]]:
-    """Patterns of each kind, of a word that any may have, and the words whose misspelling is corrected."""
+def _compile_remarks() -> tuple[dict[AnswerRemark, tuple[re.Pattern[str], ...]], re.Pattern[str]]:
+    """Patterns of each kind, its cues, those of questions alone, what rules it out, a word; and a word of any kind."""
     phrases = read_phrases(Path(__file__).with_name("answer_remark_phrases.txt"))
 
     def join(*sections: str) -> str:
@@ -283,15 +244,14 @@ def _compile_patterns() -> tuple[dict[AnswerRemark, _RemarkPatterns], re.Pattern
 
     patterns = {}
     for kind in AnswerRemark:
-        cues = join(kind, f"{kind}?"), join(f"{kind}_phrase", f"{kind}_phrase?")
-        word = "|".join((join(f"{kind}_word"), cues[0], *_PHRASE_WORD.findall(cues[1])))
-        patterns[kind] = _RemarkPatterns(
-            re.compile(rf"(?<!\w)(?:{join(kind, f'{kind}_phrase')})(?!\w)"),
-            re.compile(rf"(?<!\w)(?:{join(f'{kind}?', f'{kind}_phrase?')})(?!\w)"),
-            re.compile(rf"(?<!\w)(?:{join(f'{kind}!')})(?!\w)"),
-            re.compile(word),
+        whole = ((kind, f"{kind}_phrase"), (f"{kind}?", f"{kind}_phrase?"), (f"{kind}!",))
+        words = join(f"{kind}_word"), join(kind, f"{kind}?")
+        cued = _PHRASE_WORD.findall(join(f"{kind}_phrase", f"{kind}_phrase?"))
+        patterns[kind] = (
+            *(re.compile(rf"(?<!\w)(?:{join(*sections)})(?!\w)") for sections in whole),
+            re.compile("|".join((*words, *cued))),
         )
-    return patterns, re.compile(phrases["filler"]), tuple(phrases["corrected"].split("|"))
+    return patterns, re.compile(phrases["filler"])
 
 
 _THANKS_FOR_IT = re.compile(r"\b(?:thank\w*|thx|ta|cheers|спасиб\w+|спс|благодар\w+)(?: \w+)? (?:for|за)\b")
@@ -317,14 +277,13 @@ def detect_answer_remark(text: str) -> AnswerRemark | None:
 
 
 def _detect_remark_kind(text: str, *, asks: bool) -> AnswerRemark | None:
-    words = split_words(text)
+    words = _split_words(text)
     if not 0 < len(words) <= _MAX_REMARK_WORDS:
         return None
-    patterns, filler, corrected = _compile_patterns()
-    spelt = [correct_word(word, corrected) for word in words]
-    joined, own = " ".join(spelt), [word for word in spelt if not filler.fullmatch(word)]
-    for kind, pattern in patterns.items():
-        cued = pattern.cue.search(joined) or (asks and pattern.question_cue.search(joined))
-        if cued and not pattern.exclusion.search(joined) and all(map(pattern.word.fullmatch, own)):
+    patterns, filler = _compile_remarks()
+    joined, own = " ".join(words), [word for word in words if not filler.fullmatch(word)]
+    for kind, (cue, question_cue, exclusion, word) in patterns.items():
+        cued = cue.search(joined) or (asks and question_cue.search(joined))
+        if cued and not exclusion.search(joined) and all(map(word.fullmatch, own)):
             return kind
     return None

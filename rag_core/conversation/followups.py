@@ -243,12 +243,6 @@ def _split_time(text: str, now: datetime) -> tuple[str, str]:
     return text[at:end], f"{text[:at]} {text[end:]}".strip(_EDGE_CHARACTERS)
 
 
-_OCCURRENCE_PATTERNS = (
-    (re.compile(r"впервые|в первый раз"), "впервые"),
-    (re.compile(r"(?:в )?последний раз"), "в последний раз"),
-    (re.compile(r"(?:(?:for )?the )?\bfirst(?: time)?\b"), "first"),
-    (re.compile(r"(?:(?:for )?the )?\blast(?: time)?\b(?! (?:week|month|year|night))"), "last"),
-)
 _ABOUT_PATTERN = re.compile(r"^(?:о|об|обо|про|насч[её]т|about)\s+", re.I)
 _ASKS_FOR_NAME_PATTERN = re.compile(r"\b(?:who|whom|where|which|what|кто|кого|кем|кому|где|куда|как\w{2,3})\b")
 _DEFINITION_PATTERN = re.compile(
@@ -313,7 +307,7 @@ def _carry_over_subject(rest: str, question: str, now: datetime) -> str:
         question = _replace_time(question, when, now)
         if not extract_content_words(left):
             return question
-    if changed := _swap_first_and_last(question, left) or _replace_name(question, left):
+    if changed := _replace_name(question, left):
         return changed
     if detect_language(left) != detect_language(question) and not find_question_names(f", {left}"):
         return rest  # a joined question would mix two languages; names are the same in both
@@ -331,15 +325,6 @@ def _replace_time(question: str, when: str, now: datetime) -> str:
     before = re.match(rf"{_PREPOSITION}\s+", fold_case(old))
     alone = re.match(rf"{_PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
     return question.replace(old, f"{old[: before.end()]}{when}" if before and not alone else when, 1)
-
-
-def _swap_first_and_last(question: str, rest: str) -> str | None:
-    for pattern, words in _OCCURRENCE_PATTERNS:
-        if pattern.fullmatch(fold_case(rest)):
-            for other, _ in _OCCURRENCE_PATTERNS:
-                if other is not pattern and (found := other.search(fold_case(question))):
-                    return f"{question[: found.start()]}{words}{question[found.end() :]}"
-    return None
 
 
 def _replace_name(question: str, rest: str) -> str | None:
@@ -441,7 +426,11 @@ async def _rewrite_by_model(
 ) -> str:
     """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
     template = load_prompt("followup", question.lang)
-    prompt = Prompt(template.system, f"{_format_turns(turns)}\n{quote_question(question.text)}", template.shots)
+    named = ((turn.question, ", ".join(turn.entities)) for turn in turns[-_SHOWN_TURNS:])
+    lines = "\n".join(
+        f"{escape_prompt_text(asked)} ({escape_prompt_text(names)})".removesuffix(" ()") for asked, names in named
+    )
+    prompt = Prompt(template.system, f"<talk>\n{lines}\n</talk>\n{quote_question(question.text)}", template.shots)
     grammar = build_paragraph_grammar(_MAX_REWRITE_LENGTH)
     decoding = DecodingParams(_MAX_REWRITE_TOKENS, 0.0)
     reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
@@ -449,14 +438,6 @@ async def _rewrite_by_model(
     if not _is_faithful_rewrite(text, question.text, turns):
         raise GenerationFailed(_REWRITE_REJECTED)
     return text
-
-
-def _format_turns(turns: Sequence[ConversationTurn]) -> str:
-    lines = (
-        f"{escape_prompt_text(turn.question)} ({escape_prompt_text(', '.join(turn.entities))})".removesuffix(" ()")
-        for turn in turns[-_SHOWN_TURNS:]
-    )
-    return "<talk>\n{}\n</talk>".format("\n".join(lines))
 
 
 def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:

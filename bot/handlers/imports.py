@@ -331,7 +331,16 @@ async def _on_import(
         await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
         return
     asked = (command.args or "").strip()
-    chat, username = await _resolve_channel(bot, context.archive, asked) if asked else (None, None)
+    chat, username = asked or None, None  # the channel's name, resolved to its id where possible, and its username
+    with suppress(ImportRefused, TelegramAPIError, ClientDecodeError, TimeoutError):
+        known = resolve_chat_id(asked, await channels.load_channels(context.archive)) if asked else None
+        named = _CHANNEL_NAME_PATTERN.fullmatch(asked)
+        chat, username = str(known) if known else chat, named["name"] if named else None
+        if known is None and named:
+            async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
+                found = await bot.get_chat(f"@{named['name']}")
+            if found.type in ("channel", "supergroup"):
+                chat, username = str(found.id), found.username
     await _begin_import(ImportOrder(document, message, words, chat, username), imports)
 
 
@@ -341,23 +350,6 @@ async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
         await order.message.reply(words("import-too-big", file=order.file))
     elif not imports.begin(order):
         await order.message.reply(words("import-busy"))
-
-
-async def _resolve_channel(bot: Bot, archive: Archive, asked: str) -> tuple[str, str | None]:
-    """Resolve a channel's name to its id where possible, and its username if the name is one."""
-    name = found["name"] if (found := _CHANNEL_NAME_PATTERN.fullmatch(asked)) else None
-    try:
-        known = resolve_chat_id(asked, await channels.load_channels(archive))
-    except ImportRefused:  # not a channel's name: the child process says so
-        return asked, None
-    if known is not None or name is None:
-        return str(known or asked), name
-    try:
-        async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
-            chat = await bot.get_chat(f"@{name}")
-    except (TelegramAPIError, ClientDecodeError, TimeoutError):
-        return asked, name
-    return (str(chat.id), chat.username) if chat.type in ("channel", "supergroup") else (asked, name)
 
 
 async def _is_export_from_admin(message: Message, context: AppContext) -> bool:

@@ -9,9 +9,9 @@ searches run at a time, and one reader may have three in the queue. A channel th
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from aiogram import F, Router
@@ -64,36 +64,28 @@ class SearchPageCallback(CallbackData, prefix="s"):
     found: str
 
 
-@dataclass(slots=True)
-class _ReaderQueue:
-    """Searches of one reader, which run one after the other."""
-
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
-
-
 class SearchQueue:
-    """Queue of searches, which do not wait for answers; few run at once."""
+    """Queue of searches, which do not wait for answers: few run at once, and those of one reader one by one."""
 
     def __init__(self) -> None:
         self.running = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
-        self._readers: dict[int, _ReaderQueue] = {}
+        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._waiting = Counter[int]()
 
     @asynccontextmanager
     async def wait_turn(self, reader: int) -> AsyncIterator[bool]:
         """Wait for the reader's turn; yields False where too many searches of theirs wait already."""
-        line = self._readers.setdefault(reader, _ReaderQueue())
-        if line.waiting >= _MAX_WAITING_SEARCHES:
+        if self._waiting[reader] >= _MAX_WAITING_SEARCHES:
             yield False
             return
-        line.waiting += 1
+        self._waiting[reader] += 1
         try:
-            async with line.turn:
+            async with self._turns[reader]:
                 yield True
         finally:
-            line.waiting -= 1
-            if not line.waiting:
-                del self._readers[reader]
+            self._waiting[reader] -= 1
+            if not self._waiting[reader]:
+                del self._waiting[reader], self._turns[reader]
 
 
 @router.message(ChatCommand("search"))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 
@@ -26,24 +25,13 @@ from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.storage.posts import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import list_dictionary_forms, tokenize
-from rag_core.types import Certainty, Channel, Post, PostKey, Question, Viewer
+from rag_core.types import Certainty, Post, Question, Viewer
 
 # Posts listed that were found but not cited: more of them explain nothing.
 _MAX_OTHERS = 5
 # Characters of the question: enough to recognize it.
 _MAX_SHOWN_QUESTION_LENGTH = 120
 _WORD_PATTERN = re.compile(r"\w+(?:[-’']\w+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class _ExplanationContext:
-    """Data of one explanation: `stored` are the posts that this reader may see now."""
-
-    archive: Archive
-    channels: Mapping[int, Channel]
-    stored: Mapping[PostKey, Post]
-    shown: RenderContext
-    answered_at: datetime
 
 
 async def explain_answer(
@@ -54,8 +42,8 @@ async def explain_answer(
     cited = [(number, one) for number, one in enumerate(kept.cited, 1) if one.key.chat_id in viewer.channels]
     others = [key for key in kept.others if key.chat_id in viewer.channels]
     stored = await visible_posts.fetch_posts(archive, [*(one.key for _, one in cited), *others])
-    context = _ExplanationContext(archive, await channels.load_channels(archive), stored, shown, asked.answered_at)
-    words, question = shown.words, shorten(join_lines(asked.text), _MAX_SHOWN_QUESTION_LENGTH)
+    known, words = await channels.load_channels(archive), shown.words
+    question = shorten(join_lines(asked.text), _MAX_SHOWN_QUESTION_LENGTH)
     blocks: list[Text] = [style_text(Bold, words("why-question", question=question))]
     texts, content = (post.text for post in stored.values()), collect_content_of_posts(stored.values())
     content |= ShownContent(channels=frozenset(one.key.chat_id for _, one in cited))
@@ -70,14 +58,14 @@ async def explain_answer(
     sources = []
     for number, one in cited:
         post = stored.get(one.key)
-        line = format_source(number, one, post, context.channels.get(one.key.chat_id), shown)
-        edits = await _list_edits(one, post, context) if post and post.edited else []
+        line = format_source(number, one, post, known.get(one.key.chat_id), shown)
+        edits = await _list_edits(one, post, asked.answered_at, archive, shown) if post and post.edited else []
         sources.append(as_list(line, *edits))
     if sources:
         blocks.append(Text(Bold(words("sources", count=len(sources))), "\n", sources[0]))
         blocks += sources[1:]
     if unused := [stored[key] for key in others if key in stored]:  # for a refusal, all that were found
-        heads = [format_reference(p.key, p.date, p, context.channels.get(p.key.chat_id), shown) for p in unused]
+        heads = [format_reference(p.key, p.date, p, known.get(p.key.chat_id), shown) for p in unused]
         lines = cut_lines([Text("• ", head) for head in heads], _MAX_OTHERS, words)
         sentence = words("why-others") if kept.cited else words("why-refused", count=len(unused))
         blocks.append(Text(sentence, "\n", ExpandableBlockQuote(as_list(*lines))))
@@ -116,32 +104,34 @@ def _get_dictionary_form(word: str) -> str:
     return form.capitalize() if word[0].isupper() else form
 
 
-async def _list_edits(one: CitedPost, post: Post, context: _ExplanationContext) -> list[Text]:
+async def _list_edits(
+    one: CitedPost, post: Post, answered_at: datetime, archive: Archive, shown: RenderContext
+) -> list[Text]:
     """List the edits of a post, or of its whole album: those after the answer, and the last one before it."""
     edits = []
-    keys = await list_album_keys(context.archive, one.key) if post.album else (one.key,)
-    for key, now in (await fetch_stored_posts(context.archive, keys)).items():
+    keys = await list_album_keys(archive, one.key) if post.album else (one.key,)
+    for key, now in (await fetch_stored_posts(archive, keys)).items():
         # the newest version first
-        chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(context.archive, key)]
+        chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(archive, key)]
         if now.deleted or len(chain) == 1:
             continue
         then = next((place for place, version in enumerate(chain) if hash_text_version(version.text) == one.mark), None)
         # The cited version is unknown where the text joined several captions; then the last edit is shown.
         if then is None:
-            edits.append(await _format_edit("why-changed", chain[1], chain[0], context))
+            edits.append(await _format_edit("why-changed", chain[1], chain[0], shown))
             continue
         if then > 0:
-            edits.append(await _format_edit("why-changed-after", chain[then], chain[0], context))
+            edits.append(await _format_edit("why-changed-after", chain[then], chain[0], shown))
         if then + 1 < len(chain):
             # An edit after the answer may have restored the cited text.
-            sentence = "why-changed-before" if chain[then].stamp <= context.answered_at else "why-changed"
-            edits.append(await _format_edit(sentence, chain[then + 1], chain[then], context))
-    return edits or [Text(context.shown.words("why-unknown-before"))]
+            sentence = "why-changed-before" if chain[then].stamp <= answered_at else "why-changed"
+            edits.append(await _format_edit(sentence, chain[then + 1], chain[then], shown))
+    return edits or [Text(shown.words("why-unknown-before"))]
 
 
-async def _format_edit(sentence: str, old: PostVersion, new: PostVersion, context: _ExplanationContext) -> Text:
-    words = context.shown.words
-    head = words(sentence, date=words.date(new.stamp, context.shown.zone))
+async def _format_edit(sentence: str, old: PostVersion, new: PostVersion, shown: RenderContext) -> Text:
+    words = shown.words
+    head = words(sentence, date=words.date(new.stamp, shown.zone))
     # Comparing two long and different texts takes a while.
     difference, more = await asyncio.to_thread(format_changes, old.text, new.text)
     if not difference.as_kwargs()["text"]:
@@ -165,12 +155,12 @@ _Tokens = Sequence[tuple[str, str]]
 _Change = tuple[range, range]
 
 
-def format_changes(old: str, new: str) -> tuple[Text, int]:
-    """Format the changes from `old` to `new` with context, and count the changes that are not shown.
+def format_changes(before: str, after: str) -> tuple[Text, int]:
+    """Format the changes of a text with context, and count the changes that are not shown.
 
     The text is empty where only white space changed. Control characters and direction marks are left out.
     """
-    was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (old, new))
+    was, now = (_TOKEN_PATTERN.findall(strip_control_characters(text)) for text in (before, after))
     found = _find_changes(was, now)
     pieces: list[Text | str] = []
     end = 0
@@ -180,7 +170,14 @@ def format_changes(old: str, new: str) -> tuple[Text, int]:
             pieces.append("… ")
             end = begin
         pieces.append(_join_tokens(now, range(end, change[1].start), spaced=True))
-        pieces += _format_change(was, now, change)
+        # removed and added words, separated by a space, with a trailing space where the text has one
+        gone, new = change
+        if gone:
+            pieces.append(style_text(Strikethrough, _shorten_middle(_join_tokens(was, gone)), "−"))
+        pieces += [" "] if gone and new else []
+        if new:
+            pieces.append(style_text(Bold, _shorten_middle(_join_tokens(now, new)), "+"))
+        pieces += [" "] if (now[new.stop - 1] if new else was[gone.stop - 1])[1] else []
         following = found[index + 1][1].start if index + 1 < len(found) else len(now)
         end = change[1].stop + _CONTEXT_WORDS
         end = following if following - end <= _MIN_GAP_WORDS else end
@@ -209,20 +206,6 @@ def _find_changes(was: _Tokens, now: _Tokens) -> list[_Change]:
             old, new = range(before[0].start, old.stop), range(before[1].start, new.stop)
         found.append((old, new))
     return found
-
-
-def _format_change(was: _Tokens, now: _Tokens, change: _Change) -> Iterator[Text | str]:
-    """Removed and added words, separated by a space, with a trailing space where the text has one."""
-    old, new = change
-    if old:
-        yield style_text(Strikethrough, _shorten_middle(_join_tokens(was, old)), "−")
-    if old and new:
-        yield " "
-    if new:
-        yield style_text(Bold, _shorten_middle(_join_tokens(now, new)), "+")
-    last = now[new.stop - 1] if new else was[old.stop - 1]
-    if last[1]:
-        yield " "
 
 
 def _shorten_middle(text: str) -> str:

@@ -62,7 +62,7 @@ from bot.views.keyboards import (
     build_answer_keyboard,
     build_keyboard,
     build_quote_keyboard,
-    update_vote_counts,
+    update_buttons,
 )
 from bot.views.results import render_digest
 from bot.views.text import RenderContext
@@ -446,7 +446,7 @@ class AnswerUpdater:
             buttons = build_quote_keyboard(answer, self._archive, words)
         else:
             votes = await questions.count_votes_on_answer(self._archive, asked.id)
-            buttons = update_vote_counts(build_answer_keyboard(asked, answer, words), votes)
+            buttons = update_buttons(build_answer_keyboard(asked, answer, words), (), votes)
         for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
             await self._bot.edit_message_text(
                 page.text,

@@ -50,8 +50,7 @@ from bot.views.keyboards import (
     get_button_action,
     list_suggestion_rows,
     redraw_message,
-    remove_buttons,
-    update_vote_counts,
+    update_buttons,
 )
 from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
 from bot.views.text import RenderContext, strip_control_characters
@@ -171,7 +170,7 @@ async def _press_answer_button(
         else:
             view, reader = await _render_reply(asked, callback_data, query, context, words)
             await reply_in_pages(message, view, reader, context.admins)
-        await _replace_keyboard(message, remove_buttons(message.reply_markup, action))
+        await _replace_keyboard(message, update_buttons(message.reply_markup, {action}))
         await query.answer(notice)
     finally:
         running_presses.discard(key)
@@ -181,7 +180,7 @@ async def _change_keyboard(
     message: Message, asked: AnsweredQuestion, presser: int, action: AnswerAction, archive: Archive, words: Translator
 ) -> str | None:
     """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
-    notice = None
+    notice, shown = None, message.reply_markup
     if action is AnswerAction.MORE or action is AnswerAction.BACK:
         given, suggested = parse_stored_answer(asked.answer), list_suggestion_rows(message.reply_markup)
         if action is AnswerAction.MORE:
@@ -192,8 +191,8 @@ async def _change_keyboard(
         good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
         new = await questions.save_vote(archive, asked.id, presser, good=good, reason=reason)
         notice = words(("vote-good" if good else "vote-reason" if reason else "vote-bad") if new else "vote-same")
-        shown = remove_buttons(message.reply_markup, *REASONS_BY_ACTION)
-    shown = update_vote_counts(shown, await questions.count_votes_on_answer(archive, asked.id))
+    votes = await questions.count_votes_on_answer(archive, asked.id)
+    shown = update_buttons(shown, REASONS_BY_ACTION, votes)
     if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(message, shown)

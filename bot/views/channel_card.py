@@ -6,7 +6,7 @@ with made-up data, so that the presser is checked every time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
@@ -136,7 +136,21 @@ async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -
 
 def render_channel_line(view: ChannelView, context: AppContext, words: Translator) -> Text:
     """Render a channel's line in the list."""
-    return Text(link_channel_title(view.channel, words), "\n", " · ".join(_format_facts(view, context, words)))
+    channel, stands, approved = view.channel, view.stands, not awaits_approval(view.channel)
+    guarded = "channel-guarded-in" if channel.guarded_too else "channel-guarded-out"
+    facts: list[object] = [
+        words("channel-posts", count=stands.posts),
+        words("channel-state", state=channel.state if approved else "pending"),
+        approved and words("channel-visibility", visibility=channel.visibility.value),
+        channel.bindable and words("channel-bindable"),
+        stands.last and words("channel-last", date=words.date(stands.last, context.settings.bot.zone)),
+        not channel.inside and words("channel-left" if stands.left else "channel-outside"),
+        view.gaps and words("channel-gaps", count=len(view.gaps)),
+        stands.guarded and words(guarded, count=stands.guarded),
+        stands.lexical and words("channel-unread", count=stands.lexical),
+        stands.dense and words("channel-unembedded", count=stands.dense),
+    ]
+    return Text(link_channel_title(channel, words), "\n", " · ".join(str(fact) for fact in facts if fact))
 
 
 def render_channel_card(view: ChannelView, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
@@ -186,29 +200,6 @@ def _build_visibility_row(token: str, words: Translator) -> list[LabelledPress]:
         "button-admins": ChannelAction.ADMINS,
     }
     return [press for label, action in labels.items() for press in make_row(words(label), action, token)]
-
-
-def _format_facts(view: ChannelView, context: AppContext, words: Translator) -> Iterator[str]:
-    channel, stands = view.channel, view.stands
-    yield words("channel-posts", count=stands.posts)
-    yield words("channel-state", state="pending" if awaits_approval(channel) else channel.state)
-    if not awaits_approval(channel):
-        yield words("channel-visibility", visibility=channel.visibility.value)
-    if channel.bindable:
-        yield words("channel-bindable")
-    if stands.last:
-        yield words("channel-last", date=words.date(stands.last, context.settings.bot.zone))
-    if not channel.inside:
-        yield words("channel-left" if stands.left else "channel-outside")
-    if view.gaps:
-        yield words("channel-gaps", count=len(view.gaps))
-    if stands.guarded:
-        shown = "channel-guarded-in" if channel.guarded_too else "channel-guarded-out"
-        yield words(shown, count=stands.guarded)
-    if stands.lexical:
-        yield words("channel-unread", count=stands.lexical)
-    if stands.dense:
-        yield words("channel-unembedded", count=stands.dense)
 
 
 def format_gap(gap: Gap, words: Translator, zone: tzinfo) -> str:

@@ -9,7 +9,7 @@ answer, finds nothing.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import blake2b
@@ -190,27 +190,28 @@ def list_suggestion_rows(shown: InlineKeyboardMarkup | None) -> list[ButtonRow]:
     return [row for row in (shown.inline_keyboard if shown else ()) if (row[0].callback_data or "").startswith(prefix)]
 
 
-def remove_buttons(shown: InlineKeyboardMarkup | None, *deeds: AnswerAction) -> InlineKeyboardMarkup:
-    """Remove buttons that have done their work; other rows stay."""
-    return _map_buttons(shown, lambda one: None if get_button_action(one) in deeds else one)
-
-
-def update_vote_counts(shown: InlineKeyboardMarkup | None, votes: VoteCounts) -> InlineKeyboardMarkup:
-    """Update the vote counts on the buttons."""
-    counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad}
-
-    def counted(one: InlineKeyboardButton) -> InlineKeyboardButton:
-        action = get_button_action(one)
-        if action not in _VOTE_EMOJI:
-            return one
-        return one.model_copy(update={"text": f"{_VOTE_EMOJI[action]} {counts[action] or ''}".rstrip()})
-
-    return _map_buttons(shown, counted)
+def update_buttons(
+    shown: InlineKeyboardMarkup | None, done: Collection[AnswerAction], votes: VoteCounts | None = None
+) -> InlineKeyboardMarkup:
+    """Update a keyboard: without the buttons that have done their work, and with the votes counted."""
+    counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad} if votes else {}
+    rows = []
+    for row in shown.inline_keyboard if shown else ():
+        kept = [(one, action) for one in row if (action := get_button_action(one)) not in done]
+        rows.append(
+            [
+                one.model_copy(update={"text": f"{_VOTE_EMOJI[action]} {counts[action] or ''}".rstrip()})
+                if action in counts
+                else one
+                for one, action in kept
+            ]
+        )
+    return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
 
 
 def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
     """Add the buttons with reasons for a bad answer, below the votes."""
-    rows = remove_buttons(shown, *REASONS_BY_ACTION).inline_keyboard
+    rows = update_buttons(shown, REASONS_BY_ACTION).inline_keyboard
     labelled = ((words("button-reason", reason=name), action) for action, name in REASONS_BY_ACTION.items())
     reasons = _build_answer_row(labelled, handle)
     return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
@@ -221,13 +222,6 @@ def get_button_action(one: InlineKeyboardButton) -> AnswerAction | None:
     prefix, _, rest = (one.callback_data or "").partition(":")
     known = prefix == AnswerCallback.__prefix__ and rest[:1] in {action.value for action in AnswerAction}
     return AnswerAction(rest[:1]) if known else None
-
-
-def _map_buttons(
-    shown: InlineKeyboardMarkup | None, change: Callable[[InlineKeyboardButton], InlineKeyboardButton | None]
-) -> InlineKeyboardMarkup:
-    rows = ([kept for one in row if (kept := change(one))] for row in (shown.inline_keyboard if shown else ()))
-    return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
 
 
 _BUTTONS_PER_ROW = 5

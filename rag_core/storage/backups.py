@@ -25,7 +25,7 @@ from typing import TypeVar
 import aiosqlite
 
 from rag_core.errors import ArchiveUnavailable, BackupFailed
-from rag_core.storage.schema import FIRST_VERSION, MIGRATIONS
+from rag_core.storage import schema
 
 NAME_FORMAT = "citegram-%Y%m%d-%H%M%S"
 # A backup made before a migration has the old schema version in its name: it is kept until the next such backup.
@@ -206,7 +206,7 @@ def _drop_foreign_triggers_and_views(connection: sqlite3.Connection) -> None:
     ((version,),) = connection.execute("PRAGMA user_version")
     listing = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
     with closing(sqlite3.connect(":memory:")) as own:
-        for statement in chain.from_iterable(MIGRATIONS[: max(0, version - FIRST_VERSION + 1)]):
+        for statement in chain.from_iterable(schema.MIGRATIONS[: max(0, version - schema.FIRST_VERSION + 1)]):
             own.execute(statement)
         expected = set(own.execute(listing))
     for kind, name, _ in set(connection.execute(listing)) - expected:
@@ -312,7 +312,7 @@ def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> 
 def _choose_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> Path:
     for backup in list_backups(folder) if chosen is None else [chosen]:
         version = read_archive_version(backup, stop)
-        if version and not FIRST_VERSION <= version < FIRST_VERSION + len(MIGRATIONS):
+        if version and not schema.FIRST_VERSION <= version <= schema.get_schema_version():
             raise BackupFailed(f"{backup} was written by another version of Citegram. Update Citegram and try again.")
         if version:
             return backup

@@ -15,12 +15,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
 
 from rag_core.errors import ArchiveNotUpdated, ArchiveVersionUnknown, BackupFailed
+from rag_core.storage import schema
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
     activate_backup,
@@ -33,7 +35,6 @@ from rag_core.storage.backups import (
     translate_sqlite_errors,
 )
 from rag_core.storage.post_rows import get_unix_time
-from rag_core.storage.schema import FIRST_VERSION, MIGRATIONS
 
 # Another process (an import, a backup) holds the lock for one batch, at most 200 ms; 10 s is far above that.
 _LOCK_TIMEOUT_S = 10.0
@@ -188,11 +189,6 @@ class Archive:
             await self.execute_many(sql, [tuple(row.values()) for row in rows])
 
 
-def get_schema_version() -> int:
-    """Version of the schema that this Citegram writes."""
-    return FIRST_VERSION + len(MIGRATIONS) - 1
-
-
 def needs_migration(folder: Path) -> bool:
     """Whether opening the archive of a folder would run a migration; blocking. False if there is no archive."""
     try:
@@ -200,8 +196,8 @@ def needs_migration(folder: Path) -> bool:
             return False
         with open_read_only(folder / ARCHIVE_FILE) as connection:
             ((version,),) = connection.execute("PRAGMA user_version")
-            return FIRST_VERSION <= int(version) < get_schema_version()
-    except (OSError, sqlite3.Error):  # opening it will raise the proper error
+            return bool(version and schema.list_missing_migrations(version))
+    except (OSError, ValueError, sqlite3.Error):  # opening it will raise the proper error
         return False
 
 
@@ -260,9 +256,9 @@ async def _set_pragma(connection: aiosqlite.Connection, pragma: str, patience: f
 
 async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path) -> Path | None:
     """Make a backup if a migration is needed; an archive without posts is migrated without one if that fails."""
-    ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-    if not FIRST_VERSION <= version < get_schema_version():
+    if not needs_migration(file.parent):
         return None
+    ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
     try:
         made = await run_cancellable(partial(make_backup, file.parent, version=version))
     except BackupFailed as exc:
@@ -271,7 +267,12 @@ async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path
             raise BackupFailed(f"{first} {exc.reason}") from exc
         log.warning("no backup is made of an archive without posts: %s", exc.reason)
         return None
-    log.info("the archive's tables change from version %d to %d; its backup is %s", version, get_schema_version(), made)
+    log.info(
+        "the archive's tables change from version %d to %d; its backup is %s",
+        version,
+        schema.get_schema_version(),
+        made,
+    )
     return made
 
 
@@ -279,16 +280,15 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: P
     """Run the missing migrations in one transaction. `saved` is the backup made before."""
     async with _run_transaction(connection):
         ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-        current = get_schema_version()
-        if version and not FIRST_VERSION <= version <= current:
+        current = schema.get_schema_version()
+        try:
+            for statement in chain.from_iterable(schema.list_missing_migrations(version)):
+                await connection.execute(statement)
+        except ValueError:
             raise ArchiveVersionUnknown(
                 f"The archive {file} was written by another version of Citegram ({version}, not {current}). Update "
                 "Citegram, or move the file aside and import the exports of your channels."
-            )
-        try:
-            for statements in MIGRATIONS[version - FIRST_VERSION + 1 if version else 0 :]:
-                for statement in statements:
-                    await connection.execute(statement)
+            ) from None
         except sqlite3.DatabaseError as exc:
             if saved is None or getattr(exc, "sqlite_errorcode", 0) & 0xFF not in _MIGRATION_ERROR_CODES:
                 raise

@@ -32,7 +32,7 @@ from rag_core.errors import ModelUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.models.catalog import WRITERS
 from rag_core.models.model_files import check_model_files, verify_model_checksums, write_manifest
-from rag_core.storage import Archive, channels, db, readers
+from rag_core.storage import Archive, channels, readers, schema
 from rag_core.storage.backups import get_backups_folder, list_backups, make_backup, run_cancellable
 from rag_core.types import PostKey
 
@@ -331,11 +331,11 @@ async def test_a_young_archive_has_no_backup_yet_and_need_not(look: Look, home: 
 async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(
     look: Look, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, ("CREATE TABLE tomorrow (x INTEGER)",)))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("CREATE TABLE tomorrow (x INTEGER)",)))
     said = await look()
     assert said.lines[0].startswith("note The archive is that of an earlier version of Citegram: start the bot")
     with closing(sqlite3.connect(home / "citegram.db")) as archive:
-        assert archive.execute("PRAGMA user_version").fetchone() == (db.FIRST_VERSION,)
+        assert archive.execute("PRAGMA user_version").fetchone() == (schema.FIRST_VERSION,)
     assert said.has("ok   @")
 
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from rag_core.errors import ArchiveNotUpdated, BackupFailed
-from rag_core.storage import Archive, channels, db, posts
+from rag_core.storage import Archive, channels, posts, schema
 from rag_core.storage.backups import list_backups, make_backup, prune_backups, read_archive_version, restore_backup
 
 GO_ON = threading.Event()
-OLD = db.FIRST_VERSION
+OLD = schema.FIRST_VERSION
 TOMORROW = "CREATE TABLE tomorrow (x INTEGER)"
 
 Old = Callable[..., Path]
@@ -40,7 +40,7 @@ def old(tmp_path: Path) -> Old:
         folder = tmp_path / "data"
         folder.mkdir(mode=0o700)
         with opened(folder / "citegram.db") as archive:
-            for statement in db.MIGRATIONS[0]:
+            for statement in schema.MIGRATIONS[0]:
                 archive.execute(statement)
             archive.execute(f"PRAGMA user_version = {OLD}")
             archive.execute(
@@ -62,7 +62,7 @@ def old(tmp_path: Path) -> Old:
 def update_citegram(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
     """Citegram of tomorrow, which has one more migration."""
     began = (TOMORROW, "DELETE FROM posts WHERE message_id > 100", *statements)
-    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, began))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, began))
 
 
 async def test_an_archive_of_an_earlier_version_is_migrated_once(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:

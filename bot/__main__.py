@@ -28,91 +28,65 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "demo": Command(
-        "demo",
-        "try everything on this machine: no token, no network",
+        "demo", "try everything on this machine: no token, no network",
         ("demo", 'demo --once "How much is membership?"'),
     ),
     "init": Command(
-        "run", "put your bot's token into .env, and check it", ("init", "init < token.txt"), "declare_init"
+        "run", "put your bot's token into .env, and check it",
+        ("init", "init < token.txt"), "declare_init",
     ),
     "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
-        "data",
-        "import an export of Telegram Desktop (result.json or messages.html)",
-        ("import ChatExport/result.json", "import ChatExport --username @channel"),
-        "declare_import",
+        "data", "import an export of Telegram Desktop (result.json or messages.html)",
+        ("import ChatExport/result.json", "import ChatExport --username @channel"), "declare_import",
     ),
     "history": Command(
-        "data",
-        "fetch the channels' earlier posts from Telegram; how far that is",
-        ("history", "history estimate @channel", "history begin @channel --since 2024-01-01", "history pause @channel"),
-        "declare_history",
+        "data", "fetch the channels' earlier posts from Telegram; how far that is",
+        ("history", "history estimate @channel", "history begin @channel --since 2024-01-01",
+         "history pause @channel"), "declare_history",
     ),
     "ask": Command(
-        "ask",
-        "ask one question; you may read every channel",
+        "ask", "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),
     ),
     "chat": Command(
-        "ask",
-        "talk to your channels; it remembers what you asked",
-        ("chat", "chat --recipe agent"),
-        "declare_chat",
+        "ask", "talk to your channels; it remembers what you asked",
+        ("chat", "chat --recipe agent"), "declare_chat",
     ),
     "verify": Command(
-        "ask",
-        "check what a text claims against the posts",
-        ('verify "The bus costs 40 rubles."', "verify < article.txt"),
-        "declare_verify",
+        "ask", "check what a text claims against the posts",
+        ('verify "The bus costs 40 rubles."', "verify < article.txt"), "declare_verify",
     ),
     "digest": Command("ask", "what is new, each event once", ("digest", "digest --days 1 --json"), "declare_digest"),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(
-        "models",
-        "list the models, get them, choose among them",
+        "models", "list the models, get them, choose among them",
         ("models list", "models list --all", "models pull offline-writer", "models use offline-writer"),
     ),
     "reindex": Command(
-        "data",
-        "build the search anew; the old one answers meanwhile",
-        ("reindex", "reindex --channel @channel"),
-        "declare_reindex",
+        "data", "build the search anew; the old one answers meanwhile",
+        ("reindex", "reindex --channel @channel"), "declare_reindex",
     ),
     "backup": Command("data", "back the posts up now, also while the bot runs", ("backup",), "declare_backup"),
     "restore": Command(
-        "data",
-        "put a backup back; the bot must be stopped",
-        ("restore", "restore data/backups/citegram-20250101-031500.db"),
-        "declare_restore",
+        "data", "put a backup back; the bot must be stopped",
+        ("restore", "restore data/backups/citegram-20250101-031500.db"), "declare_restore",
     ),
     "trace": Command(
-        "data",
-        "how an answer was made: stages, timings, counts",
-        ("trace 3f9a0c1d --json",),
-        "declare_trace",
+        "data", "how an answer was made: stages, timings, counts",
+        ("trace 3f9a0c1d --json",), "declare_trace",
     ),
     "eval": Command(
-        "eval",
-        "measure how good the answers are, on your own questions",
-        (
-            "eval make mine",
-            "eval answers mine --compare direct,agent",
-            "eval retrieval mine --all",
-            "eval talk talk.jsonl",
-            "eval followups mine",
-            "eval plans mine/queries.jsonl --model model.gguf",
-            "eval judge mine --limit 40",
-            "eval verify mine",
-            "eval calibrate mine",
-        ),
+        "eval", "measure how good the answers are, on your own questions",
+        ("eval make mine", "eval answers mine --compare direct,agent", "eval retrieval mine --all",
+         "eval talk talk.jsonl", "eval followups mine", "eval plans mine/queries.jsonl --model model.gguf",
+         "eval judge mine --limit 40", "eval verify mine", "eval calibrate mine"),
     ),
     "completion": Command(
-        "run",
-        "print a script that completes commands and options",
-        ("completion bash >> ~/.bashrc",),
-        "declare_completion",
+        "run", "print a script that completes commands and options",
+        ("completion bash >> ~/.bashrc",), "declare_completion",
     ),
-}
+}  # fmt: skip
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -1,14 +1,16 @@
-"""`citegram eval` as a person meets it: one way or several, tables, figures, pictures."""
+"""`citegram eval` as a person meets it: one way or several, tables and figures; talk, follow-ups and the judge."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import write_rows
+from driver import Cli, write_rows
 
+from bot.evaluation.measures import JudgedSentence, compute_auc, compute_judge_metrics
 from rag_core.errors import StageTimeout
 
 CORPUS = [
@@ -236,3 +238,71 @@ def test_places_that_cannot_be_written_are_said_before_anything_is_measured(
     said = evaluate("answers", data, option, name)
     assert said.is_one_sentence()
     assert option in said.err
+
+
+TICKETS = (
+    {"id": "a", "text": "A ferry ticket costs twelve euros.", "title": "Harbour"},
+    {"id": "b", "text": "A ferry ticket for children costs five euros.", "title": "Harbour"},
+)
+TALK = (
+    {"id": "t1", "text": "hello", "lang": "en"},
+    {"id": "t2", "text": "привет", "lang": "en"},  # answered in another language than the row's
+    {"id": "t3", "text": "how much is a ferry ticket", "lang": "en"},  # a question, and searched
+    {"id": "q1", "text": "hi, how much is a ferry ticket?", "lang": "en", "search": True, "answers": ["twelve euros"]},
+    {"id": "q2", "text": "thanks", "lang": "en", "search": True, "answers": ["twelve euros"]},
+)
+DIALOGUE: dict[str, Any] = {
+    "id": "d1", "lang": "en", "turns": ["How much is a ferry ticket?", "thanks", "and for children?"],
+    "expect": "how much is a ferry ticket for children", "relevant": ["b"], "answers": ["five euros"], "corpus": "own",
+}  # fmt: skip
+LOST = {**DIALOGUE, "id": "d2", "turns": ["and for children?"], "relevant": [], "answers": ["seven"]}
+
+
+def test_small_talk_is_handled_where_it_is_neither_searched_nor_refused(evaluate: Any, tmp_path: Path) -> None:
+    write_rows(tmp_path / "talk.jsonl", TALK)
+    write_rows(tmp_path / "corpus.jsonl", TICKETS)
+    assert evaluate("talk", "talk.jsonl", "--json", "out.json").code == 0
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["metrics"]["all"] == {"handled": 0.4, "talk_handled": 0.3333, "question_answered": 0.5}
+    assert (found["rows"], found["failed"]) == (5, ["t2", "t3", "q2"])
+
+
+def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Any, tmp_path: Path) -> None:
+    write_rows(tmp_path / "set" / "followups.jsonl", (DIALOGUE, LOST))
+    write_rows(tmp_path / "set" / "own" / "corpus.jsonl", TICKETS)
+    assert evaluate("followups", "set", "--json", "out.json").code == 0
+    found = json.loads((tmp_path / "out.json").read_text())
+    first, lost = found["judged"]
+    assert first["reading"] == "How much is a ferry ticket (for children)?"
+    assert (first["understood"], first["shown_right"], lost["understood"]) == (True, True, False)
+    assert (found["metrics"]["all"]["understood"], found["metrics"]["all"]["shown_right"]) == (0.5, 0.5)
+
+
+def test_a_file_of_no_rows_is_an_error_with_a_sentence(evaluate: Any, tmp_path: Path) -> None:
+    write_rows(tmp_path / "talk.jsonl", ())
+    said = evaluate("talk", "talk.jsonl")
+    assert (said.code, said.err) == (1, "There is no row to measure: name a file with rows.\n")
+
+
+def test_the_figure_is_the_share_of_pairs_that_are_told_apart() -> None:
+    assert compute_auc([3.0, 1.0, 2.0, 0.0], [True, True, False, False]) == 0.75
+    assert compute_auc([1.0, 1.0], [True, False]) == 0.5
+    assert compute_auc([1.0], [True]) is None
+    rows = [JudgedSentence("en", True, 0.2, 2.0, 1.0), JudgedSentence("en", False, 0.9, -2.0, 3.0)]
+    assert compute_judge_metrics(rows) == {"auc": 1.0, "confidence_auc": 0.0, "seconds": 2.0, "right": 0.5}
+
+
+@pytest.mark.slow
+def test_a_model_is_measured_over_a_question_set(
+    evaluate: Cli, root: Path, tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM__THREADS", "1")
+    samples = shutil.copytree(root / "bot/sandbox/channels", tmp_path / "samples")
+    shutil.copy(samples / "questions.jsonl", samples / "queries.jsonl")
+    given = ("--model", tiny_gguf, "--limit", "8", "--seed", "3", "--json", "out.json")
+    said = evaluate("judge", samples, *given)
+    assert said.code == 0, said.err
+    assert "sentences judged by" in said.out
+    told = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert told["command"] == "judge" and told["rows"] == len(told["judged"]) > 0
+    assert told["metrics"]["all"]["seconds"] > 0

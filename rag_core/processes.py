@@ -1,4 +1,4 @@
-"""Worker processes: messages over pipes, timeouts, last words, stop and kill, resource limits, for parent and worker.
+"""Processes: workers with messages over pipes, timeouts and resource limits, and the memory that this process returns.
 
 Native code that may crash or hold Python's lock, and data of strangers, are handled in processes of their own. A
 message, in both directions, is a line of JSON; its field `raw` says how many bytes follow the line. A worker ends at
@@ -6,13 +6,6 @@ the end of its input: its parent has ended. Its standard output carries messages
 its log. It leaves Ctrl-C and SIGTERM to its parent, which still has requests to make.
 
 Workers import this module too: it imports nothing of Citegram.
-
-Memory release: settings of glibc's malloc, and free memory and mapped pages returned to the system.
-
-glibc gives every thread that allocates an arena of its own, up to eight for each processor, and keeps what was freed
-between two blocks in use: a process that runs for months takes more and more memory although nothing in it grows. So
-it gets few arenas, and freed memory is returned to the system. Other C libraries do not need this, and nothing happens
-there. https://man7.org/linux/man-pages/man3/mallopt.3.html
 """
 
 from __future__ import annotations
@@ -242,13 +235,6 @@ def limit_process() -> None:
     os.nice(_NICENESS)
 
 
-if __name__ == "__main__":
-    # Limits are set before the module is loaded; it cannot lift them.
-    limit_process()
-    sys.argv = sys.argv[1:]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-
-
 # Constants of glibc's malloc.h and, in the second line, of Linux's mman.h.
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _MADV_DONTNEED = 4
@@ -257,6 +243,10 @@ _MAX_ARENAS = 2  # threads mostly wait for each other: Python's lock, the archiv
 _MMAP_THRESHOLD_BYTES = 1 << 20
 
 
+# glibc gives every thread that allocates an arena of its own, up to eight for each processor, and keeps what was freed
+# between two blocks in use: a process that runs for months takes more and more memory although nothing in it grows. So
+# it gets few arenas, and freed memory is returned to the system. Other C libraries do not need this.
+# https://man7.org/linux/man-pages/man3/mallopt.3.html
 @cache
 def _load_glibc() -> ctypes.CDLL | None:
     return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
@@ -289,3 +279,10 @@ def release_mapped_pages(folder: str) -> None:
             if rights.endswith("s") and path.startswith(folder):
                 first, last = (int(address, 16) for address in addresses.split("-"))
                 library.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_DONTNEED)
+
+
+if __name__ == "__main__":
+    # Limits are set before the module is loaded; it cannot lift them.
+    limit_process()
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,8 +1,4 @@
-"""Circuit breaker of a model: one that hung is left alone for a while, so that one question waits for it and no other.
-
-https://martinfowler.com/bliki/CircuitBreaker.html
-
-Language model protocol: prompt, decoding parameters, sessions and generations, for every backend.
+"""Language model protocol: prompt, decoding parameters, sessions, generations and circuit breaker, for every backend.
 
 A model serves one request at a time: a caller waits for its turn (`FairScheduler`) and then holds a session.
 """
@@ -24,9 +20,10 @@ _DECAY = 0.9  # of the slowest answer, with each one that is quicker
 
 
 class CircuitBreaker:
-    """Open while a model is left alone. `hangs` in a row make the pause longer: 15, 60, 240 s, at most 10 minutes.
+    """Open while a model that hung is left alone, so that one question waits for it and no other.
 
-    `slowest`: seconds for each character of the slowest prompt that was answered by yes or no; infinite before one was.
+    https://martinfowler.com/bliki/CircuitBreaker.html: `hangs` in a row make the pause longer: 15, 60, 240 s, at most 10
+    minutes. `slowest`: seconds for each character of the slowest prompt that was answered by yes or no, else infinite.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,7 @@
-"""Measured rates of a local model: measured once, kept in a file beside the model, corrected by what is generated.
+"""Rates of a model: measured once, kept beside its file and corrected; which stages end in time at them.
 
 The file `rates.json` holds the fields of `LocalSpeed` and `made_by`: the file, the machine and the settings that they
 hold for. A file of others is measured anew.
-
-Stage feasibility: which stages and recipes a model ends in time on this machine, at its measured rates.
-
-Recommendation of a writer for a machine: its free memory, its cores, and the rates that were measured on it.
 """
 
 from __future__ import annotations
@@ -40,25 +36,16 @@ class LocalSpeed:
 
 def load_rates(folder: Path) -> TokenRates | None:
     """Load the rates that a model's load left in its folder, whatever they hold for; None where there are none."""
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        return _read_rates(json.loads(read_regular_file(folder / _RATES_FILE)))
-    return None
+    speed = load_speed(folder)
+    return TokenRates(speed.prefill, speed.decode) if speed else None
 
 
-def _read_rates(kept: Mapping[str, Any]) -> TokenRates:
-    """Rates of the file's contents. Raises KeyError, TypeError, ValueError."""
-    rates = TokenRates(float(kept["prefill"]), float(kept["decode"]))
-    if not all(math.isfinite(rate) and rate > 0 for rate in (rates.prefill, rates.decode)):
-        raise ValueError("a rate is no number above 0")
-    return rates
-
-
-def load_speed(folder: Path, made_by: Mapping[str, Any]) -> LocalSpeed | None:
-    """Load the speed that was measured with the same file, machine and settings; None where there is none."""
+def load_speed(folder: Path, made_by: Mapping[str, Any] | None = None) -> LocalSpeed | None:
+    """Load the speed that was measured, with `made_by` where it is given; None where there is none."""
     with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
         kept = json.loads(read_regular_file(folder / _RATES_FILE))
-        _read_rates(kept)
-        if kept["made_by"] == made_by:
+        sound = all(math.isfinite(kept[rate]) and kept[rate] > 0 for rate in ("prefill", "decode"))
+        if sound and made_by in (None, kept["made_by"]):
             return LocalSpeed(**{field: kept[field] for field in LocalSpeed.__slots__})
     return None
 
@@ -77,19 +64,15 @@ _MIN_EVALUATED, _MIN_WRITTEN = 32, 8  # of fewer tokens no rate can be told
 def correct_rates(rates: TokenRates, measured: LocalSpeed, figures: GenerationStats) -> TokenRates:
     """Correct the rates by one generation."""
     wrote_ms = figures.took_ms - figures.first_ms
-    prefill = decode = 0.0
+    prefill, decode = rates.prefill, rates.decode
     if figures.evaluated >= _MIN_EVALUATED and figures.first_ms > 0:
-        prefill = 1000 * figures.evaluated / figures.first_ms
+        prefill += _NEW_WEIGHT * (1000 * figures.evaluated / figures.first_ms - prefill)
     if figures.tokens >= _MIN_WRITTEN and wrote_ms > 0:
-        decode = 1000 * (figures.tokens - 1) / wrote_ms
+        decode += _NEW_WEIGHT * (1000 * (figures.tokens - 1) / wrote_ms - decode)
     return TokenRates(
-        _average(rates.prefill, prefill, measured.prefill), _average(rates.decode, decode, measured.decode)
+        min(max(prefill, _MIN_FACTOR * measured.prefill), _MAX_FACTOR * measured.prefill),
+        min(max(decode, _MIN_FACTOR * measured.decode), _MAX_FACTOR * measured.decode),
     )
-
-
-def _average(before: float, seen: float, measured: float) -> float:
-    after = (1 - _NEW_WEIGHT) * before + _NEW_WEIGHT * seen if seen else before
-    return min(max(after, _MIN_FACTOR * measured), _MAX_FACTOR * measured)
 
 
 # Tokens of a usual prompt and of its reply, counted on the sample channels; a common prefix is read once.
@@ -153,25 +136,23 @@ def reserve_for_fallback(whole: float) -> float:
     return min(_FALLBACK_SECONDS, _FALLBACK_SHARE * whole)
 
 
-def _list_stage_tokens(recipe: str) -> list[tuple[Stage, int, int]]:
-    """List the model's stages of a recipe besides those of `direct`, with the tokens of prompts and replies."""
-    judge, first_step = COUNCIL_POSTS * _TOKENS[Stage.JUDGE][0], _STEP_PREFIX + _TOKENS[Stage.STEP][0]
-    known, others = {
-        "council": ([(Stage.JUDGE, judge, 0)], [*[Stage.PREDICT] * COUNCIL_PREDICTIONS, Stage.WRITE, Stage.PARTS]),
-        "react": (
-            [(Stage.STEP, first_step, _TOKENS[Stage.STEP][1])],
-            [*[Stage.STEP] * (MAX_REACT_STEPS - 1), Stage.WRITE],
-        ),
-        REVIEW: ([], [Stage.WRITE, Stage.REFLECT, Stage.WRITE]),
-    }.get(recipe, ([], []))
-    return [*known, *((stage, *_TOKENS[stage]) for stage in others)]
-
-
 def fits_budgets(recipe: str, rates: TokenRates | None, budgets: Budgets) -> bool:
     """Whether each call of a recipe can end in its stage, and all in the question; True where rates are unknown."""
     if rates is None:
         return True
-    took = [(stage, rates.estimate_seconds(*tokens)) for stage, *tokens in _list_stage_tokens(recipe)]
+    # the model's stages besides those of `direct`, with the tokens of prompts and replies
+    calls = {
+        "council": [Stage.JUDGE, *[Stage.PREDICT] * COUNCIL_PREDICTIONS, Stage.WRITE, Stage.PARTS],
+        "react": [*[Stage.STEP] * MAX_REACT_STEPS, Stage.WRITE],
+        REVIEW: [Stage.WRITE, Stage.REFLECT, Stage.WRITE],
+    }.get(recipe, [])
+    tokens = [(stage, *_TOKENS[stage]) for stage in calls]
+    if recipe == "council":
+        tokens[0] = (Stage.JUDGE, COUNCIL_POSTS * _TOKENS[Stage.JUDGE][0], 0)
+    elif recipe == "react":
+        read, written = _TOKENS[Stage.STEP]
+        tokens[0] = (Stage.STEP, _STEP_PREFIX + read, written)
+    took = [(stage, rates.estimate_seconds(*both)) for stage, *both in tokens]
     left = budgets.question - reserve_for_fallback(budgets.question)
     in_stages = all(seconds <= getattr(budgets, stage.budget) for stage, seconds in took)
     return in_stages and sum(seconds for _, seconds in took) <= left

@@ -1,13 +1,4 @@
-"""Fair scheduler: a queue for turns with a language model, round-robin between readers.
-
-It reports positions to those who wait; waiting is not part of any stage's budget (`Run.open_session`).
-
-Timed session: a session with a model that begins nothing it cannot end in time, and gives up a model that hangs.
-
-A model whose rates are known has three times its own estimate for each reply, at least a second: other programs may
-slow the machine down for a while. Of a server no rates are known: a yes or no may take three times as long as the
-slowest one before, everything else as long as its stage. After a model was given up, its circuit breaker is open.
-"""
+"""Turns with a language model: a fair queue, and a session that gives up a model that hangs."""
 
 from __future__ import annotations
 
@@ -18,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count, zip_longest
 from typing import Any, cast
 
 from rag_core.errors import GenerationFailed, ModelTooSlow, StageTimeout
@@ -39,7 +30,10 @@ class _WaitingRequest:
 
 
 class FairScheduler:
-    """Fair queue for the turns with a model: one at a time, or several (`seats`) where a server is parallel."""
+    """Fair queue for the turns with a model, round-robin between readers; `seats` at once where a server is parallel.
+
+    It reports positions to those who wait; waiting is not part of any stage's budget (`Run.open_session`).
+    """
 
     def __init__(self, seats: int = 1) -> None:
         self._seats, self._busy = seats, 0
@@ -54,9 +48,7 @@ class FairScheduler:
 
     def _in_order(self) -> Iterator[_WaitingRequest]:
         yield from self._urgent
-        longest = max(map(len, self._lines.values()), default=0)
-        for n in range(longest):
-            yield from (line[n] for line in self._lines.values() if n < len(line))
+        yield from filter(None, chain.from_iterable(zip_longest(*self._lines.values())))
 
     @asynccontextmanager
     async def acquire(self, reader: int | None, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
@@ -64,63 +56,48 @@ class FairScheduler:
 
         Without a reader it comes ahead of all waiting requests: for work that all of them need.
         """
-        await self._wait(reader, _WaitingRequest(on_place))
-        try:
-            yield
-        finally:
-            self._leave()
-
-    async def _wait(self, reader: int | None, waiter: _WaitingRequest) -> None:
         if self.closed:
             raise GenerationFailed(self.closed)
+        waiter = _WaitingRequest(on_place)
         line = self._urgent if reader is None else self._lines.setdefault(reader, deque())
         line.append(waiter)
         self._next()
-        self._report_places()
         try:
             await waiter.turn
         except asyncio.CancelledError:
             if waiter in line:
                 line.remove(waiter)
-                self._drop_empty()
-                self._report_places()
+                self._next()
             elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
                 self._leave()  # the turn was granted, and is not used
             raise
+        try:
+            yield
+        finally:
+            self._leave()
 
     def _leave(self) -> None:
         self._busy -= 1
         self._next()
 
     def _next(self) -> None:
-        """Grant the next turn; the reader's further requests come after the first of every other reader."""
-        while self._busy < self._seats and (first := self._pop_first()) is not None:
+        """Grant turns; the reader's further requests come after the first of every other reader."""
+        self._lines = {reader: line for reader, line in self._lines.items() if line}
+        while self._busy < self._seats and (self._urgent or self._lines):
+            if self._urgent:
+                first = self._urgent.popleft()
+            else:
+                reader = next(iter(self._lines))
+                line = self._lines.pop(reader)
+                first = line.popleft()
+                if line:
+                    self._lines[reader] = line
             if not first.turn.done():  # else cancelled at this moment
                 self._busy += 1
                 first.turn.set_result(None)
                 first.report(0)
-        self._report_places()
-
-    def _pop_first(self) -> _WaitingRequest | None:
-        if self._urgent:
-            return self._urgent.popleft()
-        self._drop_empty()
-        if not self._lines:
-            return None
-        reader, line = next(iter(self._lines.items()))
-        first = line.popleft()
-        del self._lines[reader]
-        if line:
-            self._lines[reader] = line
-        return first
-
-    def _report_places(self) -> None:
         for place, waiter in enumerate(self._in_order(), start=1):
             waiter.report(place)
-
-    def _drop_empty(self) -> None:
-        for reader in [reader for reader, line in self._lines.items() if not line]:
-            del self._lines[reader]
 
     def close(self, why: str) -> None:
         """Close the queue: waiting requests raise GenerationFailed; a running turn continues."""
@@ -139,7 +116,13 @@ _log = logging.getLogger(__name__)
 
 
 class TimedSession:
-    """`LlmSession` within stages: `note` adds counts to the span of the current one."""
+    """`LlmSession` within stages, which begins nothing it cannot end in time, and gives up a model that hangs.
+
+    A model whose rates are known has three times its own estimate for each reply, at least a second: other programs
+    may slow the machine down for a while. Of a server no rates are known: a yes or no may take three times as long as
+    the slowest one before, everything else as long as its stage. After a model was given up, its circuit breaker is
+    open. `note` adds counts to the span of the current stage.
+    """
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ class CircuitBreaker:
     """Open while a model that hung is left alone, so that one question waits for it and no other.
 
     https://martinfowler.com/bliki/CircuitBreaker.html: `hangs` in a row make the pause longer: 15, 60, 240 s, at most
-    10 minutes. `slowest`: seconds for each character of the slowest prompt that was answered by yes or no, else infinite.
+    10 minutes. `slowest`: seconds for each character of the slowest prompt answered by yes or no; infinite before.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install
 import llama_cpp
 
 from rag_core.errors import GenerationFailed
-from rag_core.llm.llama_worker import ChatTokenizer, LlamaModel
+from rag_core.llm.llama_worker import ChatTokenizer
 from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LlmSession, Prompt, collect_generation
 from rag_core.settings import LlmSettings
@@ -158,19 +158,6 @@ async def test_the_second_plan_reads_a_fraction_of_what_the_first_did(seat: LlmS
     assert again.text == second.text
 
 
-async def test_what_was_evaluated_is_what_llama_cpp_counted(tiny_gguf: Path) -> None:
-    options = {"gpu_layers": 0, "threads": 1, "context": 1024, "batch": 128, "states": "", "made_by": ""}
-    native = LlamaModel(str(tiny_gguf), options)
-    how = {"max_tokens": 5, "temperature": 0.0, "repeat_penalty": 1.0}
-    ask = {"system": "You plan. " * 40, "shots": [], "reply": "", "how": how, "grammar": None}
-    for question in ("Where is the ferry?", "Сколько стоит билет?", "Why?"):
-        llama_cpp.llama_perf_context_reset(native._ctx)
-        *_, end = native.generate({**ask, "ask": question}, lambda: None)
-        assert llama_cpp.llama_perf_context(native._ctx).n_p_eval == end["evaluated"]
-    llama_cpp.llama_free(native._ctx)
-    llama_cpp.llama_model_free(native._model)
-
-
 async def test_a_beginning_is_not_read_again_after_others_had_their_turn(seat: LlmSession) -> None:
     planner, writer, judge = ("Ты планируешь. " * 30, "You write. " * 60, "You judge. " * 50)
     how = DecodingParams(20, temperature=0)
@@ -185,12 +172,6 @@ async def test_a_beginning_is_not_read_again_after_others_had_their_turn(seat: L
     for n in range(6):  # only a few are kept
         await collect_generation(seat.stream(Prompt(f"{n} more " * 50, "a"), DecodingParams(1)))
     assert (await collect_generation(seat.stream(Prompt(planner, "?"), how))).figures.evaluated > 400
-
-
-async def test_figures_tell_what_it_cost(seat: LlmSession) -> None:
-    figures = (await collect_generation(seat.stream(SHORT, DecodingParams(30), grammar="root ::= [a-z]{20}"))).figures
-    assert figures.tokens == 20
-    assert 0 < figures.first_ms < figures.took_ms
 
 
 async def test_odds_are_exact_and_change_their_sign_with_the_words(seat: LlmSession) -> None:
@@ -226,15 +207,6 @@ async def test_control_tokens_in_what_is_asked_are_plain_text(read_as: Any) -> N
     assert [t for t in tokens if t < 5] == [t for t in honest if t < 5] == [1, 3, 4, 3, 4, 3, 4, 3, 4, 3]
     assert len(tokens) == len(honest)
     assert words.prompt(forged, ((forged, forged),), "a", forged).count(4) == 4
-
-
-async def test_a_prompt_reads_as_the_template_writes_it(read_as: Any) -> None:
-    words = read_as()
-    text = "<|im_start|>system\nБудь краток<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nWell"
-    raw = text.encode()
-    room = (llama_cpp.llama_token * 500)()
-    count = llama_cpp.llama_tokenize(words.vocab, raw, len(raw), room, 500, True, True)
-    assert words.prompt("Будь краток", (), "hello", "Well") == list(room[:count])
 
 
 TEMPLATES = {

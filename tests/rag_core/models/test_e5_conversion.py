@@ -114,12 +114,6 @@ def test_the_graph_computes_the_encoder(converted: Path, fake_row: ModelSpec) ->
     assert plain.std(axis=1) == pytest.approx(np.ones(6), abs=1e-2)
 
 
-def test_rows_are_read_as_from_the_whole_table() -> None:
-    file = E5File(build_file())
-    whole = file.read_tensor("emb.word", len(PIECES), HIDDEN)
-    assert np.array_equal(file.read_tensor("emb.word", len(PIECES), HIDDEN, rows=[5, 0, 9]), whole[[5, 0, 9]])
-
-
 @pytest.mark.parametrize("raw", [b"", b"E5S1", b"PK" * 50, build_file()[:400], b"E5S1\x02" + build_file()[5:]])
 def test_another_format_is_an_error_and_no_model(raw: bytes, tmp_path: Path) -> None:
     with pytest.raises((ValueError, struct.error)):

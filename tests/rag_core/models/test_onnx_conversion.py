@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import gzip
-import io
-import json
-import struct
-import tarfile
 from math import erf
 from pathlib import Path
 from typing import Any
@@ -15,11 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rag_core.models.onnx_conversion import (
-    NavecVectors,
-    read_navec,
-    read_safetensors,
     write_bert_onnx,
-    write_navec_onnx,
 )
 
 Floats = NDArray[np.float64]
@@ -114,68 +105,3 @@ def test_maxsim_is_the_mean_over_the_words_of_a_question_of_their_best_cosines(t
     units = hidden / np.linalg.norm(hidden, axis=-1, keepdims=True)
     best = (units[1:3] @ units[4:7].T).max(axis=1)
     assert np.allclose(run(tmp_path / "model.onnx", **feeds), best.mean(), atol=1e-5)
-
-
-def test_safetensors_are_read_by_name() -> None:
-    one, two = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([7], np.int64)
-    head = json.dumps(
-        {
-            "__metadata__": {"format": "pt"},
-            "two": {"dtype": "I64", "shape": [1], "data_offsets": [24, 32]},
-            "one": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
-        }
-    ).encode()
-    found = read_safetensors(struct.pack("<Q", len(head)) + head + one.tobytes() + two.tobytes())
-    assert set(found) == {"one", "two"}
-    assert np.array_equal(found["one"], one)
-    assert np.array_equal(found["two"], two)
-
-
-def navec_tar(words: list[str], counts: NDArray[Any], codes: NDArray[Any], books: NDArray[Any]) -> bytes:
-    vocabulary = struct.pack("<I", len(words)) + counts.astype("<u4").tobytes() + "\n".join(words).encode()
-    sizes = struct.pack("<4I", len(words), books.shape[0] * books.shape[2], books.shape[0], books.shape[1])
-    members = {"meta.json": b'{"id": "x", "protocol": 1}', "vocab.bin": gzip.compress(vocabulary),
-               "pq.bin": sizes + codes.astype(np.uint8).tobytes() + books.astype("<f4").tobytes()}  # fmt: skip
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, raw in members.items():
-            about = tarfile.TarInfo(name)
-            about.size = len(raw)
-            tar.addfile(about, io.BytesIO(raw))
-    return out.getvalue()
-
-
-def navec_parts() -> tuple[list[str], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    chance = np.random.default_rng(5)
-    words = ["в", "паром", "ёлка", "<unk>", "<pad>"]
-    return words, np.array([900, 60, 40, 0, 0]), chance.integers(0, 4, (5, 3)), chance.normal(size=(3, 4, 2))
-
-
-def test_navec_is_read_as_it_was_written() -> None:
-    words, counts, codes, books = navec_parts()
-    read = read_navec(navec_tar(words, counts, codes, books))
-    assert read.words == words
-    assert np.array_equal(read.counts, counts)
-    assert np.array_equal(read.codes, codes)
-    assert np.allclose(read.books, books)
-
-
-def test_a_text_is_the_mean_of_its_words_with_frequent_ones_weighing_less(tmp_path: Path) -> None:
-    words, counts, codes, books = navec_parts()
-    write_navec_onnx(NavecVectors(words, counts.astype(np.uint32), codes.astype(np.uint8), books.astype(np.float32)),
-                tmp_path / "model.onnx")  # fmt: skip
-    vectors = np.array([np.concatenate([books[part, entry] for part, entry in enumerate(row)]) for row in codes])
-    weights = 1e-4 / (1e-4 + counts / 1000)
-    right = (weights[0] * vectors[0] + weights[1] * vectors[1]) / (weights[0] + weights[1])
-    # "<unk> в паром <pad>" and "<unk>"
-    made = run(
-        tmp_path / "model.onnx", input_ids=[[3, 0, 1, 4], [3, 4, 4, 4]], attention_mask=[[1, 1, 1, 0], [1, 0, 0, 0]]
-    )
-    assert np.allclose(made[0], right, atol=1e-3)
-    assert np.allclose(made[1], vectors[3], atol=1e-3)
-
-
-def test_another_navec_format_is_refused() -> None:
-    raw = navec_tar(*navec_parts())
-    with pytest.raises(ValueError, match="format"):
-        read_navec(raw.replace(b'"protocol": 1', b'"protocol": 2'))

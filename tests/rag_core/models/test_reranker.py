@@ -27,6 +27,8 @@ async def test_scores_come_in_the_order_of_the_texts(make_reranker: MakeModel) -
     # places in the tokenizer's words, and 2 for the token that opens a text
     assert scores == [2 + 8, 2 + 3, 2, 2 + 4 + 4, 2 + 20 * 7] * 8
     assert await reranker.scores("island", []) == []
+    assert await reranker.scores("\ud83d ferry", ["\udc00 kiln"]) == [2 + 1 + 8]  # lone surrogates
+    assert 0 < reranker.pair_s < 0.5
     await reranker.close()
 
 
@@ -37,33 +39,18 @@ async def test_a_pair_is_cut_at_the_text_and_not_at_the_question(make_reranker: 
     await reranker.close()
 
 
-async def test_lone_surrogates_are_no_trouble(make_reranker: MakeModel) -> None:
-    reranker = await open_reranker(*make_reranker())
-    assert await reranker.scores("\ud83d ferry", ["\udc00 kiln"]) == [2 + 1 + 8]
-    await reranker.close()
-
-
-async def test_the_time_of_a_pair_is_measured_at_the_start(make_reranker: MakeModel) -> None:
-    reranker = await open_reranker(*make_reranker())
-    assert 0 < reranker.pair_s < 0.5
-    await reranker.close()
-
-
 async def test_scores_that_are_no_numbers_are_refused(make_reranker: MakeModel) -> None:
     with pytest.raises(ModelUnavailable, match="judge makes scores that are no numbers"):
         await open_reranker(*make_reranker(worth=np.full(18, np.nan)))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("judge")]
 
 
-async def test_an_embedder_is_no_reranker(make_model: MakeModel, make_reranker: MakeModel) -> None:
-    _, embedder = make_model(listed=False)
-    row, _ = make_reranker()
-    with pytest.raises(ModelUnavailable, match=r"judge cannot be used .*: run citegram models pull judge again\.$"):
-        await open_reranker(row, embedder)
-
-
-async def test_a_damaged_or_missing_reranker_is_one_sentence(make_reranker: MakeModel, tmp_path: Path) -> None:
+async def test_what_is_no_reranker_is_one_sentence(
+    make_model: MakeModel, make_reranker: MakeModel, tmp_path: Path
+) -> None:
     row, folder = make_reranker()
+    with pytest.raises(ModelUnavailable, match=r"judge cannot be used .*: run citegram models pull judge again\.$"):
+        await open_reranker(row, make_model(listed=False)[1])
     with pytest.raises(ModelUnavailable, match="run citegram models pull judge"):
         await open_reranker(row, tmp_path / "nowhere")
     (folder / "model.onnx").write_bytes(b"")

@@ -1,5 +1,8 @@
-"""A model has three times its own estimate, at least a second; then it is given up, and left alone for longer and
-longer. Of a server only the time of a yes or no is known, from those before."""
+"""The queue for the model: fair between readers, told by place.
+
+A model has three times its own estimate, at least a second; then it is given up, and left alone for longer and
+longer. Of a server only the time of a yes or no is known, from those before.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,127 @@ import pytest
 from faulty_model import FaultyLlm
 from scripted_model import FakeLlm
 
-from rag_core.errors import ModelLeftAlone, StageTimeout
+from rag_core.errors import GenerationFailed, ModelLeftAlone, StageTimeout
 from rag_core.llm import protocol, turns
 from rag_core.llm.protocol import CircuitBreaker, DecodingParams, Prompt, TokenRates
+from rag_core.llm.turns import FairScheduler
 from rag_core.run import Budgets, Run, Stage
+
+pytestmark = pytest.mark.slow
+
+
+class Hall:
+    """Readers who wait, are served and leave, in the order of `served`."""
+
+    def __init__(self) -> None:
+        self.turns = FairScheduler()
+        self.served: list[str] = []
+        self.places: dict[str, list[int]] = {}
+        self.leave = asyncio.Event()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def _visit(self, reader: int, name: str) -> None:
+        async with self.turns.acquire(reader, self.places.setdefault(name, []).append):
+            self.served.append(name)
+            await self.leave.wait()
+            await asyncio.sleep(0)
+
+    async def come(self, *visits: str) -> None:
+        """ "1a" is reader 1 with the request a."""
+        for name in visits:
+            self.tasks.append(asyncio.create_task(self._visit(int(name[0]), name)))
+            await asyncio.sleep(0)
+
+    async def empty(self) -> None:
+        self.leave.set()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("come", "served"),
+    [("1a 1b 1c 1d 2a 3a 2b", "1a 1b 2a 3a 1c 2b 1d"), ("1a 2a 3a 1b 2b", "1a 2a 3a 1b 2b")],
+)
+async def test_readers_take_turns_and_each_ones_requests_keep_their_order(come: str, served: str) -> None:
+    hall = Hall()
+    await hall.come(*come.split())
+    await hall.empty()
+    assert hall.served == served.split()
+
+
+async def test_places_are_told_as_they_change() -> None:
+    hall = Hall()
+    await hall.come("1a", "1b", "1c", "2a")
+    assert hall.turns.waiting == 4
+    assert hall.places == {"1a": [0], "1b": [1], "1c": [2, 3], "2a": [2]}
+    await hall.empty()
+    assert hall.places == {"1a": [0], "1b": [1, 0], "1c": [2, 3, 2, 1, 0], "2a": [2, 1, 0]}
+    assert hall.turns.waiting == 0
+
+
+async def test_who_gives_up_leaves_the_queue_and_the_others_move_up() -> None:
+    hall = Hall()
+    await hall.come("1a", "2a", "3a")
+    hall.tasks[1].cancel()
+    await asyncio.sleep(0)
+    assert hall.places["3a"] == [2, 1]
+    assert hall.turns.waiting == 2
+    await hall.empty()
+    assert hall.served == ["1a", "3a"]
+
+
+@pytest.mark.parametrize("granted", [True, False])
+async def test_a_turn_that_comes_to_somebody_who_is_just_giving_up_goes_to_the_next(granted: bool) -> None:
+    hall = Hall()
+    await hall.come("1a", "2a", "3a")
+    hall.leave.set()
+    if granted:
+        hall.tasks[0].add_done_callback(lambda _: hall.tasks[1].cancel())
+    else:
+        await asyncio.sleep(0)  # the one in the seat is about to leave
+        hall.tasks[1].cancel()
+    async with asyncio.timeout(30):
+        await hall.empty()
+    assert hall.served[0] == "1a"
+    assert hall.served[-1] == "3a"
+    assert hall.turns.waiting == 0
+
+
+async def test_an_urgent_turn_is_the_next_one() -> None:
+    hall = Hall()
+    await hall.come("1a", "2a")
+
+    async def acquire_first() -> None:
+        async with hall.turns.acquire(None):
+            hall.served.append("urgent")
+
+    hall.tasks.append(asyncio.create_task(acquire_first()))
+    await asyncio.sleep(0)
+    await hall.empty()
+    assert hall.served == ["1a", "urgent", "2a"]
+
+
+async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
+    hall = Hall()
+    await hall.come("1a", "2a")
+    hall.turns.close("Closed.")
+    with pytest.raises(GenerationFailed, match="Closed"):
+        await hall.tasks[1]
+    with pytest.raises(GenerationFailed, match="Closed"):
+        async with hall.turns.acquire(3):
+            pass
+    await hall.empty()
+    assert hall.served == ["1a"]
+    assert hall.turns.waiting == 0
+
+
+async def test_an_error_in_a_turn_gives_the_seat_to_the_next() -> None:
+    turns = FairScheduler()
+    with pytest.raises(ZeroDivisionError):
+        async with turns.acquire(1):
+            raise ZeroDivisionError
+    async with asyncio.timeout(30), turns.acquire(1):
+        pass
+
 
 GPU, ASKED = TokenRates(3000.0, 100.0), Prompt("Judge.", "Is it so?")
 

@@ -167,17 +167,27 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         wanted = apply_model_choices(settings, await load_choices(archive))
         rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules)
         rag.budgets = Budgets(question=settings.question_s)
-        stack.push_async_callback(_close_replaceable_models, rag)
-        live = await find_live_model(archive)
-        rag.dense, dense_shortfalls = await _open_or_note_shortfall("dense", open_dense_index(wanted, live))
+
+        async def close_models() -> None:  # those that are in use at the end
+            await LanguageModels(rag.writer, rag.planner).close()
+            for one in (rag.reranker, rag.dense):
+                if one:
+                    await one.close()
+
+        async def open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> T | None:
+            try:
+                return await opening
+            except (ModelUnavailable, VectorsUnavailable) as exc:
+                log.error("%s is off: %s", stage, exc.reason)
+                rag.without = (*rag.without, Shortfall(stage, exc.reason))
+                return None
+
+        stack.push_async_callback(close_models)
+        rag.dense = await open_or_note_shortfall("dense", open_dense_index(wanted, await find_live_model(archive)))
         rag.next_embedder = find_next_embedder(wanted, rag.dense) if rag.dense else None
-        rag.reranker, rerank_shortfalls = await _open_or_note_shortfall("rerank", open_selected_reranker(wanted))
-        models, write_shortfalls = (
-            await _open_or_note_shortfall("write", open_language_models(wanted)) if language else (None, ())
-        )
-        if models:
+        rag.reranker = await open_or_note_shortfall("rerank", open_selected_reranker(wanted))
+        if language and (models := await open_or_note_shortfall("write", open_language_models(wanted))):
             rag.writer, rag.planner = models.writer, models.planner
-        rag.without = (*dense_shortfalls, *rerank_shortfalls, *write_shortfalls)
         yield rag
 
 
@@ -193,24 +203,6 @@ async def load_or_make_lexical_index(archive: Archive) -> LexicalIndex:
         return lexical
     log.info("no saved index of this archive: it is built anew")
     return LexicalIndex()
-
-
-async def _close_replaceable_models(rag: Engine) -> None:
-    """Close the models that are in use at the end: they may have been replaced since the start."""
-    await LanguageModels(rag.writer, rag.planner).close()
-    if rag.reranker:
-        await rag.reranker.close()
-    if rag.dense:
-        await rag.dense.close()
-
-
-async def _open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> tuple[T | None, tuple[Shortfall, ...]]:
-    """Open a component, or note the shortfall: everything works without models."""
-    try:
-        return await opening, ()
-    except (ModelUnavailable, VectorsUnavailable) as exc:
-        log.error("%s is off: %s", stage, exc.reason)
-        return None, (Shortfall(stage, exc.reason),)
 
 
 _STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}

@@ -188,7 +188,8 @@ class OnnxThread:
 def _lower_thread_priority() -> None:
     """Lower the priority of this thread and of those that it starts: onnxruntime's, where it loads a network."""
     if sys.platform == "linux":  # elsewhere a thread has none of its own
-        os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
+        thread = get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _BACKGROUND_NICENESS)
 
 
 def trim_for_tokenizer(text: str, tokens: int) -> str:

@@ -45,10 +45,10 @@ from rag_core import processes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, readers
+from rag_core.storage import Archive, index_state, questions, raw_updates, readers
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.channel_history import get_last_heartbeat
-from rag_core.storage.monitoring_stats import JobRecord
+from rag_core.storage.index_state import JobRecord
 from rag_core.storage.readers import expire_turns
 from rag_core.storage.subscriptions import forget_old_watches
 from rag_core.types import PostKey
@@ -74,13 +74,13 @@ class JobLog:
 
     async def read(self) -> None:
         """Load the records of earlier runs of the bot. Raises ArchiveUnavailable."""
-        self.jobs = {job.name: job for job in await monitoring_stats.load_jobs(self._archive)} | self.jobs
+        self.jobs = {job.name: job for job in await index_state.load_jobs(self._archive)} | self.jobs
 
     async def write(self) -> None:
         """Save new records. Raises ArchiveUnavailable; they are then saved the next time."""
         fresh = [self.jobs[name] for name in self._unwritten]
         if fresh:
-            await monitoring_stats.save_jobs(self._archive, fresh)
+            await index_state.save_jobs(self._archive, fresh)
             self._unwritten -= {job.name for job in fresh if self.jobs[job.name] is job}
 
     async def keep(self) -> None:

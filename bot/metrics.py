@@ -37,15 +37,7 @@ from bot.app_context import AppContext
 from ingest.copies import describe_fingerprint
 from rag_core.errors import RagError
 from rag_core.run import Run, begin_request
-from rag_core.storage import (
-    channel_history,
-    channels,
-    index_state,
-    monitoring_stats,
-    near_duplicates,
-    posts,
-    raw_updates,
-)
+from rag_core.storage import channel_history, channels, index_state, near_duplicates, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS, QuestionRow
 from rag_core.types import Answer
@@ -378,7 +370,7 @@ class StateCollector:
         async with self._counting:  # two concurrent scrapes would count the same changes twice
             last = await posts.get_last_seq(archive)
             after = last if self._seq is None else self._seq
-            for source, deleted, number in await monitoring_stats.count_changes_by_source(archive, after, last):
+            for source, deleted, number in await posts.count_changes_by_source(archive, after, last):
                 key = source, "deleted" if deleted else "kept"
                 self._change_counts[key] = self._change_counts.get(key, 0) + number
             self._seq = last
@@ -391,13 +383,13 @@ class StateCollector:
         yield _make_metric("post_changes", description, changes, "source", "change", kind=CounterMetricFamily)
         now = time.monotonic()
         if self._post_rows is None or now - self._post_rows[0] >= _REFRESH_SECONDS:
-            self._post_rows = now, await monitoring_stats.count_post_rows(archive)
+            self._post_rows = now, await posts.count_post_rows(archive)
         description = "Posts in the archive, deleted ones that are remembered among them."
         yield _make_metric("archive_posts", description, self._post_rows[1])
         yield _make_metric("channels", "Channels that the archive knows.", len(await channels.load_channels(archive)))
 
     async def _line(self, context: AppContext) -> AsyncIterator[Metric]:
-        queue = await monitoring_stats.fetch_queue_stats(context.archive)
+        queue = await questions.fetch_queue_stats(context.archive)
         oldest = max(0.0, time.time() - queue.oldest) if queue.oldest else 0.0
         yield _make_metric("questions_waiting", "Questions in the queue.", queue.waiting)
         yield _make_metric("questions_running", "Questions that are worked on.", queue.running)
@@ -408,7 +400,7 @@ class StateCollector:
         archive = context.archive
         quarantined = (await raw_updates.count_updates_by_state(archive))["poison"]
         yield _make_metric("updates_quarantined", "Updates of Telegram's that could not be read.", quarantined)
-        waiting = await monitoring_stats.count_unhandled_updates(archive)
+        waiting = await raw_updates.count_unhandled_updates(archive)
         yield _make_metric("updates_waiting", "Updates that are kept and not worked in.", waiting)
         gap_counts = [len(channel_gaps) for channel_gaps in (await channel_history.list_open_gaps(archive)).values()]
         description = "Times in which posts may have been missed, in all channels."
@@ -420,7 +412,7 @@ class StateCollector:
 
     async def _votes(self, context: AppContext) -> AsyncIterator[Metric]:
         votes = {("good", "none"): 0, ("bad", "none"): 0, **{("bad", reason): 0 for reason in VOTE_REASONS}}
-        for good, why, number in await monitoring_stats.count_votes_by_reason(context.archive):
+        for good, why, number in await questions.count_votes_by_reason(context.archive):
             votes["good" if good else "bad", why or "none"] = number
         yield _make_metric("feedback_votes", "Votes on answers; a vote can be changed.", votes, "vote", "reason")
 

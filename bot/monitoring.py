@@ -24,7 +24,7 @@ from bot.telegram.updates import check_listen_host, refuse_foreign_pages, serve_
 from rag_core.engine import Engine
 from rag_core.errors import RagError, SettingsWrong, translate_errors
 from rag_core.run import Run, Span
-from rag_core.storage import monitoring_stats
+from rag_core.storage import index_state
 
 if TYPE_CHECKING:  # the extra `otel` may not be installed
     from opentelemetry.sdk.trace import SpanProcessor
@@ -142,7 +142,7 @@ class ReadinessCheck:
         if context is None:
             return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
         archive, vectors = await asyncio.gather(
-            _try_part(monitoring_stats.check_writable(context.archive), "cannot be written"), _check_vectors(context)
+            _try_part(index_state.check_writable(context.archive), "cannot be written"), _check_vectors(context)
         )
         jobs = context.indexing.job_log.jobs
         words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK

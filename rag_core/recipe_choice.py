@@ -15,7 +15,7 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.recipes import RECIPES
 from rag_core.storage import channels
-from rag_core.storage.monitoring_stats import fetch_queue_stats
+from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.readers import load_answer_mode, load_choices, save_choice
 from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Question
 

@@ -31,7 +31,7 @@ from rag_core.models.active_models import (
 )
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
-from rag_core.storage import Archive, monitoring_stats
+from rag_core.storage import Archive, index_state
 from rag_core.storage.readers import load_choices
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ async def check_file_system(case: CheckContext) -> AsyncIterator[Finding]:
             f"{folder} lies on a network file system ({kind}), where SQLite is not safe: move it to a local disk, and "
             "set DATA__DIR.",
         )
-    if case.archive is not None and (mode := await monitoring_stats.get_journal_mode(case.archive)) != "wal":
+    if case.archive is not None and (mode := await index_state.get_journal_mode(case.archive)) != "wal":
         yield Finding(
             False,
             f"The archive cannot keep its log beside it, its journal mode is {mode}: move {folder} to a local disk, "

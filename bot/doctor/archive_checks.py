@@ -25,7 +25,7 @@ from rag_core.errors import GenerationFailed, ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.llm.protocol import LanguageModel
-from rag_core.storage import Archive, channels, index_state, monitoring_stats, posts, raw_updates
+from rag_core.storage import Archive, channels, index_state, posts, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
 from rag_core.storage.db import needs_migration
 from rag_core.types import Visibility
@@ -124,7 +124,7 @@ async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:
     if (rebuild := await index_state.find_running_rebuild(case.archive)) is not None:
         now = "is being rebuilt" if case.runs else "is half rebuilt (it goes on when the bot runs)"
         yield Finding(None, f"the index {now}: {rebuild.done} of {rebuild.total} posts")
-    all_jobs = await monitoring_stats.load_jobs(case.archive)
+    all_jobs = await index_state.load_jobs(case.archive)
     for job in all_jobs:
         if job.failing:
             yield Finding(False, f"the job {job.name} failed ({job.failed_at:%Y-%m-%d %H:%M} UTC): {job.error}")

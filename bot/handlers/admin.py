@@ -52,16 +52,7 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present
-from rag_core.storage import (
-    Archive,
-    channel_history,
-    channels,
-    index_state,
-    monitoring_stats,
-    posts,
-    questions,
-    raw_updates,
-)
+from rag_core.storage import Archive, channel_history, channels, index_state, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.channels import find_channel
 from rag_core.storage.index_state import ProgressMessage, Rebuild
@@ -95,10 +86,10 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
 
     asking, week = [], now - timedelta(days=7)
     for name, since in (("stats-today", now.replace(hour=0, minute=0, second=0, microsecond=0)), ("stats-week", week)):
-        asked = await monitoring_stats.count_questions_since(archive, since)
+        asked = await questions.count_questions_since(archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         asking.append(words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done))
-    if talk := await monitoring_stats.measure_talks_since(archive, week):
+    if talk := await questions.measure_talks_since(archive, week):
         means = ("questions", "refused", "seconds", "tokens", "tools", "reviews")
         numbers = {name: words.number(getattr(talk, name), 1) for name in means}
         asking.append(words("stats-talks", talks=talk.talks, **numbers))
@@ -109,7 +100,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     backlog = []
     if aside := (await raw_updates.count_updates_by_state(archive))["poison"]:
         backlog.append(words("stats-inbox", aside=aside))
-        for poison in await monitoring_stats.list_poison_updates(archive, _MAX_REASONS):
+        for poison in await raw_updates.list_poison_updates(archive, _MAX_REASONS):
             backlog.append(f"• {poison.update_id}: {shorten(join_lines(poison.error), _MAX_ERROR_LENGTH)}")
     for backfill in (await channel_history.list_backfills(archive)).values():
         if backfill.state in ("running", "paused", "failed"):

@@ -43,7 +43,7 @@ from rag_core.storage import (
     posts,
     visible_posts,
 )
-from rag_core.storage.monitoring_stats import fetch_queue_stats
+from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.readers import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.question_generation import generate_questions

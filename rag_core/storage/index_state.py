@@ -12,11 +12,19 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, encode_keys, get_unix_time
+from rag_core.storage.post_rows import (
+    JOIN_BY_KEY,
+    VISIBLE_POSTS,
+    decode_row,
+    encode_keys,
+    encode_row,
+    get_unix_time,
+)
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.types import PostKey
 
@@ -279,3 +287,47 @@ async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[P
 async def count_orphan_rows(archive: Archive) -> int:
     """Count rows with a foreign key to a missing row; 0 unless the file was tampered with."""
     return len(await archive.rows("PRAGMA foreign_key_check"))
+
+
+async def get_journal_mode(archive: Archive) -> str:
+    """SQLite's journal mode: "wal", unless the file system does not support it."""
+    return str(await archive.value("PRAGMA journal_mode"))
+
+
+async def check_writable(archive: Archive) -> None:
+    """Check that the disk can be written, by an update that changes nothing. Raises ArchiveUnavailable."""
+    await archive.execute("UPDATE identity SET value = value")
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """Record of a scheduled job: its last run, how long that took (ms), and how often it ran and failed.
+
+    `said` is the report of the last run, None if that failed; `error` is the sentence of the last failure, at
+    `failed_at`.
+    """
+
+    name: str
+    ran_at: datetime | None = None
+    took_ms: int = 0
+    runs: int = 0
+    failures: int = 0
+    failed_at: datetime | None = None
+    error: str | None = None
+    said: str | None = None
+
+    @property
+    def failing(self) -> bool:
+        """True if the last run failed."""
+        return self.failed_at is not None and self.said is None
+
+
+async def load_jobs(archive: Archive) -> list[JobRecord]:
+    """Load the records of all jobs that ever ran, by name."""
+    rows = await archive.rows("SELECT * FROM jobs ORDER BY name")
+    return [decode_row(JobRecord, row, took_ms=row["took_ms"] or 0) for row in rows]
+
+
+async def save_jobs(archive: Archive, done: Sequence[JobRecord]) -> None:
+    """Save job records in place of the earlier ones."""
+    await archive.save_rows("jobs", [encode_row(job) for job in done])

@@ -466,3 +466,18 @@ async def count_posts(archive: Archive, chat_id: int | None = None) -> int:
     which = "chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
     sql = f"SELECT count(*) FROM posts WHERE deleted_at IS NULL AND ({which} OR chat_id = ?1) "
     return int(await archive.value(f"{sql} AND (?1 IS NULL OR chat_id = ?1)", (chat_id,)))
+
+
+async def count_post_rows(archive: Archive) -> int:
+    """Count the rows of `posts`, tombstones of deleted posts included."""
+    return int(await archive.value("SELECT count(*) FROM posts INDEXED BY posts_seq"))
+
+
+async def count_changes_by_source(archive: Archive, after: int, until: int) -> list[tuple[str, bool, int]]:
+    """Count posts whose last change is after `after` and up to `until`, by source and whether they are deleted."""
+    rows = await archive.rows(
+        "SELECT source, deleted_at IS NOT NULL AS gone, count(*) FROM posts WHERE seq > ? AND seq <= ? "
+        "GROUP BY source, gone",
+        (after, until),
+    )
+    return [(source, bool(gone), number) for source, gone, number in rows]

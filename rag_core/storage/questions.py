@@ -1,4 +1,4 @@
-"""Questions: the queue, answers by handle or message, outgoing answers, links to questions, traces, and votes.
+"""Questions: the queue, answers by handle or message, outgoing answers, links, traces, votes, and their statistics.
 
 A question that was running when the bot stopped is queued again; an answer is kept before it is sent, so that one
 that did not arrive is sent after a restart. Traces hold stages, timings, counts and errors,
@@ -452,3 +452,93 @@ async def update_delivery_message(archive: Archive, question_id: int, message: D
 async def record_repeated_send(archive: Archive, question_id: int) -> None:
     """Count a message of this answer that may have been sent twice."""
     await archive.execute("UPDATE questions SET repeats = repeats + 1 WHERE id = ?", (question_id,))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """Question queue: waiting and running questions; `oldest`: when the first waiting one was asked (Unix seconds)."""
+
+    waiting: int
+    running: int
+    oldest: int | None
+
+
+async def fetch_queue_stats(archive: Archive) -> QueueStats:
+    """Fetch the length of the question queue and the time of its oldest question."""
+    ((waiting, running, oldest),) = await archive.rows(
+        "SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'running'), "
+        "min(asked_at) FILTER (WHERE state = 'queued') FROM questions WHERE state IN ('queued', 'running')"
+    )
+    return QueueStats(waiting, running, oldest)
+
+
+async def count_votes_by_reason(archive: Archive) -> list[tuple[bool, str | None, int]]:
+    """Count votes on answers: (whether good, the reason given, how many)."""
+    rows = await archive.rows("SELECT good, reason, count(*) FROM votes GROUP BY good, reason")
+    return [(bool(good), reason, number) for good, reason, number in rows]
+
+
+# An answer without a sentence is a refusal; of a forgotten answer only `refused` is kept.
+IS_REFUSAL_SQL = (
+    "coalesce(json_extract(answer, '$.refused'), coalesce(json_array_length(answer, '$.sentences'), 0) = 0)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionStats:
+    """Counts of questions by outcome; the rest of `asked` is waiting or being answered."""
+
+    asked: int = 0
+    answered: int = 0
+    refused: int = 0
+    failed: int = 0
+
+
+async def count_questions_since(archive: Archive, moment: datetime) -> QuestionStats:
+    """Count the questions asked since a moment, by outcome."""
+    ((asked, answered, refused, failed),) = await archive.rows(
+        f"SELECT count(*), count(*) FILTER (WHERE state = 'answered' AND NOT {IS_REFUSAL_SQL}), "
+        f"count(*) FILTER (WHERE state = 'answered' AND {IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
+        "FROM questions WHERE asked_at >= ?",
+        (to_unix_seconds(moment),),
+    )
+    return QuestionStats(asked, answered, refused, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class TalkStats:
+    """Talks, and means of each: questions, refusals, seconds an answer, tokens, tool calls and reviews of drafts."""
+
+    talks: int
+    questions: float
+    refused: float
+    seconds: float
+    tokens: float
+    tools: float
+    reviews: float
+
+
+_TALK_GAP_S = 3600  # a question that comes later begins another talk
+
+
+async def measure_talks_since(archive: Archive, moment: datetime) -> TalkStats | None:
+    """Measure the talks since a moment: questions of one chat and thread without a long pause; None without any."""
+    since = to_unix_seconds(moment)
+    ((talks, asked, refused, took),) = await archive.rows(
+        "SELECT count(*) FILTER (WHERE gap IS NULL OR gap > ?), count(*), coalesce(sum(refused), 0), "
+        "coalesce(avg(took), 0) FROM ("
+        "SELECT asked_at - lag(asked_at) OVER (PARTITION BY chat_id, thread ORDER BY asked_at, id) AS gap, "
+        f"state = 'answered' AND {IS_REFUSAL_SQL} AS refused, finished_at - asked_at AS took "
+        "FROM questions WHERE asked_at >= ? AND text <> '')",
+        (_TALK_GAP_S, since),
+    )
+    if not talks:
+        return None
+    ((tokens, tools, reviews),) = await archive.rows(
+        "SELECT coalesce(sum(json_extract(span.value, '$.counts.tokens')), 0), "
+        "count(*) FILTER (WHERE json_extract(span.value, '$.stage') LIKE 'tool.%'), "
+        "count(*) FILTER (WHERE json_extract(span.value, '$.stage') = 'reflect') "
+        "FROM traces, json_each(traces.spans) AS span WHERE ended_at >= ?",
+        (since,),
+    )
+    return TalkStats(talks, asked / talks, refused / talks, took, tokens / talks, tools / talks, reviews / talks)

@@ -11,6 +11,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -233,3 +234,35 @@ async def count_updates_by_state(archive: Archive) -> dict[str, int]:
     """Count the updates by state: pending, poison, done."""
     rows = await archive.rows("SELECT state, count(*) AS number FROM updates GROUP BY state")
     return {"pending": 0, "poison": 0, "done": 0} | {row["state"]: row["number"] for row in rows}
+
+
+_HANDLING_TIME_S = 60  # younger updates are being handled, such as the one that asks for this count
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonUpdate:
+    """Quarantined update: one that could not be read, with the error."""
+
+    update_id: int
+    error: str
+
+
+async def count_unhandled_updates(archive: Archive) -> int:
+    """Count updates with posts that are not saved yet, and other updates unhandled for more than a minute."""
+    return int(
+        await archive.value(
+            "SELECT count(*) FROM updates WHERE state = 'pending' "
+            "AND (kind IN ('channel_post', 'edited_channel_post') OR received_at < ?)",
+            (get_unix_time() - _HANDLING_TIME_S,),
+        )
+    )
+
+
+async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]:
+    """List the last `most` quarantined updates, the latest first."""
+    rows = await archive.rows(
+        "SELECT update_id, coalesce(error, '') FROM updates WHERE state = 'poison' "
+        "ORDER BY received_at DESC, update_id DESC LIMIT ?",
+        (most,),
+    )
+    return [PoisonUpdate(*row) for row in rows]

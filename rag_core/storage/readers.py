@@ -16,8 +16,8 @@ from typing import NamedTuple
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.monitoring_stats import IS_REFUSAL_SQL
 from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.questions import IS_REFUSAL_SQL
 from rag_core.types import AUTO_RECIPE
 
 

@@ -25,7 +25,7 @@ from bot.jobs import (
 from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, channel_history, channels, db, monitoring_stats, questions, raw_updates
+from rag_core.storage import Archive, channel_history, channels, db, index_state, questions, raw_updates
 from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
@@ -39,7 +39,7 @@ async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archiv
     assert job_log.jobs["backup"].failing
     job_log.record_success("backup", 0.25, "made again")
     await job_log.write()
-    (job,) = await monitoring_stats.load_jobs(archive)
+    (job,) = await index_state.load_jobs(archive)
     assert (job.name, job.runs, job.failures, job.took_ms, job.said) == ("backup", 3, 1, 250, "made again")
     assert job.error == "The disk is full."
     assert job.failed_at is not None
@@ -90,10 +90,10 @@ async def test_work_of_every_second_is_not_written_every_second(archive: Archive
     for _ in range(100):
         job_log.record_success("inbox", 0.01)
         await job_log.keep()
-    assert (await monitoring_stats.load_jobs(archive))[0].runs == 1
+    assert (await index_state.load_jobs(archive))[0].runs == 1
     job_log.record_failure("inbox", FULL)  # this is not kept back
     await job_log.keep()
-    assert (await monitoring_stats.load_jobs(archive))[0].failures == 1
+    assert (await index_state.load_jobs(archive))[0].failures == 1
 
 
 async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
@@ -105,11 +105,11 @@ async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
         await connection.execute("PRAGMA query_only = ON")
     job_log.record_failure("inbox", FULL)
     await job_log.keep()  # fails in silence: what met the same failure says so itself
-    assert await monitoring_stats.load_jobs(archive) == []
+    assert await index_state.load_jobs(archive) == []
     async with archive._turn:
         await archive._writer.execute("PRAGMA query_only = OFF")
     await job_log.write()
-    assert [job.error for job in await monitoring_stats.load_jobs(archive)] == ["The disk is full."]
+    assert [job.error for job in await index_state.load_jobs(archive)] == ["The disk is full."]
 
 
 SOON = timedelta(seconds=0.02)
@@ -151,7 +151,7 @@ async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive
     work, done = counting(3)
     async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
         await until(done)
-    (job,) = await monitoring_stats.load_jobs(archive)
+    (job,) = await index_state.load_jobs(archive)
     assert job.runs >= 3
     assert job.said and job.said.startswith("time")
 

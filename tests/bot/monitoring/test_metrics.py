@@ -208,16 +208,16 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
 
 
 async def test_what_is_counted_row_by_row_is_counted_seldom(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rag_core.storage import monitoring_stats
+    from rag_core.storage import posts
 
-    counted, real = 0, monitoring_stats.count_post_rows
+    counted, real = 0, posts.count_post_rows
 
     async def counting(archive: Any) -> int:
         nonlocal counted
         counted += 1
         return await real(archive)
 
-    monkeypatch.setattr(monitoring_stats, "count_post_rows", counting)
+    monkeypatch.setattr(posts, "count_post_rows", counting)
     port = find_free_port()
     async with live(sections=watching(port)):
         pages = [await fetch_metrics(port) for _ in range(3)]
@@ -236,9 +236,9 @@ def test_a_label_has_few_values_whatever_comes_and_leaves_room_for_those_of_anot
 async def test_two_who_scrape_at_once_count_a_post_once(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_core.storage import monitoring_stats
+    from rag_core.storage import posts
 
-    real = monitoring_stats.count_changes_by_source
+    real = posts.count_changes_by_source
 
     async def slowly(*args: Any) -> Any:
         await asyncio.sleep(0.2)
@@ -252,7 +252,7 @@ async def test_two_who_scrape_at_once_count_a_post_once(
             async with asyncio.timeout(30):
                 while archive.execute("SELECT count(*) FROM posts").fetchone() != (13,):  # noqa: ASYNC110 - an archive rings no bell
                     await asyncio.sleep(0.02)
-        monkeypatch.setattr(monitoring_stats, "count_changes_by_source", slowly)
+        monkeypatch.setattr(posts, "count_changes_by_source", slowly)
         await asyncio.gather(fetch_metrics(port), fetch_metrics(port))
         assert get_value(await fetch_metrics(port), "citegram_post_changes_total") == 1
 
@@ -263,7 +263,7 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     async def gone(*args: Any) -> Any:
         raise ArchiveUnavailable("The archive is gone.")
 
-    monkeypatch.setattr("bot.metrics.monitoring_stats.fetch_queue_stats", gone)
+    monkeypatch.setattr("rag_core.storage.questions.fetch_queue_stats", gone)
     port = find_free_port()
     async with live(sections=watching(port)):
         found = await fetch_metrics(port)
@@ -305,7 +305,7 @@ async def test_the_bot_says_whether_it_lives_and_is_ready(
         async def full(*args: Any) -> None:
             raise ArchiveUnavailable("The disk is full: /srv/secret/place.")
 
-        monkeypatch.setattr("bot.monitoring.monitoring_stats.check_writable", full)
+        monkeypatch.setattr("rag_core.storage.index_state.check_writable", full)
         monkeypatch.setattr("bot.monitoring._MAX_SILENCE_SECONDS", 0.0)
         status, text = await fetch_text(port, "readyz")
     assert status == 503

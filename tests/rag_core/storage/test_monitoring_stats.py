@@ -6,8 +6,8 @@ from typing import Any
 
 from stored_updates import save_updates
 
-from rag_core.storage import Archive, monitoring_stats, questions, raw_updates, readers
-from rag_core.storage.monitoring_stats import QuestionStats
+from rag_core.storage import Archive, questions, raw_updates, readers
+from rag_core.storage.questions import QuestionStats
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
 SAID, REFUSED, CLOSED = {"sentences": [{"support": 1}], "found": [[1, 2]]}, {"sentences": [], "found": []}, {}
@@ -38,18 +38,18 @@ async def fill(archive: Archive) -> None:
 
 async def test_questions_are_counted_by_what_became_of_them(archive: Archive) -> None:
     await fill(archive)
-    assert await monitoring_stats.count_questions_since(archive, NOW - timedelta(days=1)) == QuestionStats(4, 1, 1, 1)
-    assert await monitoring_stats.count_questions_since(archive, NOW - timedelta(days=7)) == QuestionStats(6, 2, 2, 1)
-    assert await monitoring_stats.count_questions_since(archive, NOW) == QuestionStats()
+    assert await questions.count_questions_since(archive, NOW - timedelta(days=1)) == QuestionStats(4, 1, 1, 1)
+    assert await questions.count_questions_since(archive, NOW - timedelta(days=7)) == QuestionStats(6, 2, 2, 1)
+    assert await questions.count_questions_since(archive, NOW) == QuestionStats()
 
 
 async def test_old_questions_are_forgotten_and_still_counted(archive: Archive) -> None:
     await fill(archive)
     everything = NOW - timedelta(days=100)
-    before = await monitoring_stats.count_questions_since(archive, everything)
+    before = await questions.count_questions_since(archive, everything)
     assert await readers.forget_question_texts(archive, NOW - timedelta(days=30)) == 2
     assert await readers.forget_question_texts(archive, NOW - timedelta(days=30)) == 0
-    assert await monitoring_stats.count_questions_since(archive, everything) == before
+    assert await questions.count_questions_since(archive, everything) == before
     old = await archive.rows("SELECT * FROM questions WHERE asked_at < ?", (int(NOW.timestamp()) - 20 * 86400,))
     assert [(r["text"], r["user_id"], r["chat_id"], r["message_id"], r["answer_message_id"]) for r in old] == [
         ("", 0, 0, 0, None)
@@ -77,14 +77,14 @@ async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(ar
     await save_updates(archive, 42, [{"update_id": n, "odd": {}} for n in range(1, 6)])
     for number in range(1, 6):
         await raw_updates.quarantine_updates(archive, 42, {number: f"reason {number}"})
-    latest = await monitoring_stats.list_poison_updates(archive, 2)
+    latest = await raw_updates.list_poison_updates(archive, 2)
     assert [(poison.update_id, poison.error) for poison in latest] == [(5, "reason 5"), (4, "reason 4")]
 
 
 async def test_what_waits_in_the_inbox_is_posts_and_what_nobody_handles(archive: Archive) -> None:
     kinds = ("channel_post", "message", "edited_channel_post", "message")
     await save_updates(archive, 42, [{"update_id": n, kind: {}} for n, kind in enumerate(kinds)])
-    assert await monitoring_stats.count_unhandled_updates(archive) == 2
+    assert await raw_updates.count_unhandled_updates(archive) == 2
     async with archive.writing() as connection:
         await connection.execute("UPDATE updates SET received_at = received_at - 90 WHERE update_id = 1")
-    assert await monitoring_stats.count_unhandled_updates(archive) == 3
+    assert await raw_updates.count_unhandled_updates(archive) == 3

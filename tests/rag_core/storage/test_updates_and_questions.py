@@ -13,7 +13,7 @@ import pytest
 from stored_updates import save_updates
 
 from rag_core.storage import Archive, questions, raw_updates
-from rag_core.storage.monitoring_stats import fetch_queue_stats
+from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.raw_updates import RawUpdate, encode_update
 
 BOT = 42

@@ -423,11 +423,11 @@ async def open_history_client(settings: Settings) -> AsyncIterator[HistoryClient
     if not chosen.api_id:
         yield None
         return
-    from ingest.mtproto import HistoryAccount, HistoryClient
+    from ingest.mtproto import HistoryClient
 
     token = settings.bot.token.get_secret_value()
     secret = chosen.api_hash.get_secret_value()
-    client = HistoryClient(HistoryAccount(chosen.api_id, secret, token), settings.data.dir)
+    client = HistoryClient(chosen.api_id, secret, token, settings.data.dir)
     try:
         yield client
     finally:

@@ -14,7 +14,7 @@ not lost. Nothing there is recursive: depth and size are those that a stranger c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -209,20 +209,6 @@ def _parse_entities(value: object) -> tuple[Entity, ...]:
     return tuple(found)
 
 
-def _extract_link_addresses(text: str, entities: Iterable[Entity]) -> tuple[str, ...]:
-    """Link addresses of a text, shown or hidden, each once, in order."""
-    units = b""
-    found: dict[str, None] = {}
-    for entity in entities:
-        if entity.type == "text_link" and entity.url:
-            found[entity.url] = None
-        elif entity.type == "url":
-            units = units or text.encode("utf-16-le")
-            shown = units[2 * entity.offset : 2 * (entity.offset + entity.length)]
-            found[shown.decode("utf-16-le", "replace")] = None
-    return tuple(found)
-
-
 _ButtonTexts = list[tuple[str, str]]
 
 
@@ -239,39 +225,34 @@ def _list_buttons(rows: object) -> _ButtonTexts:
     return found
 
 
-@dataclass(slots=True)
-class _TextParts:
-    """Text of a message under construction, a line for each part, with its entities and links. Mutable."""
+def _compose_text(
+    text: str, entities: tuple[Entity, ...], rich: RichText, line: str | None, buttons: _ButtonTexts
+) -> tuple[str, tuple[Entity, ...], tuple[str, ...]]:
+    """Compose the text of a message, with its entities and links, each link once.
 
-    text: str = ""
-    entities: tuple[Entity, ...] = ()
-    more_links: list[str] = field(default_factory=list)
-
-    def add_line(self, line: str | None) -> None:
-        self.text = join_lines(self.text, line)
-
-    def add_rich(self, rich: RichText) -> None:
-        """Take the text of a rich message in place of a shorter one, and its links."""
-        if len(text := rich.text) > len(self.text):
-            self.text, self.entities = text, tuple(rich.entities)
-        self.more_links += rich.links
-
-    def add_buttons(self, buttons: _ButtonTexts) -> None:
-        """Add a line for each button with words: its label and where it leads."""
-        for label, given in buttons:
-            address = bool(_ADDRESS_PATTERN.match(given))
+    Of a text and a rich message the longer is taken. A line for the attachment follows, and one for each button with
+    words: its label and where it leads.
+    """
+    if len(rich.text) > len(text):
+        text, entities = rich.text, tuple(rich.entities)
+    text, behind = join_lines(text, line), list(rich.links)
+    for label, given in buttons:
+        address = bool(_ADDRESS_PATTERN.match(given))
+        if address:
+            behind.append(given)
+        if any(map(str.isalpha, label)):
+            text = join_lines(text, f"{label}: {given}")
             if address:
-                self.more_links.append(given)
-            if any(map(str.isalpha, label)):
-                self.add_line(f"{label}: {given}")
-                if address:
-                    length = count_utf16_units(given)
-                    self.entities += (Entity("url", count_utf16_units(self.text) - length, length),)
-
-    @property
-    def links(self) -> tuple[str, ...]:
-        """Addresses of the text, then those behind it, each once."""
-        return tuple(dict.fromkeys([*_extract_link_addresses(self.text, self.entities), *self.more_links]))
+                length = count_utf16_units(given)
+                entities += (Entity("url", count_utf16_units(text) - length, length),)
+    units, links = b"", list[str]()
+    for entity in entities:
+        if entity.type == "text_link" and entity.url:
+            links.append(entity.url)
+        elif entity.type == "url":
+            units = units or text.encode("utf-16-le")
+            links.append(units[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le", "replace"))
+    return text, entities, tuple(dict.fromkeys([*links, *behind]))
 
 
 def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
@@ -289,12 +270,10 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
     )
     text, spans = next(((t, place.get(s)) for place, key, s in places if (t := parse_text(place.get(key)))), ("", None))
     kind, rich = find_kind(message), read_rich_message(message.get("rich_message"))
-    parts = _TextParts(text, _parse_entities(spans))
-    parts.add_rich(rich)
-    if kind and kind.format_text:
-        parts.add_line(kind.format_text(parse_object(message[kind.name])))
-    parts.add_buttons(_list_buttons(parse_object(message.get("reply_markup")).get("inline_keyboard")))
-    if not (parts.text or kind) and (unknown := find_unknown_fields(message)):
+    line = kind.format_text(parse_object(message[kind.name])) if kind and kind.format_text else None
+    buttons = _list_buttons(parse_object(message.get("reply_markup")).get("inline_keyboard"))
+    text, entities, links = _compose_text(text, _parse_entities(spans), rich, line, buttons)
+    if not (text or kind) and (unknown := find_unknown_fields(message)):
         raise UnreadMessage(unknown)
     edited = message.get("edit_date")
     forwarded = parse_object(message.get("forward_origin"))
@@ -307,12 +286,12 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
     post = Post(
         key=PostKey(chat_id, parse_integer(message.get("message_id"))),
         date=_parse_time(message.get("date")),
-        text=parts.text,
+        text=text,
         edited=_parse_time(edited) if edited else None,
         # the signature of a forward is not the author's
         author=parse_text((forwarded or message).get("author_signature"), MAX_NAME_LENGTH),
-        entities=parts.entities,
-        links=parts.links,
+        entities=entities,
+        links=links,
         media=_extract_live_media(message, kind, rich),
         origin=_extract_live_origin(message.get("forward_origin")),
         reply_to=None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"]),
@@ -351,18 +330,17 @@ def parse_exported_post(
         return None
     date = parse_exported_time(message, "date", zone)
     kind, unknown = find_exported_kind(message), find_unknown_fields(message, exported=True)
-    parts = _TextParts(*_flatten_text(message.get("text_entities") or message.get("text")))
-    parts.add_rich(read_rich_message(message.get("rich_message")))
-    if not parts.text:  # a form of rich message that is not known yet
-        parts.add_rich(
-            read_rich_message([held for key in unknown if isinstance(held := message.get(key), dict | list)])
-        )
+    text, entities = _flatten_text(message.get("text_entities") or message.get("text"))
+    rich = read_rich_message(message.get("rich_message"))
+    if not (text or rich.text):  # a form of rich message that is not known yet
+        rich = read_rich_message([held for key in unknown if isinstance(held := message.get(key), dict | list)])
     attachment = convert_exported_attachment(message, kind, zone) if kind else {}
-    if kind and kind.format_text:
-        parts.add_line(kind.format_text(attachment))
-    parts.more_links += filter(None, [parse_text(attachment.get("url"))])
-    parts.add_buttons(_list_buttons(message.get("inline_bot_buttons")))
-    if not (parts.text or kind):
+    if url := parse_text(attachment.get("url")):
+        rich.links[url] = None
+    line = kind.format_text(attachment) if kind and kind.format_text else None
+    buttons = _list_buttons(message.get("inline_bot_buttons"))
+    text, entities, links = _compose_text(text, entities, rich, line, buttons)
+    if not (text or kind):
         raise UnreadMessage(unknown or (_NOTHING,))
     writer = None if broadcast else parse_text(message.get("from"), MAX_NAME_LENGTH)
     edited = None
@@ -373,11 +351,11 @@ def parse_exported_post(
     return Post(
         key=PostKey(chat_id, message_id),
         date=date,
-        text=parts.text,
+        text=text,
         edited=edited if edited and edited > date else None,
         author=None if "forwarded_from" in message else parse_text(message.get("author"), MAX_NAME_LENGTH) or writer,
-        entities=parts.entities,
-        links=parts.links,
+        entities=entities,
+        links=links,
         media=_extract_exported_media(message, kind),
         origin=_extract_exported_origin(message),
         reply_to=None if elsewhere else parse_integer(reply_to),

@@ -268,25 +268,14 @@ class NoAccess(HistoryUnavailable):
     lasting = True
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryAccount:
-    """What the client signs in with. `server` and `public_key` name another server than Telegram's, for tests."""
-
-    api_id: int
-    api_hash: str
-    token: str
-    server: tuple[int, str, int] | None = None  # data centre, address, port
-    public_key: str = ""
-
-
 class HistoryClient:
     """Client of one bot; it connects with the first request, and again after a failure."""
 
-    def __init__(self, account: HistoryAccount, folder: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._account = account
-        # a session belongs to one bot and to one server
-        where = "" if account.server is None else "-test"
-        self._file = folder / f"history-{account.token.partition(':')[0]}{where}.session"
+    def __init__(
+        self, api_id: int, api_hash: str, token: str, folder: Path, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api_id, self._api_hash, self._token = api_id, api_hash, token
+        self._file = folder / f"history-{token.partition(':')[0]}.session"  # a session belongs to one bot
         self._clock = clock
         self._client: Any = None  # a TelegramClient
         self._hashes: dict[int, int] = {}
@@ -353,19 +342,12 @@ class HistoryClient:
 
     async def _connect(self) -> Any:
         from telethon import TelegramClient
-        from telethon.crypto import rsa
         from telethon.sessions import StringSession
 
-        account = self._account
-        session = StringSession(self._file.read_text() if self._file.exists() else "")
-        if account.server and not session.server_address:
-            session.set_dc(*account.server)
-        if account.public_key:
-            rsa.add_key(account.public_key, old=False)
         client = TelegramClient(
-            session,
-            account.api_id,
-            account.api_hash,
+            StringSession(self._file.read_text() if self._file.exists() else ""),
+            self._api_id,
+            self._api_hash,
             receive_updates=False,
             flood_sleep_threshold=0,
             request_retries=1,
@@ -375,7 +357,7 @@ class HistoryClient:
         try:
             await client.connect()
             if not await client.is_user_authorized():
-                await client.sign_in(bot_token=account.token)
+                await client.sign_in(bot_token=self._token)
         except BaseException:
             await client.disconnect()
             raise
@@ -383,6 +365,6 @@ class HistoryClient:
         fresh = self._file.with_suffix(".new")
         fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)
-        fresh.write_text(session.save())
+        fresh.write_text(client.session.save())
         fresh.replace(self._file)
         return client

@@ -9,7 +9,7 @@ import pytest
 from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 
 from ingest.history import PacedSource
-from ingest.mtproto import HistoryAccount, HistoryClient
+from ingest.mtproto import HistoryClient
 from rag_core.storage import Archive, channels
 
 
@@ -21,7 +21,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
 @pytest.fixture
 def client(server: TelegramServer, tmp_path: Path) -> HistoryClient:
     assert server.sign_ins == 0
-    return HistoryClient(HistoryAccount(1, "hash", "42:token"), tmp_path)
+    return HistoryClient(1, "hash", "42:token", tmp_path)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fake_mtproto_server import CHANNEL, CHAT_ID, TelegramServer, serve
 from sample_sizes import choose_size
 
 from ingest.history import BackfillRunner, PacedSource
-from ingest.mtproto import HistoryAccount, HistoryClient
+from ingest.mtproto import HistoryClient
 from rag_core.storage import Archive, channel_history, channels, posts
 
 KILLS = choose_size(20, 10)
@@ -38,7 +38,7 @@ async def fetch(folder: Path, batches: int, on_reply: Callable[[], object] = lam
         serve(patch, server)
         archive = await Archive.open(folder)
         try:
-            source = PacedSource(HistoryClient(HistoryAccount(1, "hash", "42:token"), folder), sleep=note_reply)
+            source = PacedSource(HistoryClient(1, "hash", "42:token", folder), sleep=note_reply)
             for _ in range(batches):
                 if not await BackfillRunner(archive, source, lambda: None).run_once():
                     return

@@ -26,7 +26,7 @@ from telethon.tl.core import RpcResult, TLMessage
 from telethon.tl.types import RpcError
 
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
-from ingest.mtproto import FloodWait, HistoryAccount, HistoryClient
+from ingest.mtproto import FloodWait, HistoryClient
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
 from rag_core.types import Channel, PostKey
@@ -170,8 +170,7 @@ async def test_a_channel_lives_through_its_recording(
     def pass_time(seconds: float) -> None:
         clock[0] += seconds
 
-    account = HistoryAccount(1, "hash", "777007:token", (2, "127.0.0.1", 1))
-    client = HistoryClient(account, tmp_path, clock=lambda: clock[0])
+    client = HistoryClient(1, "hash", "777007:token", tmp_path, clock=lambda: clock[0])
     now = datetime.fromisoformat(recording["now"])
     await live_through(archive, client, recording["chat_id"], now, do, pass_time)
     assert recording["calls"] == []

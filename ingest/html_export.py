@@ -39,13 +39,10 @@ _VOID_TAGS = frozenset({"br", "img", "hr", "wbr", "input", "meta", "link"})
 _SILENT_CLASSES = frozenset(
     {"details", "media_wrap", "rich_task_marker", "rich_order_marker", "rich_diff_previous", "rich_fallback"}
 )
-_TYPE_BY_SCRIPT = (
-    ("ShowHashtag", "hashtag"),
-    ("ShowBotCommand", "bot_command"),
-    ("ShowCashtag", "cashtag"),
-    ("ShowMentionName", "mention_name"),
-    ("ShowNot", "custom_emoji"),
-)
+_TYPE_BY_SCRIPT = {
+    "ShowHashtag": "hashtag", "ShowBotCommand": "bot_command", "ShowCashtag": "cashtag",
+    "ShowMentionName": "mention_name", "ShowNot": "custom_emoji",
+}  # fmt: skip
 _SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _HTTP_PATTERN = re.compile(r"https?://", re.IGNORECASE)
 # Telegram's longest text has 4096 letters; rich messages have more. Anything deeper or longer is no message.
@@ -154,7 +151,7 @@ def _build_part(span: _OpenTag, text: str) -> dict[str, str]:
     href, script = fields.get("href", ""), fields.get("onclick", "")
     shown, target = (_HTTP_PATTERN.sub("", one, count=1).rstrip("/").lower() for one in (text, href))
     if script:
-        kind = next((kind for mark, kind in _TYPE_BY_SCRIPT if mark in script), "plain")
+        kind = next((kind for mark, kind in _TYPE_BY_SCRIPT.items() if mark in script), "plain")
     elif shown == target:
         kind = "link"
     elif href == f"mailto:{text}":
@@ -181,28 +178,16 @@ _NO_FILE_TEXT = "(File not included.)"
 
 # class -> `media_type` of result.json
 _MEDIA_TYPE_BY_CLASS = {
-    "sticker_wrap": "sticker",
-    "animated_wrap": "animation",
-    "video_file_wrap": "video_file",
-    "media_video": "video_file",
-    "media_voice_message": "voice_message",
-    "media_audio_file": "audio_file",
-}
+    "sticker_wrap": "sticker", "animated_wrap": "animation", "video_file_wrap": "video_file",
+    "media_video": "video_file", "media_voice_message": "voice_message", "media_audio_file": "audio_file",
+}  # fmt: skip
 # class -> the equivalent key of result.json
 _MEDIA_FIELD_BY_CLASS = {
-    "photo_wrap": "photo",
-    "media_photo": "photo",
-    "media_file": "file",
-    "media_contact": "contact_information",
-    "media_location": "location_information",
-    "media_live_location": "location_information",
-    "media_venue": "place_name",
-    "media_game": "game_title",
-    "media_invoice": "invoice_information",
-    "media_giveaway": "giveaway_information",
-    "media_poll": "poll",
-    "media_call": "call",
-}
+    "photo_wrap": "photo", "media_photo": "photo", "media_file": "file", "media_contact": "contact_information",
+    "media_location": "location_information", "media_live_location": "location_information",
+    "media_venue": "place_name", "media_game": "game_title", "media_invoice": "invoice_information",
+    "media_giveaway": "giveaway_information", "media_poll": "poll", "media_call": "call",
+}  # fmt: skip
 _MEDIA_CLASSES = frozenset({*_MEDIA_TYPE_BY_CLASS, *_MEDIA_FIELD_BY_CLASS})
 # Media types that share a class with photos and videos, by title.
 _MEDIA_TYPE_BY_TITLE = {"Sticker": "sticker", "Animation": "animation", "Video message": "video_message"}
@@ -240,12 +225,6 @@ def parse_title_date(title: str) -> datetime | None:
         return datetime.fromisoformat(f"{year}-{month}-{day}T{time}{offset or ('Z' if zoned else '')}")
     except ValueError:
         return None
-
-
-def parse_person_name(name: str) -> str | None:
-    """Parse a name line; None for a deleted account."""
-    name = _VIA_BOT_PATTERN.sub("", name).rstrip()
-    return None if name in ("", _DELETED_ACCOUNT_NAME) else name
 
 
 def build_export_entry(draft: MessageDraft, sender: str | None, origin: str | None) -> ExportEntry:
@@ -336,8 +315,7 @@ class MessagePageParser(HTMLParser):
         self._draft: MessageDraft | None = None
         self._text: TextBlock | None = None
         self._name = ""
-        self._sender: str | None = None
-        self._origin: str | None = None
+        self._people: dict[str, str | None] = {"from_name": None, "origin": None}  # of the last message that says it
 
     def read(self, piece: str) -> None:
         """Parse the next piece of the page; pieces end at line ends, unless a line is very long."""
@@ -431,11 +409,10 @@ class MessagePageParser(HTMLParser):
         # the rows between days have negative ids
         if draft is None or (draft.service and draft.id < 0):
             return
-        if "from_name" in draft.blocks:
-            self._sender = parse_person_name(draft.one("from_name"))
-        if "origin" in draft.blocks:
-            self._origin = parse_person_name(draft.one("origin"))
-        self._entries.append(build_export_entry(draft, self._sender, self._origin))
+        for name in draft.blocks.keys() & self._people.keys():
+            person = _VIA_BOT_PATTERN.sub("", draft.one(name)).rstrip()
+            self._people[name] = None if person in ("", _DELETED_ACCOUNT_NAME) else person
+        self._entries.append(build_export_entry(draft, self._people["from_name"], self._people["origin"]))
 
 
 _READ_BYTES = 2**16

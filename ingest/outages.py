@@ -56,31 +56,25 @@ class Heartbeat:
         if now is None or (seen and now.passed <= seen.passed):
             return 0
         if last is None:
-            # Write the first beat after the start: the downtime is known from the wall clock only
+            # the first beat after the start: the downtime is known from the wall clock only
             before = await channel_history.get_last_heartbeat(self._archive)
-            silence = now.at - before if before else timedelta()
+            since, silence = before or now.at, now.at - before if before else timedelta()
             if silence < -_MAX_CLOCK_DIFFERENCE:
                 log.warning("the clock was set back by %s: how long the bot was down is not known", -silence)
-            if before and silence > channel_history.UPDATE_RETENTION:
+            if silence > channel_history.UPDATE_RETENTION:
                 doubted, self._doubted = self._doubted, now
                 # A clock that is briefly wrong at the start must not create a gap: a second reading is required.
                 if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
                     return 0
-            return await self._write(now, before or now.at, silence)
-        self._odd_beats = (
-            self._odd_beats + 1 if abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE else 0
-        )
-        if self._odd_beats >= _TRUSTED_AFTER_BEATS:
-            self._odd_beats = 0
-        now = now._replace(at=now.at if not self._odd_beats else last.at + timedelta(seconds=now.passed - last.passed))
-        return await self._write(now, last.at, timedelta(seconds=now.passed - last.passed))
-
-    async def _write(self, now: _ClockReading, since: datetime, silence: timedelta) -> int:
-        noted = (
-            await channel_history.note_outage_gaps(self._archive, since, now.at)
-            if silence > channel_history.UPDATE_RETENTION
-            else 0
-        )
+        else:
+            since, silence = last.at, timedelta(seconds=now.passed - last.passed)
+            odd = abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE
+            self._odd_beats = self._odd_beats + 1 if odd and self._odd_beats + 1 < _TRUSTED_AFTER_BEATS else 0
+            if self._odd_beats:
+                now = now._replace(at=last.at + silence)
+        noted = 0
+        if silence > channel_history.UPDATE_RETENTION:
+            noted = await channel_history.note_outage_gaps(self._archive, since, now.at)
         await channel_history.record_heartbeat(self._archive, now.at)
         self._last, self._doubted = now, None
         if noted:

@@ -133,11 +133,6 @@ def test_what_a_model_is_for_is_seen_from_its_row() -> None:
             resolve_model_use(given, wanted)
 
 
-async def test_without_a_model_nothing_is_opened(folder: Path) -> None:
-    language = await open_language_models(settings(folder))
-    assert (language.writer, language.planner) == (None, None)
-
-
 async def test_an_address_goes_before_a_file(folder: Path, tiny_gguf: Path) -> None:
     llm = {"url": "http://localhost:1", "model": str(tiny_gguf), "planner": "none"}
     language = await open_language_models(settings(folder, llm=llm))

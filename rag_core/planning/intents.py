@@ -57,7 +57,7 @@ COMING_ASKED = re.compile(rf"\b(?:{PHRASES['coming']})\b")
 COMING_FRAME = rf"{COMING_ASKED.pattern}|\b(?:{PHRASES['coming_frame']})\b"
 
 
-def is_asking_word(word: str) -> bool:
+def is_request_word(word: str) -> bool:
     """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
     return any(compile_pattern(words).fullmatch(word) for words in _ASKING_WORDS)
 

@@ -84,11 +84,9 @@ class ShortPlan(_StrictModel):
 _REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
 
 
-def _load_grammar(name: str) -> str:
-    return files("rag_core.planning").joinpath(name).read_text(encoding="utf-8")
-
-
-PLAN_GRAMMAR, REWRITE_GRAMMAR = _load_grammar("plan.gbnf"), _load_grammar("rewrite.gbnf")
+PLAN_GRAMMAR, REWRITE_GRAMMAR = (
+    files("rag_core.planning").joinpath(name).read_text(encoding="utf-8") for name in ("plan.gbnf", "rewrite.gbnf")
+)
 _SHORT_ROOT = r'root ::= "{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"'
 SHORT_PLAN_GRAMMAR = re.sub(r"^root .*$", lambda _: _SHORT_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
 SHORT_PLAN_SCHEMA: dict[str, Any] = ShortPlan.model_json_schema()
@@ -96,17 +94,17 @@ PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
 REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
 
 
+_NO_FILTERS = MetadataFilters(date_from=None, date_to=None, channel=None, author=None)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanProposal:
-    """Proposal of a model, cleaned; a truncated reply gives only its complete queries."""
+    """Proposal of a model, with cleaned queries; a truncated reply gives only its complete queries."""
 
     queries: tuple[str, ...] = ()
     must: tuple[str, ...] = ()
     should: tuple[str, ...] = ()
-    since: date | None = None
-    until: date | None = None
-    channel: str = ""
-    author: str = ""
+    filters: MetadataFilters = _NO_FILTERS
     k_per_query: int = 0
     fusion: str = ""
 
@@ -128,39 +126,23 @@ def parse_proposal(text: str) -> PlanProposal:
     if plan is None:
         _, key, rest = text.partition('"normalized_queries"')
         return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
-    return _add_filters(
-        PlanProposal(
-            _clean_queries(plan.normalized_queries),
-            _clean_queries(plan.must_phrases),
-            _clean_queries(plan.should_phrases),
-            k_per_query=plan.k_per_query,
-            fusion=plan.fusion,
-        ),
-        plan.metadata_filters,
+    return PlanProposal(
+        _clean_queries(plan.normalized_queries),
+        _clean_queries(plan.must_phrases),
+        _clean_queries(plan.should_phrases),
+        plan.metadata_filters or _NO_FILTERS,
+        plan.k_per_query,
+        plan.fusion,
     )
 
 
 def parse_short_plan(text: str) -> PlanProposal:
     """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
     plan = parse_strictly(ShortPlan, text)
-    if plan is None:
-        _, key, rest = text.partition('"keywords"')
-        keywords, filters = _read_complete_strings(rest)[:6] if key else [], None
-    else:
-        keywords, filters = plan.keywords, plan.filters
-    return _add_filters(PlanProposal(_clean_queries([" ".join(keywords)] if keywords else ())), filters)
-
-
-def _add_filters(proposal: PlanProposal, filters: MetadataFilters | None) -> PlanProposal:
-    if filters is None:
-        return proposal
-    return replace(
-        proposal,
-        since=filters.date_from,
-        until=filters.date_to,
-        channel=sanitize_query(filters.channel or ""),
-        author=sanitize_query(filters.author or ""),
-    )
+    _, key, rest = text.partition('"keywords"')
+    keywords = plan.keywords if plan else _read_complete_strings(rest)[:6] if key else []
+    queries = _clean_queries([" ".join(keywords)] if keywords else ())
+    return PlanProposal(queries, filters=(plan and plan.filters) or _NO_FILTERS)
 
 
 def parse_rewrite(text: str) -> tuple[str, ...]:
@@ -195,10 +177,17 @@ def _read_complete_strings(text: str) -> list[str]:
 
 
 def _clean_queries(texts: Iterable[str]) -> tuple[str, ...]:
+    queries = (truncate_query(sanitize_query(text)) for text in islice(texts, MAX_PHRASES))
+    return _drop_similar_queries((query for query in queries if tokenize(query)), most=MAX_PHRASES)
+
+
+def _drop_similar_queries(
+    queries: Iterable[str], known: Sequence[str] = (), most: int = MAX_QUERIES
+) -> tuple[str, ...]:
+    """Drop queries similar to a known one or to an earlier one; at most `most` stay."""
     kept: list[str] = []
-    for text in islice(texts, MAX_PHRASES):
-        query = truncate_query(sanitize_query(text))
-        if tokenize(query) and not any(are_similar_queries(query, other) for other in kept):
+    for query in queries:
+        if len(kept) < most and not any(are_similar_queries(query, other) for other in (*known, *kept)):
             kept.append(query)
     return tuple(kept)
 
@@ -274,18 +263,6 @@ async def load_known_entities(question: Question, known: Mapping[int, Channel], 
 
 
 _OLDEST_DAY = TELEGRAM_START.date()
-_ONE_DAY = timedelta(days=1)
-
-
-def drop_similar_queries(queries: Iterable[str], known: Sequence[str] = ()) -> tuple[str, ...]:
-    """Drop queries similar to a known one or to an earlier one; at most six stay."""
-    kept: list[str] = []
-    for query in queries:
-        if len(kept) == MAX_QUERIES:
-            break
-        if not any(are_similar_queries(query, other) for other in (*known, *kept)):
-            kept.append(query)
-    return tuple(kept)
 
 
 def merge_plans(
@@ -297,11 +274,11 @@ def merge_plans(
     of the rules stay; a filter of the model counts only if the question names it.
     """
     own = by_rules.queries[:1]
-    first = drop_similar_queries(more[:1], own)
+    first = _drop_similar_queries(more[:1], own)
     room = MAX_QUERIES - len(own) - len(first)
-    fresh = drop_similar_queries(proposal.queries, (*own, *first))[:room]
+    fresh = _drop_similar_queries(proposal.queries, (*own, *first))[:room]
     queries = (*own, *fresh, *first)
-    queries = (*queries, *drop_similar_queries(more, queries))
+    queries = (*queries, *_drop_similar_queries(more, queries))
     marks = {frozenset(tokenize(query)) for query in queries}
     # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
@@ -316,8 +293,8 @@ def merge_plans(
         fusion=proposal.fusion or by_rules.fusion,
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
-        channels=by_rules.channels or around.channels_called(proposal.channel, spoken),
-        authors=by_rules.authors or around.authors_called(proposal.author, spoken),
+        channels=by_rules.channels or around.channels_called(sanitize_query(proposal.filters.channel or ""), spoken),
+        authors=by_rules.authors or around.authors_called(sanitize_query(proposal.filters.author or ""), spoken),
     )
     plan = route_plan(_apply_model_dates(plan, proposal, question), question.text)
     return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
@@ -326,16 +303,15 @@ def merge_plans(
 def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -> Plan:
     """Use the dates of the model where the rules cannot parse the period of posts ("since the pandemic")."""
     known = plan.since or plan.until or parse_period(question.text, question.asked_at)
-    proposed = proposal.since or proposal.until
-    if known or not proposed or not asks_about_posts(question.text.lower().replace("ё", "е")):
+    first, last = proposal.filters.date_from, proposal.filters.date_to
+    if known or not (first or last) or not asks_about_posts(question.text.lower().replace("ё", "е")):
         return plan
-    today = question.asked_at.date()
-    since, until = proposal.since or _OLDEST_DAY, proposal.until or today
+    today, zone = question.asked_at.date(), question.asked_at.tzinfo or UTC
+    since, until = first or _OLDEST_DAY, last or today
     if not _OLDEST_DAY <= since <= until or since > today:
         return plan
-    zone = question.asked_at.tzinfo or UTC
-    after = datetime.combine(until + _ONE_DAY, time(), zone) if proposal.until else None
-    return replace(plan, since=datetime.combine(since, time(), zone) if proposal.since else None, until=after)
+    after = datetime.combine(until + timedelta(days=1), time(), zone) if last else None
+    return replace(plan, since=datetime.combine(since, time(), zone) if first else None, until=after)
 
 
 _MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
@@ -382,14 +358,12 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
 
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:
     text = escape_prompt_text(sanitize_query(question.text))[:most]
-    languages = ", ".join(sorted(around.languages)) or question.lang
-    titles = "; ".join(map(_format_channel, around.spoken_of(QuestionWords(text))[:_MAX_CHANNELS])) or "none"
-    return f"Today: {question.asked_at:%Y-%m-%d}. Languages: {languages}. Channels: {titles}.\nQuestion: {text}"
-
-
-def _format_channel(channel: Channel) -> str:
-    title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_TITLE_LENGTH].strip()
-    return f"@{channel.username} {title}" if channel.username else title
+    languages, titles = ", ".join(sorted(around.languages)) or question.lang, []
+    for channel in around.spoken_of(QuestionWords(text))[:_MAX_CHANNELS]:
+        title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_TITLE_LENGTH].strip()
+        titles.append(f"@{channel.username} {title}" if channel.username else title)
+    channels = "; ".join(titles) or "none"
+    return f"Today: {question.asked_at:%Y-%m-%d}. Languages: {languages}. Channels: {channels}.\nQuestion: {text}"
 
 
 PLAN_DECODING = DecodingParams(max_tokens=256, repeat_penalty=1.2)
@@ -443,7 +417,7 @@ async def plan_by_model(
     if len(run.shortfalls) > before:
         return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
-    fresh = drop_similar_queries(proposal.queries, (own,))
+    fresh = _drop_similar_queries(proposal.queries, (own,))
     other = around.other_language(own)
     if any(detect_language(query) == other for query in fresh):
         other = ""
@@ -454,7 +428,10 @@ async def plan_by_model(
         asked = partial(build_rewrite_prompt, question, around, (truncate_query(own), *fresh), other)
         rewriting = _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])
         more = (await run.attempt(Stage.REWRITE, rewriting, PlanProposal)).queries
-    more = _order_by_language(more, other, own)
+    if other:  # the query in the other language first; transliterated names replace it where the model wrote none
+        there = [query for query in more if detect_language(query) == other]
+        spelt = () if there else filter(None, (build_transliterated_query(own),))
+        more = (*there, *spelt, *(query for query in more if query not in there))
     return await asyncio.to_thread(merge_plans, by_rules, proposal, more, question, around)
 
 
@@ -478,15 +455,6 @@ async def translate_query(
     )
     said = truncate_query(sanitize_query(clean_reply(await asking)))
     return (said,) if said and detect_language(said) == other else ()
-
-
-def _order_by_language(more: Sequence[str], other: str, own: str) -> tuple[str, ...]:
-    """Put the query in the other language first; transliterated names replace it where the model wrote none."""
-    if not other:
-        return tuple(more)
-    there = [query for query in more if detect_language(query) == other]
-    spelt = () if there else filter(None, (build_transliterated_query(own),))
-    return (*there, *spelt, *(query for query in more if query not in there))
 
 
 async def _ask_planner(

@@ -29,8 +29,8 @@ from rag_core.planning.intents import (
     extract_coming_topic,
     extract_posts_topic,
     extract_topic,
-    is_asking_word,
     is_empty_topic,
+    is_request_word,
     names_events,
     strip_asking_phrase,
     strip_catch_all_words,
@@ -90,16 +90,6 @@ _AGENT_INTENTS = frozenset(
 )
 
 
-def route_plan(plan: Plan, text: str) -> Plan:
-    """Choose the retrievers of a plan and, as the last of its reasons, the recipe: "direct" or "agent".
-
-    `text` is the question as it was asked.
-    """
-    legs, why_legs = choose_retrievers(plan)
-    recipe, why_recipe = _choose_recipe(text, plan)
-    return replace(plan, legs=legs, reasons=(f"{legs}: {why_legs}", f"{recipe}: {why_recipe}"))
-
-
 _COMPARISON = re.compile(
     r"\b(?:дороже|дешевле|больше|меньше|раньше|позже|старше|моложе|выше|ниже|длиннее|короче|быстрее|лучше|хуже|чаще|реже)\b[^?]*(?:,| )(?:или|чем)\b"
     r"|\b(?:which|who|what)\b[^?]*\b(?:came|was|is|were|are|born|opened|released|started|founded|formed|died|has|had|have|did|happened)\b[^?]*\b(?:first|earlier|later|older|younger|larger|bigger|smaller|longer|taller|higher|cheaper|\w+er|more [\w-]+)\b[^?]*\bor\b"
@@ -130,20 +120,21 @@ def choose_retrievers(plan: Plan) -> tuple[str, str]:
     return HYBRID, "several terms"
 
 
-def _choose_recipe(text: str, plan: Plan) -> tuple[str, str]:
+def route_plan(plan: Plan, text: str) -> Plan:
+    """Choose the retrievers of a plan and, as the last of its reasons, the recipe: "direct" or "agent".
+
+    `text` is the question as it was asked.
+    """
+    legs, why_legs = choose_retrievers(plan)
+    patterns = (("a comparison", _COMPARISON), ("a span of time", _SPAN), ("a count", _COUNT_ASKED))
     if len(split_question(text)) > 1:
-        return "agent", "several parts"
-    if plan.kind in _AGENT_INTENTS:
-        return "agent", plan.kind.value.replace("_", " ")
-    text = text[:MAX_QUESTION_LENGTH]
-    for why, pattern in (
-        ("a comparison", _COMPARISON),
-        ("a span of time", _SPAN),
-        ("a count", _COUNT_ASKED),
-    ):
-        if pattern.search(text):
-            return "agent", why
-    return "direct", "short and specific"
+        why = "several parts"
+    elif plan.kind in _AGENT_INTENTS:
+        why = plan.kind.value.replace("_", " ")
+    else:
+        why = next((why for why, pattern in patterns if pattern.search(text[:MAX_QUESTION_LENGTH])), "")
+    recipe = f"agent: {why}" if why else "direct: short and specific"
+    return replace(plan, legs=legs, reasons=(f"{legs}: {why_legs}", recipe))
 
 
 MAX_HITS = 100  # hits of each retriever in the second round
@@ -170,15 +161,22 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     rest = asked
     for words in filter(None, (period.words if period else "", *filters.words)):
         rest = rest.replace(words, " ")
-    kind, topic = _detect_intent_and_topic(asked, rest, timed=period is not None)
+    kind, topic = detect_intent(asked), extract_topic(rest)
+    if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
+        about = extract_posts_topic(rest)
+        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
+    if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=period is not None):
+        kind, topic = Kind.SUMMARY, ""
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
     kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
-    if kind in _OPEN_INTENTS and (of_channel := _find_channel_intent(asked, filters, readable)):
-        kind, topic, named = of_channel
-        filters, posting_period = replace(filters, channels=named), None
+    if kind in _OPEN_INTENTS and not filters.beside and (of_channel := detect_channel_question(asked)):
+        name = " ".join(word for word in of_channel.name.split() if tokenize(word))
+        named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
+        if named or not name:
+            kind, topic, filters, posting_period = Kind.INTRODUCTION, name, replace(filters, channels=named), None
     if kind is Kind.FACT and not filters.beside and find_defined_name(text):
         kind = Kind.DEFINITION
     if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
@@ -192,7 +190,10 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
     queries = (query, *generate_query_variants(query))[:MAX_QUERIES]
     about_all = kind in _NAMELESS_INTENTS  # of all channels
-    own_words = _write_as_asked(topic, text) if kind is Kind.NEWS else strip_asking_phrase(query)
+    own_words = strip_asking_phrase(query)
+    if kind is Kind.NEWS:  # the words of the topic, which are in lower case, as the question has them
+        written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
+        own_words = " ".join(written.get(word, word) for word in topic.split())
     plan = Plan(queries, kind, topic if tokenize(topic) or about_all else asked, *extract_phrases(query), asked=own_words,
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
@@ -226,7 +227,7 @@ def lift_filters(plan: Plan) -> Plan:
 
 
 def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
-    """Format a plan in the JSON form that the model writes (`plan_schema_and_parsing.py`); days are inclusive."""
+    """Format a plan in the JSON form that the model writes (`llm_planner.py`); days are inclusive."""
     titles = [known[chat].title for chat in sorted(plan.channels or ()) if chat in known]
     filters = {
         "date_from": plan.since and f"{plan.since:%Y-%m-%d}",
@@ -242,17 +243,6 @@ def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
         "k_per_query": plan.k_per_query,
         "fusion": plan.fusion,
     }
-
-
-def _detect_intent_and_topic(asked: str, rest: str, *, timed: bool) -> tuple[Kind, str]:
-    """Detect the intent of a question and what it is about; `rest`: without its filters and its period, if `timed`."""
-    kind, topic = detect_intent(asked), extract_topic(rest)
-    if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
-        about = extract_posts_topic(rest)
-        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
-    if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=timed):
-        return Kind.SUMMARY, ""
-    return kind, topic
 
 
 def _is_posting_period(
@@ -301,21 +291,6 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
     return topic if topic is not None and len(tokenize(topic)) <= _MAX_COMING_TERMS else None
 
 
-def _find_channel_intent(
-    asked: str, filters: QueryFilters, readable: Mapping[int, Channel]
-) -> tuple[Kind, str, frozenset[int] | None] | None:
-    """Intent of a question about a channel itself, the words that name it, and the channels that have this name.
-
-    None: it asks for something else.
-    """
-    found = None if filters.beside else detect_channel_question(asked)
-    if found is None:
-        return None
-    name = " ".join(word for word in found.name.split() if tokenize(word))
-    named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
-    return (Kind.INTRODUCTION, name, named) if named or not name else None
-
-
 def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:
     """Correct the intent of a question without a topic: "what is new" asks for the newest posts, in any period."""
     every = kind in {Kind.SUMMARY, Kind.LAST} or counts_all_posts(asked)
@@ -325,59 +300,44 @@ def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind
     return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
 
 
-def _write_as_asked(topic: str, text: str) -> str:
-    """Write the words of a topic, which are in lower case, as the question has them."""
-    written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
-    return " ".join(written.get(word, word) for word in topic.split())
-
-
 _MAX_ALIASES = 12
 
 
 async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
-    """Plan by rules, with corrected spelling and aliases; without them where the lexical index is down.
+    """Plan by rules, with spelling corrected by the words of the posts, synonyms of the channels, names in both scripts.
 
-    The search that follows reports an index that is down.
+    Without these where the lexical index is down: the search that follows reports it.
     """
-    if not rag.expands_plan:
-        return await asyncio.to_thread(rag.plan, question, known)
-    try:
-        # in a thread: a long question takes the rules 20 ms
-        plan = await asyncio.to_thread(_plan_with_corrected_spelling, question, known, rag)
-        return await _add_aliases(plan, question, rag)
-    except IndexUnavailable:
-        return await asyncio.to_thread(rag.plan, question, known)
-
-
-def _plan_with_corrected_spelling(question: Question, known: Mapping[int, Channel], rag: Engine) -> Plan:
-    """Plan a question after its spelling was corrected by the words of the posts that the asker may read."""
-    frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    asking, vocabulary = extract_asking_stems(question.text), rag.lexical.list_vocabulary
+    asking, readable = extract_asking_stems(question.text), question.viewer.channels
+    is_english_word = rag.dense.embedder.has_word if rag.dense else None
 
     def asks(word: str) -> bool:
-        return is_asking_word(word) or stem(word) in asking
+        return is_request_word(word) or stem(word) in asking
 
-    is_english_word = rag.dense.embedder.has_word if rag.dense else None
-    text, read_as = correct_spelling(question.text, vocabulary, frequency, asks, is_english_word)
-    return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
+    def plan_corrected() -> Plan:
+        frequency = rag.lexical.statistics(readable).frequency
+        text, read_as = correct_spelling(question.text, rag.lexical.list_vocabulary, frequency, asks, is_english_word)
+        return replace(rag.plan(replace(question, text=text), known), read_as=read_as)
 
-
-async def _add_aliases(plan: Plan, question: Question, rag: Engine) -> Plan:
-    """Add own synonyms of the channels, and names in the other script that posts have."""
-    if not plan.queries:
-        return plan
-    asked = frozenset(tokenize(plan.queries[0]))
-    own = [
-        (term, other)
-        for _, word, meaning in await list_synonyms(rag.archive, question.viewer.channels)
-        for one, another in ((word, meaning), (meaning, word))
-        for term in tokenize(one)[:1]
-        if asked.issuperset(tokenize(one))
-        for other in tokenize(another)
-    ]
-    frequency = rag.lexical.statistics(question.viewer.channels).frequency
-    spelt = list_names_in_other_script(plan.queries[0], frequency)
-    return replace(plan, aliases=tuple(dict.fromkeys((*own, *spelt)))[:_MAX_ALIASES])
+    try:
+        if not rag.expands_plan:
+            return await asyncio.to_thread(rag.plan, question, known)
+        plan = await asyncio.to_thread(plan_corrected)  # in a thread: a long question takes the rules 20 ms
+        if not plan.queries:
+            return plan
+        asked = frozenset(tokenize(plan.queries[0]))
+        own = [
+            (term, other)
+            for _, word, meaning in await list_synonyms(rag.archive, readable)
+            for one, another in ((word, meaning), (meaning, word))
+            for term in tokenize(one)[:1]
+            if asked.issuperset(tokenize(one))
+            for other in tokenize(another)
+        ]
+        spelt = list_names_in_other_script(plan.queries[0], rag.lexical.statistics(readable).frequency)
+        return replace(plan, aliases=tuple(dict.fromkeys((*own, *spelt)))[:_MAX_ALIASES])
+    except IndexUnavailable:
+        return await asyncio.to_thread(rag.plan, question, known)
 
 
 async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool = True) -> Plan:

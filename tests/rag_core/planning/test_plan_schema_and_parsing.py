@@ -135,8 +135,8 @@ def test_a_plan_is_read() -> None:
     found = parse_proposal(written())
     assert found.queries == ("price of a ferry ticket", "ferry fares", "цена билета на паром")
     assert (found.must, found.should) == (("ferry",), ("ticket", "fare"))
-    assert (found.since, found.until) == (date(2024, 2, 29), None)
-    assert (found.channel, found.author) == ("@harbour", "")
+    assert (found.filters.date_from, found.filters.date_to) == (date(2024, 2, 29), None)
+    assert (found.filters.channel, found.filters.author) == ("@harbour", None)
 
 
 @pytest.mark.parametrize(

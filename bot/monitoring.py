@@ -141,19 +141,17 @@ class ReadinessCheck:
         telegram = "not reached yet" if silence is None else _OK if silence < most else f"silent for {silence:.0f} s"
         if context is None:
             return dict.fromkeys(("archive", "words", "vectors"), "starting") | {"telegram": telegram}
+        # without a model vectors are not wanted; if wanted and not opened, there is a shortfall
+        dense, closed = context.rag.dense, any(short.stage == "dense" for short in context.rag.without)
         archive, vectors = await asyncio.gather(
-            _try_part(index_state.check_writable(context.archive), "cannot be written"), _check_vectors(context)
+            _try_part(index_state.check_writable(context.archive), "cannot be written"),
+            _try_part(dense.vectors.count(), "cannot be searched")
+            if dense
+            else asyncio.sleep(0, "not opened" if closed else _OFF),
         )
         jobs = context.indexing.job_log.jobs
         words = "cannot be brought up to date" if "lexical" in jobs and jobs["lexical"].failing else _OK
         return {"archive": archive, "words": words, "vectors": vectors, "telegram": telegram}
-
-
-async def _check_vectors(context: AppContext) -> str:
-    # Without a model vectors are not wanted; if wanted and not opened, there is a shortfall.
-    if context.rag.dense is None:
-        return "not opened" if any(short.stage == "dense" for short in context.rag.without) else _OFF
-    return await _try_part(context.rag.dense.vectors.count(), "cannot be searched")
 
 
 async def _try_part(work: Awaitable[object], otherwise: str) -> str:

@@ -136,22 +136,19 @@ def _read_text(given: list[str], args: argparse.Namespace) -> str:
 
     Errors are then told in the language of the text (`args.lang`).
     """
-    text = _read_stdin(asked_to=bool(given)) if given in ([], ["-"]) else " ".join(given).strip()
+    text = " ".join(given).strip()
+    if given in ([], ["-"]):
+        typed = sys.stdin is not None and sys.stdin.isatty()
+        piped = sys.stdin is not None and (bool(given) or not typed)
+        if piped and typed:
+            print("Write the text, then press Enter and Ctrl-D.", file=sys.stderr, flush=True)
+        with translate_errors(RagError, UnicodeDecodeError, say=_UNREADABLE_TEXT):
+            text = sys.stdin.read(_MAX_CHARACTERS + 1).strip() if piped else ""
+        if len(text) > _MAX_CHARACTERS:
+            raise RagError(_UNREADABLE_TEXT)
     if not text:
         args.report_wrong_use('there is no text: give one, such as "what is new?", or - to read it from stdin')
     args.lang = detect_language(text)
-    return text
-
-
-def _read_stdin(*, asked_to: bool) -> str:
-    typed = sys.stdin is not None and sys.stdin.isatty()
-    piped = sys.stdin is not None and (asked_to or not typed)
-    if piped and typed:
-        print("Write the text, then press Enter and Ctrl-D.", file=sys.stderr, flush=True)
-    with translate_errors(RagError, UnicodeDecodeError, say=_UNREADABLE_TEXT):
-        text = sys.stdin.read(_MAX_CHARACTERS + 1).strip() if piped else ""
-    if len(text) > _MAX_CHARACTERS:
-        raise RagError(_UNREADABLE_TEXT)
     return text
 
 

@@ -14,14 +14,14 @@ from bot.control import AnswerJson, PlanJson, VerdictsJson
 from bot.i18n import get_translator
 from bot.views.terminal_text import format_channel_list, plan_as_json
 from rag_core.answer import answer_question
-from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
+from rag_core.conversation.small_talk import TalkKind, detect_talk
 from rag_core.engine import Engine
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.run import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
 from rag_core.text.tokens import detect_language
-from rag_core.types import AUTO_RECIPE, Answer, Channel, Citation, Passage, Post, PostKey, Question, Viewer
+from rag_core.types import AUTO_RECIPE, Answer, Citation, Passage, Post, PostKey, Question, Viewer
 from rag_core.verification import Verdict
 
 _TERMINAL_CHAT_ID = -1  # of a conversation on the terminal: no chat of Telegram has this id
@@ -86,13 +86,6 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
     )
 
 
-def _format_talk_reply(talk: Talk, question: Question, known: Mapping[int, Channel]) -> str:
-    words = get_translator(talk.lang or question.lang)
-    if talk.kind is not TalkKind.ABOUT_CHANNEL:
-        return words("smalltalk", kind=str(talk.kind), help="/help" if question.chat else "citegram --help")
-    return format_channel_list(known.values(), words)
-
-
 def _find_words_not_shown(answer: Answer, key: PostKey) -> str:
     """Find the words of a cited post that no sentence of the answer shows; "" if the sentences show them."""
     shown = " ".join(" ".join(s.text for s in answer.sentences).split())
@@ -150,8 +143,12 @@ class TerminalAnswerer:
             return None
         talk = detect_talk(question)
         if talk and not await is_introduced(question, asked.viewer, self._rag.archive):
-            known = await channels.load_channels(self._rag.archive)
-            return _build_answer_json(Answer((), 0.0, "talk"), {}, _format_talk_reply(talk, asked, known), ())
+            words = get_translator(talk.lang or asked.lang)
+            if talk.kind is TalkKind.ABOUT_CHANNEL:
+                reply = format_channel_list((await channels.load_channels(self._rag.archive)).values(), words)
+            else:
+                reply = words("smalltalk", kind=str(talk.kind), help="/help" if asked.chat else "citegram --help")
+            return _build_answer_json(Answer((), 0.0, "talk"), {}, reply, ())
         rag, runs = _record_runs(self._rag)
         answer = await answer_question(asked, replace(rag, recipe=recipe, show_results=trace))
         nearest = (passage.key for passage in answer.nearest)

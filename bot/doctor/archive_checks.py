@@ -253,7 +253,15 @@ _SAMPLE_TEXT = "Паром уходит в половине восьмого. Th
 
 async def collect_index_facts(rag: Engine) -> IndexFacts:
     """Collect the facts from an open engine. Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable."""
-    last, dense = await posts.get_last_seq(rag.archive), await _collect_dense_facts(rag)
+    last, dense = await posts.get_last_seq(rag.archive), None
+    if rag.dense is not None:
+        model, vectors, embedder = rag.dense.model.name, rag.dense.vectors, rag.dense.embedder
+        waiting, seconds = await DenseIndexer(rag.archive, vectors, embedder).waiting(), 0.0
+        if waiting:
+            started = time.perf_counter()
+            await embedder.passages([_SAMPLE_TEXT] * _SAMPLE_COUNT)
+            seconds = (time.perf_counter() - started) / _SAMPLE_COUNT * waiting
+        dense = DenseFacts(model=model, vectors=await vectors.count(), waiting=waiting, seconds=seconds)
     late = rag.lexical.watermark > last or bool(await posts.list_post_changes(rag.archive, rag.lexical.watermark, 1))
     comparison = await compare_indexes(rag) if not (late or (dense and dense["waiting"])) else None
     return IndexFacts(
@@ -266,15 +274,3 @@ async def collect_index_facts(rag: Engine) -> IndexFacts:
         language=await _collect_language_facts(rag),
         bar=f"{rag.calibration.bar} ({rag.calibration.data})",
     )
-
-
-async def _collect_dense_facts(rag: Engine) -> DenseFacts | None:
-    if rag.dense is None:
-        return None
-    model, vectors, embedder = rag.dense.model.name, rag.dense.vectors, rag.dense.embedder
-    waiting, seconds = await DenseIndexer(rag.archive, vectors, embedder).waiting(), 0.0
-    if waiting:
-        started = time.perf_counter()
-        await embedder.passages([_SAMPLE_TEXT] * _SAMPLE_COUNT)
-        seconds = (time.perf_counter() - started) / _SAMPLE_COUNT * waiting
-    return DenseFacts(model=model, vectors=await vectors.count(), waiting=waiting, seconds=seconds)

@@ -13,7 +13,7 @@ from aiohttp import web
 from local_server import LocalServer
 
 from bot.cli import doctor
-from bot.cli import models as model_commands
+from bot.cli import models as models_command
 from bot.settings import Settings
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import MODELS, HubSource, ModelRole, find_models
@@ -29,7 +29,7 @@ def settings(tmp_path: Path) -> Settings:
 async def run_models(settings: Settings, *words: str) -> int:
     """`citegram models` with these words; its exit code."""
     parser = argparse.ArgumentParser()
-    model_commands.declare(parser)
+    models_command.declare(parser)
     args = parser.parse_args(words)
     return int(await args.run(args, settings))
 
@@ -73,7 +73,7 @@ async def test_the_list_fits_into_80_columns_with_everything_in_use(
         (settings.data.dir / "models" / widest / "rates.json").write_text(json.dumps(rates))
     used = {"writer": widest, "planner": widest, "embedder": MODELS[0].name, "reranker": MODELS[0].name}
     folder = settings.data.dir / "models"
-    lines = [line for line in model_commands.format_model_list(folder, used, settings.rag()) if str(folder) not in line]
+    lines = [line for line in models_command.format_model_list(folder, used, settings.rag()) if str(folder) not in line]
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 2
     assert f"The writer and planner is {widest}." in lines
@@ -86,7 +86,7 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
     used = {"embedder": "minilm-navec", "writer": "qwen3-4b-instruct"}
 
     def listed() -> str:
-        return "\n".join(model_commands.format_model_list(models, used, settings.rag()))
+        return "\n".join(models_command.format_model_list(models, used, settings.rag()))
 
     for unmeasured in (None, "", "[]", '{"prefill": 0, "decode": 7}', '{"prefill": "x", "decode": 1}'):
         if unmeasured is not None:
@@ -120,7 +120,7 @@ async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(
         ({"embedder": "minilm-navec"}, "citegram models pull offline-writer"),
         ({"embedder": "minilm-navec", "writer": "qwen2.5-coder-1.5b"}, "what is in use"),
     ):
-        last = model_commands.format_model_list(models, used, settings.rag())[-1]
+        last = models_command.format_model_list(models, used, settings.rag())[-1]
         assert last == f"Recommended here (2 cores, 4.0 GB free): {said}"
 
 
@@ -147,7 +147,7 @@ async def test_a_pulled_writer_is_switched_on_by_one_word(
 async def test_a_damaged_model_is_not_here(settings: Settings, stick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await run_models(settings, "pull", "multilingual-e5-small", "--from", str(stick))
     (settings.data.dir / "models" / "multilingual-e5-small" / "model.onnx").write_bytes(b"")
-    lines = model_commands.format_model_list(settings.data.dir / "models", {}, settings.rag())
+    lines = models_command.format_model_list(settings.data.dir / "models", {}, settings.rag())
     assert not [line for line in lines[: len(MODELS) + 1] if line.startswith("+")]
 
 

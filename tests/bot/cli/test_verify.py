@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from driver import HARBOUR, save
 
-from bot.cli import ask as question_commands
+from bot.cli import ask as ask_command
 from bot.cli.folder import open_archive
 from bot.data_folder import lock_data_folder
 from bot.settings import Settings
@@ -32,10 +32,10 @@ def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
     async def command(*words: str, code: int = 0) -> str:
         parser = argparse.ArgumentParser()
-        question_commands.declare_verify(parser)
+        ask_command.declare_verify(parser)
         settings = Settings.model_validate({"data": {"dir": home}, "models": {"embedder": "none"}})
         capsys.readouterr()
-        assert await question_commands.run_verify(parser.parse_args(words), settings) == code
+        assert await ask_command.run_verify(parser.parse_args(words), settings) == code
         said = capsys.readouterr()
         return said.err if code else said.out
 
@@ -100,5 +100,5 @@ async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
     async with open_archive(tmp_path / "new"):
         settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
     args = argparse.Namespace(text=FERRY, json=False, trace=False)
-    assert await question_commands.run_verify(args, settings) == 1
+    assert await ask_command.run_verify(args, settings) == 1
     assert capsys.readouterr().err.startswith("I have no channels yet. Add me to a")

@@ -21,10 +21,10 @@ import pytest
 from chaos.bot_process import fork_bot, fork_process
 from driver import OTTO, CommandResult
 
-from bot import control as socket_client
+from bot import control
 from bot.app import run_bot
-from bot.cli import ask as question_commands
-from bot.cli import data as index_commands
+from bot.cli import ask as ask_command
+from bot.cli import data as data_command
 from bot.cli import doctor
 from bot.control import RunningBot
 from bot.data_folder import FolderLocked, lock_data_folder
@@ -74,7 +74,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
     async def run(module: Any, folder: Path, *words: object) -> CommandResult:
         parser = argparse.ArgumentParser()
-        (module.declare_import if module is index_commands else module.declare)(parser)
+        (module.declare_import if module is data_command else module.declare)(parser)
         args = parser.parse_args([*map(str, words)])
         settings = Settings.model_validate({"data": {"dir": folder}, "models": {"embedder": "none"}})
         capsys.readouterr()
@@ -107,15 +107,15 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     steps: list[tuple[Any, tuple[object, ...]]] = []
     for question in questions:
         steps += [
-            (question_commands, (question,)),
-            (question_commands, (question, "--json")),
-            (question_commands, (question, "--trace")),
+            (ask_command, (question,)),
+            (ask_command, (question, "--json")),
+            (ask_command, (question, "--trace")),
         ]
-    steps += [(index_commands, export(root)), (index_commands, export(root))]
-    steps += [(question_commands, ("What is the earliest mention of Ilse Brandt?", "--json"))]
+    steps += [(data_command, export(root)), (data_command, export(root))]
+    steps += [(ask_command, ("What is the earliest mention of Ilse Brandt?", "--json"))]
     alone = [await command(module, home, *words) for module, words in steps]
-    for module in (question_commands, index_commands):  # here no index is opened
-        monkeypatch.setattr(module, "open_up_to_date_engine" if module is question_commands else "open_engine", None)
+    for module in (ask_command, data_command):  # here no index is opened
+        monkeypatch.setattr(module, "open_up_to_date_engine" if module is ask_command else "open_engine", None)
     _, folder = running
     index = (folder / "lexical" / "current.json").read_bytes()
     beside = [await command(module, folder, *words) for module, words in steps]
@@ -161,10 +161,10 @@ async def test_a_bot_that_hangs_is_named_and_does_not_hang_the_command(
     running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, folder = running
-    monkeypatch.setattr(socket_client, "_CONNECT_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(control, "_CONNECT_TIMEOUT_SECONDS", 0.3)
     os.kill(process.pid or 0, signal.SIGSTOP)
     try:
-        said = await command(question_commands, folder, FERRY)
+        said = await command(ask_command, folder, FERRY)
         looked = await command(doctor, folder)
     finally:
         os.kill(process.pid or 0, signal.SIGCONT)
@@ -187,7 +187,7 @@ async def test_after_a_kill_the_folder_is_free_and_the_old_socket_is_no_trouble(
         process.kill()
         process.join()
     assert (home / "citegram.sock").exists()
-    assert "7:30" in (await command(question_commands, home, FERRY)).out
+    assert "7:30" in (await command(ask_command, home, FERRY)).out
     assert "a bot runs here" not in (await command(doctor, home)).out
     async with live():
         assert f"process {os.getpid()}" in (await command(doctor, home)).out
@@ -228,18 +228,18 @@ async def mortal(folder: Path) -> AsyncIterator[int]:
 
 async def test_a_bot_that_dies_in_the_middle_is_one_sentence(home: Path, root: Path, command: Command) -> None:
     async with mortal(home) as number:
-        said = await command(question_commands, home, FERRY, "--json")
+        said = await command(ask_command, home, FERRY, "--json")
     sentence = "ended before it was done: try again when it runs, or without it."
     assert said == (1, "", f"The bot (process {number}) {sentence}")
     async with mortal(home) as number:
         looked = await command(doctor, home)
     assert f"BAD  The bot (process {number}) {sentence}" in looked.out
     async with mortal(home):
-        told = await command(index_commands, home, *export(root))
+        told = await command(data_command, home, *export(root))
     assert told.code == 1
     assert json.loads(told.out)["new"] == 84  # kept
     assert told.err.endswith(sentence)
-    found = await command(question_commands, home, "How many posts mention Tawny?", "--json")
+    found = await command(ask_command, home, "How many posts mention Tawny?", "--json")
     assert "posts with the word" in json.loads(found.out)["sentences"][0]["text"]  # and taken in by the next start
 
 

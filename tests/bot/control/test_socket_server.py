@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from driver import HARBOUR
 
-from bot import control as socket_client
+from bot import control
 from bot.control import (
     PROTOCOL_VERSION,
     BotGone,
@@ -28,8 +28,8 @@ from bot.control import (
     hold_folder,
     hold_folder_or_connect,
     open_socket_path,
+    server,
 )
-from bot.control import server as socket_server
 from bot.control.server import (
     AskRequest,
     ReportProgress,
@@ -214,7 +214,7 @@ async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypat
         def wake(self) -> None:
             pass
 
-    monkeypatch.setattr(socket_server, "_STUCK_AFTER_SECONDS", 0.2)
+    monkeypatch.setattr(server, "_STUCK_AFTER_SECONDS", 0.2)
     await posts.mark_posts_changed(library.rag.archive, None)
     async with serving(library, Asleep(), Slowly()) as folder:
         with pytest.raises(RagError, match="its log says why"):
@@ -312,7 +312,7 @@ async def test_a_conversation_is_remembered_by_its_number(live: Live, home: Path
 
 
 async def test_half_a_request_harms_nobody(live: Live, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_server, "_CALLER_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.3)
     async with live():
         with opened(home) as leaves:
             leaves.sendall(post(ASKED)[:-9])
@@ -330,7 +330,7 @@ async def test_callers_that_never_read_harm_nobody(live: Live, home: Path) -> No
 
 
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_server, "_CALLER_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(server, "_CALLER_TIMEOUT_SECONDS", 0.2)
 
     async def long(asked: AskRequest, say: ReportProgress) -> str:
         return "x" * 3_000_000
@@ -362,7 +362,7 @@ async def test_nobody_works_for_a_caller_that_has_gone(tmp_path: Path) -> None:
 
 
 async def test_too_many_callers_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_server, "_MAX_CALLERS", 3)
+    monkeypatch.setattr(server, "_MAX_CALLERS", 3)
     begun, go = asyncio.Semaphore(0), asyncio.Event()
 
     async def wait(asked: AskRequest, say: ReportProgress) -> str:
@@ -443,7 +443,7 @@ async def test_what_is_no_bot_is_a_sentence(tmp_path: Path, said: bytes) -> None
 
 
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_client, "_CONNECT_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(control, "_CONNECT_TIMEOUT_SECONDS", 0.2)
     with lock_data_folder(tmp_path):
         with pytest.raises(BotSilent, match=f"process {os.getpid()}.*does not answer"):
             async with hold_folder_or_connect(tmp_path):
@@ -456,15 +456,15 @@ async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatc
 
 
 async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_client, "_MAX_SILENCE_SECONDS", 1.5)
-    monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(control, "_MAX_SILENCE_SECONDS", 1.5)
+    monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 0.2)
 
     async def slow(asked: AskRequest, say: ReportProgress) -> None:
         await asyncio.sleep(2)
 
     async with attending(tmp_path / "data", ask=slow) as folder:
         assert await owner(folder).ask("", trace=False) is None
-        monkeypatch.setattr(socket_server, "HEARTBEAT_SECONDS", 60)
+        monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 60)
         with pytest.raises(BotSilent):
             await owner(folder).ask("", trace=False)
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from driver import ADMIN, GROUP, HARBOUR, KILN
 from local_server import LocalServer
 
-from bot import doctor as environment_checks
+from bot import doctor as doctor_checks
 from bot.cli import doctor
 from bot.doctor import Check, CheckContext, Finding, run_checks
 from bot.doctor import check_settings as contradictions
@@ -277,7 +277,7 @@ async def test_the_bot_is_no_admin_of_a_channel_any_more(look: Look, sandbox: Sa
 
 
 async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment_checks, "_MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(doctor_checks, "_MIN_FREE_BYTES", 1 << 62)
     said = await look()
     assert any("a backup and a rebuild of the indexes need" in line and "make room" in line for line in said.bad())
 
@@ -285,7 +285,7 @@ async def test_a_disk_without_room_for_a_backup_and_a_rebuild(look: Look, monkey
 async def test_a_network_disk(look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"disk / ext4 rw 0 0\nbox:/share {home.resolve()} nfs4 rw 0 0\n")
-    monkeypatch.setattr(environment_checks, "_MOUNTS_FILE", mounts)
+    monkeypatch.setattr(doctor_checks, "_MOUNTS_FILE", mounts)
     assert any("lies on a network file system (nfs4)" in line for line in (await look()).bad())
 
 

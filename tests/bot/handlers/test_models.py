@@ -14,7 +14,7 @@ from driver import ADMIN, OTTO, buttons, current, press_until, say, wait_for_tex
 from local_server import LocalServer
 
 from bot.cli import doctor
-from bot.cli import models as model_commands
+from bot.cli import models as models_command
 from bot.handlers.admin import _ModelCallback, _PullCallback
 from bot.settings import Settings
 from rag_core.models.catalog import HubSource, find_models
@@ -146,10 +146,10 @@ async def test_a_better_embedder_is_told_and_changed_to(
         assert "finds more" not in (await say(sandbox, ADMIN, "/models"))["text"]  # it was named
         await wait_for_vectors(home, offline_models.name)
     settings = Settings.model_validate({"data": {"dir": home}})
-    for command in (model_commands.declare, doctor.declare):
+    for command in (models_command.declare, doctor.declare):
         parser = argparse.ArgumentParser()
         command(parser)
-        args = parser.parse_args(["list"] if command is model_commands.declare else [])
+        args = parser.parse_args(["list"] if command is models_command.declare else [])
         await args.run(args, settings)
         assert "e5-small-centred is here and finds more than minilm-navec" in capsys.readouterr().out
     async with live():

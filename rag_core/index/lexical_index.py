@@ -404,11 +404,7 @@ class LexicalIndex:
         """
         self.compact()
         postings, places = self._now.postings, self._now.places
-        about = {
-            **_describe_bm25_files(archive),
-            "chats": places.chats,
-            "watermark": self.watermark,
-        }
+        about = {**_describe_bm25_files(archive), "chats": places.chats, "watermark": self.watermark}
         columns = {name: column[: postings.corpus_size] for name, column in places.columns.items()}
         bm25_files.write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
 

@@ -446,11 +446,7 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
 
 
 def _request(
-    engine: BlockingWorkerProcess,
-    do: str,
-    fields: Mapping[str, object],
-    raw: bytes,
-    timeout: float | None = None,
+    engine: BlockingWorkerProcess, do: str, fields: Mapping[str, object], raw: bytes, timeout: float | None = None
 ) -> tuple[Message, bytes]:
     """Send a request: its reply, and float32 numbers. Raises WorkerExited, EdgeWorkerRefused."""
     reply, out = engine.request({"do": do, **fields}, raw, timeout or EDGE_CALL_TIMEOUT_S)

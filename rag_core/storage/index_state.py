@@ -17,14 +17,7 @@ from datetime import datetime
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import (
-    JOIN_BY_KEY,
-    VISIBLE_POSTS,
-    decode_row,
-    encode_keys,
-    encode_row,
-    get_unix_time,
-)
+from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_row, encode_keys, encode_row, get_unix_time
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.types import PostKey
 
@@ -113,8 +106,7 @@ async def list_queued_posts(archive: Archive, limit: int) -> list[QueuedPost]:
 async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
     """Remove posts from the queue, unless they have changed again meanwhile."""
     await archive.execute_many(
-        "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?",
-        [(*one.key, one.seq) for one in done],
+        "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?", [(*one.key, one.seq) for one in done]
     )
 
 

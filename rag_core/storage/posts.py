@@ -211,11 +211,7 @@ async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) 
     rows = await connection.execute_fetchall(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (keys,))
     merger = PostMerger(
         MergeState(
-            decode_post(row),
-            (row["stamp"], row["update_id"]),
-            row["seq"],
-            row["deleted_how"],
-            bool(row["suspected"]),
+            decode_post(row), (row["stamp"], row["update_id"]), row["seq"], row["deleted_how"], bool(row["suspected"])
         )
         for row in rows
     )

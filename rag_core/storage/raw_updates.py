@@ -214,8 +214,7 @@ async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
 async def forget_done_updates(archive: Archive, moment: datetime) -> int:
     """Delete done updates received more than 48 h before a moment. Returns how many."""
     return await archive.execute(
-        "DELETE FROM updates WHERE state = 'done' AND received_at < ?",
-        (to_unix_seconds(moment) - _DONE_RETENTION_S,),
+        "DELETE FROM updates WHERE state = 'done' AND received_at < ?", (to_unix_seconds(moment) - _DONE_RETENTION_S,)
     )
 
 

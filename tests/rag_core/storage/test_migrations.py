@@ -86,8 +86,7 @@ async def test_a_new_archive_gets_all_migrations_and_no_backup(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ["UPDATE no_such_table SET x = 1", "INSERT INTO channels (chat_id, title) VALUES (-5, NULL)"],
+    "wrong", ["UPDATE no_such_table SET x = 1", "INSERT INTO channels (chat_id, title) VALUES (-5, NULL)"]
 )
 async def test_a_migration_that_fails_leaves_the_archive_as_it_was_and_says_so(
     old: Old, monkeypatch: pytest.MonkeyPatch, wrong: str

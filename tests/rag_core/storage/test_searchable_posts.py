@@ -7,14 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rag_core.storage import (
-    Archive,
-    channels,
-    index_state,
-    posts,
-    readers,
-    visible_posts,
-)
+from rag_core.storage import Archive, channels, index_state, posts, readers, visible_posts
 from rag_core.storage.post_rows import merge_album
 from rag_core.storage.posts import StoredPost, fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Media, Post, PostKey

@@ -61,8 +61,6 @@ class VectorShard:
             self._shard = edge.EdgeShard.load(path)
             # raises if the files cannot be read
             self._shard.scroll(edge.ScrollRequest(limit=1, with_payload=True, with_vector=True))
-            for field in self._shard.info().payload_schema:  # of shards made before there was a sketch
-                self._shard.update(edge.UpdateOperation.delete_field_index(field))
             self._sketch = self._open_sketch()
         self._sketch.mark_open()
 

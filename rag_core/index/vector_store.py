@@ -22,7 +22,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from threading import Lock, Timer
-from typing import Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -135,7 +135,16 @@ def prepare_batches(points: Sequence[VectorPoint], dimension: int) -> list[Point
     return [
         PointBatch(
             [name for name, _ in part],
-            [_make_point_payload(point) for _, point in part],
+            [
+                {
+                    **encode_passage_ref(point.place),
+                    "date": int(point.date.timestamp()),
+                    "lang": point.lang,
+                    "hash": hash_to_number(point.text_hash),
+                    "text_hash": point.text_hash,
+                }
+                for _, point in part
+            ],
             _normalize_points([point for _, point in part], dimension),
         )
         for part in split_batches(rows.items())
@@ -154,24 +163,7 @@ def _normalize_points(points: list[VectorPoint], dimension: int) -> VectorArray:
     return np.stack([normalize_vector(p.vector, dimension, name) for p, name in zip(points, names, strict=True)])
 
 
-def _make_point_payload(point: VectorPoint) -> dict[str, int | str]:
-    return {
-        **encode_passage_ref(point.place),
-        "date": int(point.date.timestamp()),
-        "lang": point.lang,
-        "hash": hash_to_number(point.text_hash),
-        "text_hash": point.text_hash,
-    }
-
-
 MAX_FILTER_POSTS = 50_000  # most posts that a filter may name: 10 ms of the embedded store, more of a server
-
-
-def get_date_bounds(only: SearchFilter) -> tuple[int | None, int | None]:
-    """Bounds of a filter in Unix seconds, rounded up: Telegram's dates have no fractions."""
-    since = None if only.since is None else math.ceil(only.since.timestamp())
-    until = None if only.until is None else math.ceil(only.until.timestamp())
-    return since, until
 
 
 class StoreFilter(TypedDict):
@@ -189,24 +181,23 @@ class StoreFilter(TypedDict):
 
 def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
     """Convert a search filter for the stores. Raises VectorsUnavailable for more than `MAX_FILTER_POSTS` posts."""
-    since, until = get_date_bounds(only)
+    posts = None
+    if only.keys is not None:
+        named = sorted(only.keys.by_chat.items())
+        posts = [(chat, ids.tolist()) for chat, ids in named if chat in only.channels and len(ids)]
+        if sum(len(ids) for _, ids in posts) > MAX_FILTER_POSTS:
+            raise VectorsUnavailable(
+                f"More than {MAX_FILTER_POSTS:,} posts fit the filter: they were searched by words only. "
+                "Ask about one channel to search by meaning too."
+            )
     return {
         "channels": sorted(only.channels),
-        "posts": None if only.keys is None else _list_filter_posts(only.keys, only.channels),
-        "since": since,
-        "until": until,
+        "posts": posts,
+        # rounded up: Telegram's dates have no fractions
+        "since": None if only.since is None else math.ceil(only.since.timestamp()),
+        "until": None if only.until is None else math.ceil(only.until.timestamp()),
         "lang": lang,
     }
-
-
-def _list_filter_posts(keys: PostKeySet, channels: frozenset[int]) -> list[tuple[int, list[int]]]:
-    named = [(chat, ids.tolist()) for chat, ids in sorted(keys.by_chat.items()) if chat in channels and len(ids)]
-    if sum(len(ids) for _, ids in named) > MAX_FILTER_POSTS:
-        raise VectorsUnavailable(
-            f"More than {MAX_FILTER_POSTS:,} posts fit the filter: they were searched by words only. "
-            "Ask about one channel to search by meaning too."
-        )
-    return named
 
 
 log = logging.getLogger(__name__)
@@ -214,22 +205,53 @@ log = logging.getLogger(__name__)
 _RECONNECT_EVERY_S = 2.0
 
 
-class _Closeable(Protocol):
-    def close(self) -> None: ...
+class VectorBackend(Protocol):
+    """Where vectors are kept: qdrant-edge in a folder, or a Qdrant server. Its methods block, raise VectorsUnavailable,
+    and may be repeated.
+    """
+
+    about: StoreInfo
+
+    def write(self, batch: PointBatch) -> None:
+        """Write points; they replace those with the same ids."""
+
+    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
+        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
+
+    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
+        """Find the n nearest allowed points: payloads and cosines."""
+
+    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
+        """Read the vectors of the ids that exist."""
+
+    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
+        """Read one page of text hashes and vectors of points with these hash numbers."""
+
+    def count(self) -> int:
+        """Count the points."""
+
+    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
+        """Read the payloads of the next n points, and the next `after`; None at the end."""
+
+    def flush(self) -> None:
+        """Write everything to disk."""
+
+    def drop(self) -> None:
+        """Delete the store."""
+
+    def close(self) -> None:
+        """Flush and close."""
 
 
-B = TypeVar("B", bound=_Closeable)
-
-
-class Reconnecting(Generic[B]):
+class Reconnecting:
     """Reconnecting handle: while the server is away, every use raises the reason at once."""
 
-    def __init__(self, opening: Callable[[], B], every: float = _RECONNECT_EVERY_S) -> None:
+    def __init__(self, opening: Callable[[], VectorBackend], every: float = _RECONNECT_EVERY_S) -> None:
         """Open by calling `opening`, later again if it raises QdrantGone. Other errors are raised."""
         self._opening, self._every = opening, every
         self._closed, self._lock = False, Lock()
         self._timer: Timer | None = None
-        self._opened: B | RagError
+        self._opened: VectorBackend | RagError
         try:
             self._opened = opening()
         except QdrantGone as exc:
@@ -237,13 +259,13 @@ class Reconnecting(Generic[B]):
             self._try_again_later()
 
     @property
-    def opened(self) -> B:
+    def opened(self) -> VectorBackend:
         """The opened object. Raises the error of the last attempt if there is none."""
         if isinstance(self._opened, RagError):
             raise self._opened
         return self._opened
 
-    def do(self, work: Callable[[B], T]) -> T:
+    def do(self, work: Callable[[VectorBackend], T]) -> T:
         """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
         opened = self.opened
         try:
@@ -293,51 +315,13 @@ class Reconnecting(Generic[B]):
 _PAGE_POINTS = 500
 
 
-class VectorBackend(Protocol):
-    """Where vectors are kept: qdrant-edge in a folder, or a Qdrant server. Its methods block, raise VectorsUnavailable,
-    and may be repeated.
-    """
-
-    about: StoreInfo
-
-    def write(self, batch: PointBatch) -> None:
-        """Write points; they replace those with the same ids."""
-
-    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
-
-    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Find the n nearest allowed points: payloads and cosines."""
-
-    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """Read the vectors of the ids that exist."""
-
-    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Read one page of text hashes and vectors of points with these hash numbers."""
-
-    def count(self) -> int:
-        """Count the points."""
-
-    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """Read the payloads of the next n points, and the next `after`; None at the end."""
-
-    def flush(self) -> None:
-        """Write everything to disk."""
-
-    def drop(self) -> None:
-        """Delete the store."""
-
-    def close(self) -> None:
-        """Flush and close."""
-
-
 class VectorStore:
     """Vector store: cosine search. Every method raises VectorsUnavailable if the store cannot answer.
 
     Vectors are normalized to length 1 and stored in 16 bits: vectors read back differ in the third decimal.
     """
 
-    def __init__(self, handle: Reconnecting[VectorBackend], threads: ThreadPoolExecutor) -> None:
+    def __init__(self, handle: Reconnecting, threads: ThreadPoolExecutor) -> None:
         self._handle, self._threads = handle, threads
         self._closed = False
         # Grows after every write and removal, also a failed one: earlier results may be outdated then. Counts from the
@@ -479,13 +463,10 @@ class VectorStore:
         """Flush and close. Closing twice is no error."""
         if not self._closed:
             self._closed = True  # later calls are refused; calls that wait for a thread are still served
-            await asyncio.to_thread(self._end)
-
-    def _end(self) -> None:
-        self._threads.shutdown()
-        self._handle.close()
+            await asyncio.to_thread(self._threads.shutdown)
+            await asyncio.to_thread(self._handle.close)
 
 
-def _close_opened_store(handle: Future[Reconnecting[VectorBackend]]) -> None:
+def _close_opened_store(handle: Future[Reconnecting]) -> None:
     if not handle.cancelled() and handle.exception() is None:
         handle.result().close()

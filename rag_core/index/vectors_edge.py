@@ -66,7 +66,6 @@ class EdgeWorkerRefused(Exception):
 
 
 _FOLDER_FORMAT = 3
-_READABLE_FORMATS = {1, 2, _FOLDER_FORMAT}  # older ones have no sketch: the worker makes it
 _CHECKSUM_BYTES = 65_536  # bytes at each end of a file that are checksummed: reading a million vectors takes seconds
 # After a kill -9 files differ from the seal. Files with these names only ever grow; a segment's state, in JSON, has
 # versions in it that are "null" first and 0 then, three characters less.
@@ -146,17 +145,11 @@ class StoreFolder:
                 return None
         found = self._read("about.json")
         try:
-            if found["format"] not in _READABLE_FORMATS:
+            if found["format"] != _FOLDER_FORMAT:
                 raise StoreDamaged("it is of another version")
-            about = StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
+            return StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise StoreDamaged("about.json cannot be read") from exc
-        if found["format"] != _FOLDER_FORMAT:  # a version that knows no sketch would change the points without it
-            self._write_about(about)
-        return about
-
-    def _write_about(self, about: StoreInfo) -> None:
-        self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
 
     def shard(self, about: StoreInfo) -> Path:
         """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
@@ -182,7 +175,7 @@ class StoreFolder:
     def finish(self, about: StoreInfo) -> None:
         """Finish the creation of a store by writing about.json."""
         self.seal(about, closed=False)
-        self._write_about(about)
+        self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
 
     def seal(self, about: StoreInfo, *, closed: bool) -> None:
         """Record the present files; to be called after a flush, or after the worker has ended."""

@@ -28,7 +28,7 @@ from rag_core.index import edge_shard_process, vector_sketch
 from rag_core.index.edge_shard_process import VectorShard
 from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
 from rag_core.index.vector_store import VectorPoint, VectorStore, hash_to_number, make_point_id
-from rag_core.index.vectors_edge import StoreFolder, open_vector_store
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -140,32 +140,6 @@ async def test_random_filters_find_what_a_comparison_with_everything_finds(fille
     searches = choose_size(300, 60)
     assert [await differing(store, *drawn(some), seed) for seed in range(searches)] == [None] * searches
     await store.close()
-
-
-async def test_a_store_from_before_the_sketch_finds_all_the_same(filled: Path) -> None:
-    folder = StoreFolder(filled)
-    about = folder.about()
-    assert about is not None
-    shutil.rmtree(folder.shard(about) / "sketch")
-    shard = edge.EdgeShard.load(str(folder.shard(about)))
-    lookup = edge.IntegerIndexParams(lookup=True, range=False)
-    for field in ("chat", "message", "hash"):
-        shard.update(edge.UpdateOperation.create_field_index(field, lookup))
-    shard.close()
-    folder.seal(about, closed=True)
-    folder.release()
-    file = filled / "about.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "format": 2}))
-    some = random.Random(5)
-    store = await opened(filled)
-    assert (store.identity, await store.count()) == (about.identity, len(POINTS))
-    assert [await differing(store, *drawn(some), seed) for seed in range(15)] == [None] * 15
-    assert len(await store.by_hash(["7", "8"])) == 2
-    await store.close()
-    shard = edge.EdgeShard.load(str(folder.shard(about)))
-    assert dict(shard.info().payload_schema) == {}  # a gigabyte for a million points, and of no use any more
-    shard.close()
-    assert json.loads(file.read_text())["format"] == 3  # the version before would write points without a sketch
 
 
 # Rows of a sketch by itself

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from driver import OTTO, RITA, open_archive, query_archive
 from stored_updates import save_updates
+from test_webhook import hook
 
 from bot.sandbox import Sandbox
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import questions, raw_updates
+
+__all__ = ["hook"]  # a fixture
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -26,14 +29,19 @@ def sent(sandbox: Sandbox, chat: int) -> int:
     return len(sandbox.world.sent.get(chat, ()))
 
 
+@pytest.fixture(params=[False, True], ids=["polled", "by webhook"])
+def sections(request: pytest.FixtureRequest, hook: dict[str, Any]) -> dict[str, Any]:
+    return {"webhook": hook} if request.param else {}
+
+
 async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_answers(
-    sandbox: Sandbox, live: Any, home: Path
+    sandbox: Sandbox, live: Any, home: Path, sections: dict[str, Any]
 ) -> None:
     await sandbox.say(OTTO, FERRY)
     sandbox.push({"brand_new_kind": {}})
-    sandbox.push({"message": {"message_id": "words"}})
+    sandbox.push({"message": {"message_id": "words", "text": "half a pair \ud83d"}})
     await sandbox.say(RITA, "Когда открывается запись на курс керамики?")
-    async with live():
+    async with live(sections=sections):
         (english,), (russian,) = await sandbox.replies(OTTO), await sandbox.replies(RITA)
         await sandbox.say(OTTO, "/help")
         await sandbox.replies(OTTO)
@@ -44,7 +52,7 @@ async def test_poison_in_the_middle_of_a_batch_does_not_keep_others_from_their_a
 
 
 async def test_what_could_not_be_kept_is_delivered_again_and_answered(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any]
 ) -> None:
     keep, failed = raw_updates.save_updates, 0
 
@@ -58,10 +66,13 @@ async def test_what_could_not_be_kept_is_delivered_again_and_answered(
     monkeypatch.setattr(raw_updates, "save_updates", fails_twice)
     monkeypatch.setattr("aiogram.utils.backoff.Backoff.asleep", lambda self: asyncio.sleep(0.01))
     await sandbox.say(OTTO, FERRY)
-    async with live():
+    async with live(sections=sections):
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]
     assert failed >= 3
+    if sections:
+        assert sandbox.world.queue.failed
+        assert sandbox.world.queue.failed[1] == "Wrong response from the webhook: 503 Service Unavailable"
 
 
 async def test_a_redelivered_question_is_not_answered_twice(sandbox: Sandbox, live: Any) -> None:

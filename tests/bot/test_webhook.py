@@ -19,7 +19,7 @@ from metrics_client import wait_for
 from bot.app import ALLOWED_UPDATES, run_bot
 from bot.sandbox import Sandbox
 from bot.settings import Settings, read_settings
-from rag_core.errors import ArchiveUnavailable, SettingsWrong
+from rag_core.errors import SettingsWrong
 from rag_core.storage import raw_updates
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -126,18 +126,6 @@ async def test_what_is_no_update_is_not_confirmed(
     assert (await counts(home))["poison"] == 0
 
 
-async def test_an_update_that_cannot_be_read_goes_to_quarantine_and_is_confirmed(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], home: Path
-) -> None:
-    sandbox.push({"brand_new_kind": {}})
-    sandbox.push({"message": {"message_id": "words", "text": "half a pair \ud83d"}})
-    async with live(sections={"webhook": hook}):
-        reply = await say(sandbox, OTTO, FERRY)
-        assert "7:30" in reply["text"]
-        assert await sandbox.world.queue.bell.until(lambda: not sandbox.world.queue.kept, 30)
-    assert (await counts(home))["poison"] == 2
-
-
 async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: Any, hook: dict[str, Any]) -> None:
     await sandbox.say(OTTO, FERRY)
     ((_, raw),) = sandbox.world.queue.kept.values()
@@ -151,27 +139,6 @@ async def test_the_same_update_twice_is_answered_once(sandbox: Sandbox, live: An
         help_text = await say(sandbox, OTTO, "/help")
     assert help_text["text"].startswith("Just write your question")
     assert answered(sandbox, OTTO) == 1
-
-
-async def test_what_could_not_be_kept_is_brought_again_and_answered(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep, failed = raw_updates.save_updates, 0
-
-    async def fails_thrice(*args: Any) -> None:
-        nonlocal failed
-        failed += 1
-        if failed <= 3:
-            raise ArchiveUnavailable("The disk is full.")
-        await keep(*args)
-
-    monkeypatch.setattr(raw_updates, "save_updates", fails_thrice)
-    async with live(sections={"webhook": hook}):
-        reply = await say(sandbox, OTTO, FERRY)
-    assert "7:30" in reply["text"]
-    assert sandbox.world.queue.failed
-    assert sandbox.world.queue.failed[1] == "Wrong response from the webhook: 503 Service Unavailable"
-    assert failed >= 4
 
 
 @pytest.mark.parametrize("by_webhook", [False, True])

@@ -16,22 +16,16 @@ from typing import Any
 import aiohttp
 import pytest
 import yarl
-from local_server import find_free_port
-from test_webhook import HEADER, SECRET, URL, counts, hooked, message
+from test_webhook import HEADER, SECRET, counts, hook, hooked, message
 
 from bot.sandbox import Sandbox
 from bot.telegram.updates import check_listen_host
 from rag_core.errors import SettingsWrong
 
+__all__ = ["hook"]  # a fixture
+
 HEAD = b"POST /telegram/updates HTTP/1.1\r\nHost: bot\r\n"
 KNOWN = HEAD + f"{HEADER}: {SECRET}\r\n".encode()
-
-
-@pytest.fixture
-def hook(sandbox: Sandbox) -> dict[str, Any]:
-    port = find_free_port()
-    sandbox.hooks.behind["https://bot.example.org"] = f"http://127.0.0.1:{port}"
-    return {"url": URL, "secret": SECRET, "port": port}
 
 
 @pytest.fixture

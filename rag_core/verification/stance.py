@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import groupby, takewhile, zip_longest
 from typing import NamedTuple
 
+from rag_core.dates.moments import Moment
 from rag_core.models.onnx_models import PassageSimilarity
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import matches_initials
@@ -32,7 +33,6 @@ from rag_core.verification.facts import (
     LONGEST_STATED,
     MOST_FIGURES,
     SAME_WORD,
-    Moment,
     SentenceFacts,
     Vocabulary,
     Word,
@@ -44,7 +44,6 @@ from rag_core.verification.facts import (
     is_same_name,
     is_verb,
     join_facts,
-    likeness,
     list_indexed_words,
     mark_opposition,
 )
@@ -69,13 +68,8 @@ def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:
 _EXACT_TOLERANCE, _ROUGH_TOLERANCE = 1e-6, 0.1
 _HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720  # minutes
 _WEEK_DAYS = 7  # days
-_BESIDE = 80  # characters of context around a number or a day
 _MAX_RATIO = 3.0  # "more than 100" is not said of 5 000
 
-_CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
-_CLOSED_ON_WORDS = re.compile(
-    r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"
-)
 
 Differences = Iterator[tuple[bool, str]]
 
@@ -137,9 +131,6 @@ def find_moment_differences(
     ]
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     for moment in claim.moments:
-        if _is_closed_then(moment, claim, best):
-            yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
-            continue
         rival = _find_rival_moment(moment, unnamed)
         elsewhere = () if rival else everywhere
         if any(_moments_agree(moment, other, date) for other in (*here, *own, *elsewhere)):
@@ -154,22 +145,7 @@ def find_moment_differences(
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
                 continue
-        if rival:  # closed on Mondays says nothing of Sundays
-            yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
-        else:
-            yield False, f"{quoted} is not there"
-
-
-def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Check whether the sentence names this weekday only as closed while the claim does not."""
-    if moment.weekday is None or _CLOSED_WORDS.search(fold_text(claim.text)):
-        return False
-    same, low = [one for one in best.moments if one.weekday == moment.weekday], fold_text(best.text)
-    return bool(same) and all(
-        _CLOSED_WORDS.match(low[one.end : one.end + _BESIDE].lstrip(" -–—:"))
-        or _CLOSED_ON_WORDS.search(low, max(0, one.start - _BESIDE), one.start)
-        for one in same
-    )
+        yield bool(rival), f"{quoted} ≠ {best.text[rival.start : rival.end]}" if rival else f"{quoted} is not there"
 
 
 # Years and days that a sentence names from the date of its post, as differences.
@@ -431,8 +407,8 @@ def _is_question(here: SentenceFacts) -> bool:
     return here.text.rstrip(' "»”)').endswith("?")
 
 
-def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool) -> str:
-    """Find "X, not Y" where Y is a number or a day of the claim; with `replaced` also "X instead of Y"."""
+def find_correction(claim: SentenceFacts, here: SentenceFacts) -> str:
+    """Find "X, not Y" or "X instead of Y" where Y is a number or a day of the claim."""
     low = fold_text(claim.text)
     if _CORRECTION.search(low):
         return ""
@@ -441,8 +417,6 @@ def find_correction(claim: SentenceFacts, here: SentenceFacts, *, replaced: bool
     digits = {digit for value in values for digit in _DIGITS.findall(join_digit_groups(value))}
     weekdays = {stem(word) for value in values for word in value.split()} - {""}
     for found in _CORRECTION.finditer(fold_text(here.text)):
-        if not replaced and found[0].startswith(("вместо", "instead")):
-            continue
         after = join_digit_groups(found[1])
         if digits & set(_DIGITS.findall(after)[:1]) or weekdays & {stem(word) for word in _WORDS.findall(after)[:1]}:
             return f"corrected: not {found[1].strip()}"
@@ -497,17 +471,6 @@ def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
     return None
 
 
-_PLAN_WORDS = re.compile(
-    r"(?<!\w)(?:смо(?:жет|гут)|ожида\w+|планиру\w+|намерен\w*|собира(?:ет|ют)\w*|жд[еу]т|мо(?:жет|гут)|возможн\w+|предлага\w+|обеща\w+|"
-    r"рассматрива\w+|прогноз\w*|готовит\w*|буд(?:ет|ут)|хот(?:ят|ел\w*)|проект\w*|цел(?:ь|ью)|will|would|may|might|could|plans?|planned|planning|"
-    r"expect\w*|intend\w*|propos\w+|going to|hop(?:e|es|ing)|consider\w*|forecast\w*|aims?)(?!\w)"
-)
-_PAST_EN = re.compile(
-    r"(?:was|were|had|has|have|did|became|began|bought|built|came|chose|drew|fell|found|gave|got|grew|held|kept|knew|led|left|"
-    r"lost|made|met|paid|ran|rose|said|saw|sent|sold|spent|stood|taught|told|took|went|won|\w{2,}ed)$"
-)
-
-
 def _read_first(word: Word) -> tuple[WordReading, ...]:
     """Likeliest reading of a dictionary word; none for others, whose guessing costs too much time."""
     return read_word(word.low)[:1] if is_dictionary_word(word.low) else ()
@@ -530,30 +493,6 @@ def find_main_verb(claim: SentenceFacts) -> Word | None:
     verbs = [w for w in claim.all_words[1:] if is_predicate_verb(w) and claim.text[w.end : w.end + 1] != "-"]
     plural = [word for word in verbs if word.low.isascii() and word.low.endswith("s") and word.stem]
     return next((word for word in verbs if word not in plural), plural[0] if plural else None)
-
-
-def is_past(word: Word) -> bool:
-    """Check for a verb of the past or a short participle."""
-    if word.low.isascii():
-        return bool(_PAST_EN.match(word.low))
-    return any(reading.part == "PRTS" or reading.tense == "past" for reading in _read_first(word))
-
-
-def find_unrealised(claim: SentenceFacts, here: SentenceFacts) -> str:
-    """Find that the sentence speaks of what is to come, where the claim says that it happened."""
-    happened = [word for word in claim.all_words if is_predicate_verb(word) and is_past(word)]
-    if not happened or _PLAN_WORDS.search(fold_text(claim.text)):
-        return ""
-    for word in happened:
-        for other in here.all_words:
-            if likeness(word.low, word.stem, other.low, other.stem) >= SAME_WORD and is_past(other):
-                return ""
-    if found := _PLAN_WORDS.search(fold_text(here.text)):
-        return f"to come: {found[0]}"
-    for word in here.all_words:
-        if word.stem and not word.low.isascii() and any(reading.tense == "futr" for reading in _read_first(word)):
-            return f"to come: {word.low}"
-    return ""
 
 
 _LIGHT_STEMS = frozenset(
@@ -640,10 +579,6 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
             for other in theirs:
                 if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
-    if spare and len(missing) == len(things):  # an item of a list, and the claim's is another
-        items = [one for one in around if _have_value_of_same_kind(claim, one)]
-        if other_item := next((word for word in missing if any(_is_said(word, one) for one in items)), None):
-            return f"{other_item.low} ≠ {spare[0].low}"
     return ""
 
 
@@ -661,11 +596,6 @@ def names_thing(question: str, text: str, lang: str) -> bool:
     asking = extract_asking_stems(question)
     things = [word for word in _list_things(asked) if word.stem not in asking]
     return bool(things) and all(_is_said(word, there) for word in things) and not _find_other_number(asked, there, ())
-
-
-def _have_value_of_same_kind(one: SentenceFacts, other: SentenceFacts) -> bool:
-    units = {number.unit for number in one.numbers if number.unit} & {number.unit for number in other.numbers}
-    return bool(units) or any(m.fields().keys() & n.fields().keys() for m in one.moments for n in other.moments)
 
 
 def _list_things(facts: SentenceFacts) -> list[Word]:
@@ -1079,7 +1009,6 @@ class ClaimTerms:
         # what the claim speaks of, before its verb or a dash, and what it says of that, from there on; each stands for
         # the other where there is nothing
         self.verb = find_main_verb(facts)
-        self.happened = self.verb is not None and is_past(self.verb)
         dash = re.search(r"\s[—–-]\s", facts.text)
         joint = self.verb.start if self.verb else dash.start() if dash else 0
         before = [pair for pair in self.terms if pair[0].start < joint]
@@ -1210,22 +1139,15 @@ def _read_sentence(
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
     other = find_other_thing(claim.facts, seen.here, [*seen.around, claim.title])
-    if other and not _is_same_event(claim, seen.here):
+    if other:
         return _reject(seen, other)
     following = post[n + 1] if n + 1 < len(post) else None
     return (
         _read_denial(claim, seen, following)
         or _read_doubt(claim, seen, following)
         or _read_gap(claim, seen, post)
-        or (_reject(seen, other) if other else _read_support(claim, seen))
+        or _read_support(claim, seen)
     )
-
-
-def _is_same_event(claim: ClaimTerms, here: SentenceFacts) -> bool:
-    """Check whether a day and whose it is agree: what somebody holds then may be called by another word."""
-    days = {(m.month, m.day) for m in claim.facts.moments if m.day} & {(m.month, m.day) for m in here.moments}
-    beside = {name.word.start - 1 for name in claim.facts.names if contains_name(name.word, [here])}
-    return bool(days) and any(word.end in beside and not here.words.has(word) for word in claim.facts.words)
 
 
 def _read_together(
@@ -1255,7 +1177,7 @@ def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts 
     )
     if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
         return _Reading(Label.CONTRADICTED, seen.here, seen.about, score, why)
-    if why := find_correction(claim.facts, seen.here, replaced=not claim.happened):
+    if why := find_correction(claim.facts, seen.here):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
         return _Reading(label, seen.here, seen.about, score, why, Label.CONTRADICTED)
     return None
@@ -1270,7 +1192,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     """Read what keeps a sentence from supporting the claim: no assertion, another value, a denial, an end."""
     changed = Label.CONTRADICTED if seen.known else Label.NOT_FOUND
     facts, here = claim.facts, seen.here
-    if why := find_unasserted(facts, here, following) or find_unrealised(facts, here):
+    if why := find_unasserted(facts, here, following):
         return _reject(seen, why)
     # another day for what is said not to be on this one any more
     if seen.value and facts.denied:

@@ -24,6 +24,7 @@ from datetime import datetime
 from functools import cache
 from itertools import chain, pairwise
 
+from rag_core.dates.moments import Moment
 from rag_core.engine import Engine
 from rag_core.storage import visible_posts
 from rag_core.text.answer_type import extract_name_stems
@@ -39,7 +40,6 @@ from rag_core.text.tokens import (
 )
 from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.verification.facts import (
-    Moment,
     Name,
     SentenceFacts,
     Vocabulary,

@@ -17,7 +17,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
 from rag_core.run import Run
 from rag_core.settings import LlmSettings, MemorySettings
-from rag_core.storage.readers import AnswerMode, erase_user_data, save_answer_mode
+from rag_core.storage.readers import erase_user_data
 
 FERRY = "How much is a ferry ticket to Owl Island?"
 CHILDREN, BY_RULES = "how much is it for children?", "how much is ferry ticket to Owl Island for children?"
@@ -50,21 +50,10 @@ def with_memory(library: Any, **fields: Any) -> None:
     library.rag = replace(library.rag, settings=settings)
 
 
-async def test_a_follow_up_is_understood_in_its_talk(library: Any) -> None:
-    await said(library, FERRY)
-    assert await stands(library, CHILDREN) == BY_RULES
-
-
 @pytest.mark.parametrize("where", [{"chat": 6}, {"user": 2}, {"thread": 7}])
 async def test_each_chat_reader_and_topic_has_a_talk_of_its_own(library: Any, where: dict[str, int]) -> None:
     await said(library, FERRY)
     assert await stands(library, "and in March?", **where) == "and in March?"
-
-
-async def test_a_topic_remembers_its_own(library: Any) -> None:
-    await said(library, FERRY, thread=7)
-    await said(library, "When does the museum open?", thread=8)
-    assert "ferry" in await stands(library, "and in March?", thread=7)
 
 
 async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> None:
@@ -195,11 +184,6 @@ async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf:
         await model.close()
 
 
-async def test_names_come_out_of_an_answer_once_each(library: Any) -> None:
-    given = await library.ask("When does the ferry to Owl Island leave?")
-    assert memory.extract_answer_names(given) == ("Owl Island",)
-
-
 async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
     first = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
     assert "twelve euros" in first.sentences[0].text
@@ -210,13 +194,3 @@ async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
         "How much does a ferry ticket cost?",
         "How much does a ferry ticket cost (for children)?",
     ]
-
-
-async def test_a_careful_chat_has_its_answers_looked_over(library: Any) -> None:
-    await save_answer_mode(library.rag.archive, 5, AnswerMode("direct", careful=True))
-    model = FakeLlm("A ferry ticket costs twelve euros.[1]", '{"score": 5, "missing": "", "unsupported": []}', "x")
-    library.rag = replace(library.rag, writer=model, recipe="auto")
-    given = await answer_question(asked(library, "How much does a ferry ticket cost?"), library.rag)
-    assert [s.text for s in given.sentences] == ["A ferry ticket costs twelve euros."]
-    assert [span.stage for span in library.runs[-1].spans].count("reflect") == 1
-    assert len(model.asked) == 3

@@ -9,7 +9,6 @@ from rag_core.planning.queries import (
     MAX_QUERY_WORDS,
     extract_phrases,
     generate_query_variants,
-    rewrite_as_statement,
     sanitize_query,
 )
 from rag_core.text.answer_type import AnswerType
@@ -90,11 +89,6 @@ def test_names_are_spelt_in_the_other_script_both_ways(name: str, spelt: str) ->
     assert spelt in transliterate_word(name)
 
 
-@pytest.mark.parametrize("word", ["", "2020", "漢字", "🔥", "שלום"])
-def test_what_is_of_neither_script_is_not_spelt(word: str) -> None:
-    assert transliterate_word(word) == ()
-
-
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -135,12 +129,6 @@ def test_what_only_sounds_like_code_stays(text: str) -> None:
 
 def test_a_question_is_no_longer_than_4000_characters() -> None:
     assert len(sanitize_query("паром " * 2000)) <= 4000
-
-
-def test_a_statement_is_the_question_without_its_asking_words() -> None:
-    assert rewrite_as_statement("What is the name of the ferry to Owl Island?") == "is the of the ferry to Owl Island"
-    assert rewrite_as_statement("Как называется столица Перу?") == "столица Перу"
-    assert rewrite_as_statement("имя?") == "имя?"  # nothing else is left
 
 
 def test_of_a_thousand_tags_a_few_must_stand_in_a_post() -> None:

@@ -97,10 +97,8 @@ async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: An
 
 
 async def test_an_author_of_a_closed_channel_is_found_by_those_who_may_read_it(news: Any) -> None:
-    question = f"{PRICE} в посте автора Мария Казначеева?"
-    inside = await news.ask(question, see=(news.harbour, news.safe))
-    assert inside.posts() == (PostKey(news.safe, 9),)
-    assert (await news.ask(question)).refused
+    question = f"{PRICE} в посте автора Мария Казначеева?"  # refused to others above
+    assert (await news.ask(question, see=(news.harbour, news.safe))).posts() == (PostKey(news.safe, 9),)
 
 
 async def test_of_many_better_posts_the_one_that_is_meant_is_found(news: Any, make_post: Any) -> None:
@@ -264,11 +262,6 @@ def test_what_is_said_of_posts_beside_their_text_is_known_and_not_searched_for(
 def test_questions_about_the_world_are_no_filters(text: str) -> None:
     for form in (text, text.lower()):
         assert not planned(form).has_filters, form
-
-
-def test_a_question_for_the_posts_themselves_looks_for_no_words() -> None:
-    for text in ("Покажи посты с фото", "Пост автора Толстой", "Show the photos", "Переслано от Ивана Петрова"):
-        assert planned(text).kind is Kind.POSTED, text
 
 
 @pytest.mark.parametrize("folder", ["xquad", "rubq", "hotpotqa_100", "musique_100"])

@@ -207,7 +207,7 @@ def test_a_name_from_a_clock_that_was_ahead_is_no_newest_backup(tmp_path: Path) 
 async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive: Archive, make_post: MakePost) -> None:
     await posts.save_posts(archive, [make_post(n, "слово " * 600) for n in range(1, 500)], source="import")
     code = (
-        "import sys, threading, time; from pathlib import Path; from rag_core.storage import backups, backups;"
+        "import sys, threading, time; from pathlib import Path; from rag_core.storage import backups;"
         "backups.time = type('slow', (), {'sleep': lambda s: (print('copying', flush=True), time.sleep(60))});"
         "backups.make_backup(Path(sys.argv[1]), threading.Event())"
     )
@@ -274,18 +274,14 @@ async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, mak
     assert restore_backup(archive.folder, None, GO_ON).backup == first
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\x89PNG" * 2000])
-async def test_what_is_no_archive_is_not_put_back(archive: Archive, tmp_path: Path, content: bytes | None) -> None:
+async def test_what_is_no_archive_that_we_know_is_not_put_back(archive: Archive, tmp_path: Path) -> None:
     file = tmp_path / "given.db"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(BackupFailed, match="no whole archive"):
-        restore_backup(archive.folder, file, GO_ON)
-
-
-async def test_a_backup_of_a_later_version_is_not_put_back(archive: Archive) -> None:
-    backup = await backed_up(archive)
-    with closing(sqlite3.connect(backup)) as later:
+    for content in (None, b"", b"\x89PNG" * 2000):
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(BackupFailed, match="no whole archive"):
+            restore_backup(archive.folder, file, GO_ON)
+    with closing(sqlite3.connect(await backed_up(archive))) as later:
         later.execute("PRAGMA user_version = 999")
     with pytest.raises(BackupFailed, match="Update Citegram"):
         restore_backup(archive.folder, None, GO_ON)
@@ -301,17 +297,16 @@ def test_without_archive_or_backup_there_is_a_sentence(tmp_path: Path) -> None:
 # damage
 
 
-async def test_one_damaged_page_is_found_when_the_archive_is_opened(tmp_path: Path, make_post: MakePost) -> None:
+async def test_one_damaged_page_is_found_and_the_sentence_offers_the_last_backup(
+    tmp_path: Path, make_post: MakePost
+) -> None:
     await fill(tmp_path, make_post)
+    backup = make_backup(tmp_path, GO_ON)
+    hidden = backup.rename(tmp_path / "hidden.db")
     spoil(tmp_path / ARCHIVE_FILE)
     with pytest.raises(ArchiveUnavailable, match="is damaged, and there is no backup"):
         await Archive.open(tmp_path)
-
-
-async def test_the_sentence_about_damage_offers_the_last_backup(tmp_path: Path, make_post: MakePost) -> None:
-    await fill(tmp_path, make_post)
-    backup = make_backup(tmp_path, GO_ON)
-    spoil(tmp_path / ARCHIVE_FILE)
+    hidden.rename(backup)
     with pytest.raises(ArchiveUnavailable, match="damaged") as caught:
         await Archive.open(tmp_path)
     assert "citegram restore" in caught.value.reason

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rag_core.errors import ArchiveUnavailable, ArchiveVersionUnknown
-from rag_core.storage import Archive, posts, visible_posts
+from rag_core.storage import Archive, posts
 from rag_core.types import Post, PostKey
 
 NOON = datetime(2024, 3, 12, 12, tzinfo=UTC)
@@ -38,17 +38,6 @@ async def test_the_writer_is_durable_and_waits_for_others(archive: Archive) -> N
     assert await one(archive, "busy_timeout") == 10_000
     assert await one(archive, "trusted_schema") == 0
     assert await archive.value("PRAGMA trusted_schema") == 0
-
-
-async def test_an_archive_opened_again_holds_what_was_kept(tmp_path: Path) -> None:
-    first = await Archive.open(tmp_path / "new" / "folder")
-    await posts.save_posts(first, [post(1)], source="live")
-    await first.close()
-
-    again = await Archive.open(tmp_path / "new" / "folder")
-
-    assert (await visible_posts.fetch_posts(again, [PostKey(-1001, 1)]))[PostKey(-1001, 1)].text == "Хлеб по 90 рублей"
-    await again.close()
 
 
 async def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(archive: Archive) -> None:
@@ -151,11 +140,6 @@ async def test_readers_see_only_what_is_committed(archive: Archive) -> None:
     assert await posts.count_posts(archive) == 1
 
 
-async def test_readers_cannot_write(archive: Archive) -> None:
-    with pytest.raises(ArchiveUnavailable):
-        await archive.rows("DELETE FROM posts")
-
-
 @pytest.mark.slow
 async def test_two_processes_take_turns(tmp_path: Path) -> None:
     bot, command = await Archive.open(tmp_path), await Archive.open(tmp_path)
@@ -184,12 +168,6 @@ async def test_two_that_open_a_new_archive_at_once_make_it_once(tmp_path: Path) 
     for archive in both:
         assert await posts.count_posts(archive) == 0
         await archive.close()
-
-
-async def test_a_file_that_is_no_database_is_called_damaged(tmp_path: Path) -> None:
-    (tmp_path / "citegram.db").write_bytes(b"\x89PNG" * 2000)
-    with pytest.raises(ArchiveUnavailable, match="damaged"):
-        await Archive.open(tmp_path)
 
 
 async def test_a_locked_archive_says_so(tmp_path: Path) -> None:
@@ -232,11 +210,16 @@ async def test_a_folder_or_a_file_that_cannot_be_made_says_so(tmp_path: Path, fo
     (tmp_path / "taken" / "citegram.db").mkdir(parents=True)
     with pytest.raises(ArchiveUnavailable, match="cannot be opened"):
         await Archive.open(tmp_path / folder)
+    (tmp_path / "citegram.db").write_bytes(b"\x89PNG" * 2000)
+    with pytest.raises(ArchiveUnavailable, match="damaged"):
+        await Archive.open(tmp_path)
 
 
-async def test_wrong_sql_is_a_bug_and_no_sentence(archive: Archive) -> None:
+async def test_wrong_sql_is_a_bug_and_readers_cannot_write(archive: Archive) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await archive.rows("SELECT * FROM nowhere")
+    with pytest.raises(ArchiveUnavailable):
+        await archive.rows("DELETE FROM posts")
 
 
 CHILD = """

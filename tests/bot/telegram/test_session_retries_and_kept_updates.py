@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import gc
-import logging
-import sqlite3
 import weakref
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,14 +18,11 @@ from aiogram.exceptions import (
 from aiogram.methods import SendMessage
 from driver import HARBOUR, OTTO
 
-from bot.logs import SecretFilter
 from bot.sandbox import Sandbox
 from bot.telegram.session import RetryMiddleware, TelegramSession
 from bot.telegram.updates import InboxMiddleware
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import Archive, raw_updates
-
-TOKEN = "123456789:AAExampleExampleExampleExampleExample0"
 
 
 @pytest.fixture
@@ -125,24 +120,6 @@ async def test_typing_is_not_worth_a_second_try(sandbox: Sandbox, bot: Bot) -> N
     with pytest.raises(TelegramRetryAfter):
         await bot.send_chat_action(OTTO, "typing")
     assert len(sandbox.transcript) == 1
-
-
-def logged(caplog: pytest.LogCaptureFixture, *message: object, error: Exception | None = None) -> str:
-    record = logging.LogRecord("x", logging.ERROR, __file__, 1, str(message[0]), message[1:], None)
-    if error:
-        record.exc_info = (type(error), error, error.__traceback__)
-    assert SecretFilter().filter(record)
-    return logging.Formatter().format(record)
-
-
-def test_tokens_do_not_reach_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    assert logged(caplog, "GET /bot%s/getMe", TOKEN) == "GET /bot<token>/getMe"
-    try:
-        raise sqlite3.Error(f"404, url='https://api.telegram.org/file/bot{TOKEN}/x'")
-    except sqlite3.Error as exc:
-        said = logged(caplog, "failed", error=exc)
-    assert TOKEN not in said
-    assert "/file/bot<token>/x" in said
 
 
 async def test_the_model_of_a_reply_is_kept() -> None:

@@ -153,9 +153,11 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
     What Citegram wrote is compared with its manifest. Other files are trusted as brought by the admin: the first time
     they need no checksum. Raises ModelUnavailable.
     """
-    if own := _find_own_folder(row, origin):
-        await _copy_own_folder(row, folder, own)
-        return
+    for own in (origin / row.name, origin):
+        parts = [(part, own / part.name) for part in row.parts] or [(row, own)]
+        if all(read_origin(place).get("model") == part.name for part, place in parts):
+            await _copy_own_folder(row, folder, own)
+            return
     source = row.source
     if not isinstance(source, HubSource):
         raise ModelUnavailable(
@@ -181,15 +183,6 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
                     raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
                 raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
         await asyncio.to_thread(write_manifest, fresh, model=row.name, repo=source.repo, commit="")
-
-
-def _find_own_folder(row: ModelSpec, origin: Path) -> Path | None:
-    """Find the folder of a model that Citegram wrote: `origin` itself, or the one of its name in it."""
-    for place in (origin / row.name, origin):
-        parts = [(part, place / part.name) for part in row.parts] or [(row, place)]
-        if all(read_origin(at).get("model") == part.name for part, at in parts):
-            return place
-    return None
 
 
 async def _copy_own_folder(row: ModelSpec, folder: Path, own: Path) -> None:

@@ -384,24 +384,24 @@ async def open_reranker(model: ModelSpec, folder: Path, threads: int = 2, provid
     try:
         await thread.run(check_model_files, model, folder)
         session = {"threads": threads, "providers": await thread.run(choose_onnx_providers, provider)}
-        reranker = Reranker(model, await thread.run(_load_scorer, folder, model, session), thread)
+
+        def load() -> Scorer:
+            if isinstance(model.source, PackageSource):
+                run = load_offline_model(folder, model, session)
+                return lambda question, texts: run([(question, text) for text in texts])[:, 0]
+            from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+            encoder, tokenizer = _load_with_fastembed(TextCrossEncoder, model.name, folder, model, session)
+            # the text is cut, not the question
+            tokenizer.enable_truncation(max_length=model.max_tokens, strategy="longest_first")
+            return lambda question, texts: encoder.rerank(question, texts, batch_size=_BATCH_PAIRS)
+
+        reranker = Reranker(model, await thread.run(load), thread)
         await reranker.time()
     except BaseException:
         await thread.close()
         raise
     return reranker
-
-
-def _load_scorer(folder: Path, row: ModelSpec, session: dict[str, Any]) -> Scorer:
-    if isinstance(row.source, PackageSource):
-        run = load_offline_model(folder, row, session)
-        return lambda question, texts: run([(question, text) for text in texts])[:, 0]
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
-
-    model, tokenizer = _load_with_fastembed(TextCrossEncoder, row.name, folder, row, session)
-    # the text is cut, not the question
-    tokenizer.enable_truncation(max_length=row.max_tokens, strategy="longest_first")
-    return lambda question, texts: model.rerank(question, texts, batch_size=_BATCH_PAIRS)
 
 
 class Reranker:

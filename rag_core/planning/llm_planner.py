@@ -15,12 +15,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from importlib.resources import files
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from rag_core.dates import parse_period
-from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, LlmSession, Prompt
 from rag_core.planning.intents import EXACT_INTENTS, asks_about_posts
@@ -41,6 +40,9 @@ from rag_core.text.names import matches_name, transliterate_word
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import TELEGRAM_START, Channel, Kind, Plan, Question
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, escape_prompt_text, load_prompt
+
+if TYPE_CHECKING:
+    from rag_core.engine import Engine
 
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
 MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32

@@ -44,11 +44,11 @@ from rag_core.types import Answer
 
 OTHER_LABEL = "other"
 _MAX_LABEL_VALUES = 64  # for one label
-# In seconds: budgets of stages are 1 to 10; a question may take 90, and wait.
-_STAGE_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_QUESTION_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 180, 600)
-_SHARE_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_COUNT_BUCKETS = (1, 2, 3, 4, 6, 8, 12)
+# Buckets, in seconds: budgets of stages are 1 to 10; a question may take 90, and wait.
+_STAGE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_QUESTION_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 180, 600)
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_COUNTS = (1, 2, 3, 4, 6, 8, 12)
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # they would be a second series for each metric
 
@@ -78,45 +78,40 @@ class Instruments:
         # One limiter for each label: together their values exceed the limit of one.
         self.stage_name, self.recipe_name = LabelLimiter(), LabelLimiter()
         self.tool_name, self.method_name = LabelLimiter(), LabelLimiter()
-        self.questions = self._counter(
+        counter, histogram = self._counter, self._histogram
+        self.questions = counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
         )
-        self.took = self._histogram(
-            "question_seconds", "From a worker's taking it to its delivery.", _QUESTION_SECONDS_BUCKETS, "recipe"
+        self.took = histogram(
+            "question_seconds", "From a worker's taking it to its delivery.", _QUESTION_SECONDS, "recipe"
         )
-        self.waited = self._histogram(
-            "queue_wait_seconds", "From asking to a worker's taking it, in seconds.", _QUESTION_SECONDS_BUCKETS
+        self.waited = histogram(
+            "queue_wait_seconds", "From asking to a worker's taking it, in seconds.", _QUESTION_SECONDS
         )
-        self.steps = self._histogram(
-            "question_steps", "Steps of a recipe that goes by steps.", _COUNT_BUCKETS, "recipe"
+        self.steps = histogram("question_steps", "Steps of a recipe that goes by steps.", _COUNTS, "recipe")
+        self.rounds = histogram("question_rounds", "Searches made for one question.", _COUNTS, "recipe")
+        self.confidence = histogram(
+            "confidence", "How much of a question its evidence covers, 0 to 1.", _SHARES, "recipe"
         )
-        self.rounds = self._histogram("question_rounds", "Searches made for one question.", _COUNT_BUCKETS, "recipe")
-        self.confidence = self._histogram(
-            "confidence", "How much of a question its evidence covers, 0 to 1.", _SHARE_BUCKETS, "recipe"
+        self.coverage = histogram(
+            "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARES, "recipe"
         )
-        self.coverage = self._histogram(
-            "citation_coverage", "Share of an answer's sentences that cite a post.", _SHARE_BUCKETS, "recipe"
-        )
-        self.stage = self._histogram(
-            "stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS_BUCKETS, "stage"
-        )
-        self.failures = self._counter("stage_failures", "Stages that failed: timeout, stopped, failed.", "stage", "why")
-        self.without = self._counter("shortfalls", "What answers did without, by stage.", "stage")
-        self.tool = self._histogram(
-            "tool_seconds", "How long a tool took, failed or not.", _STAGE_SECONDS_BUCKETS, "tool"
-        )
-        self.tools = self._counter("tool_calls", "Calls of tools: ok, timeout, failed.", "tool", "outcome")
-        self.reflections = self._counter("reflections", "Drafts that a model judged: ok, failed.", "outcome")
-        self.calls = self._counter("model_calls", "Generations asked of a language model.", "stage")
-        self.tokens = self._counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
-        self.telegram = self._counter(
+        self.stage = histogram("stage_seconds", "How long a stage took, failed or not.", _STAGE_SECONDS, "stage")
+        self.failures = counter("stage_failures", "Stages that failed: timeout, stopped, failed.", "stage", "why")
+        self.without = counter("shortfalls", "What answers did without, by stage.", "stage")
+        self.tool = histogram("tool_seconds", "How long a tool took, failed or not.", _STAGE_SECONDS, "tool")
+        self.tools = counter("tool_calls", "Calls of tools: ok, timeout, failed.", "tool", "outcome")
+        self.reflections = counter("reflections", "Drafts that a model judged: ok, failed.", "outcome")
+        self.calls = counter("model_calls", "Generations asked of a language model.", "stage")
+        self.tokens = counter("model_tokens", "Tokens that a model read or wrote.", "stage", "kind")
+        self.telegram = counter(
             "telegram_calls", "Tries of Telegram's methods, by what came of them.", "method", "outcome"
         )
-        self.telegram_took = self._histogram(
-            "telegram_call_seconds", "How long tries took, but for those that wait for updates.", _STAGE_SECONDS_BUCKETS
+        self.telegram_took = histogram(
+            "telegram_call_seconds", "How long tries took, but for those that wait for updates.", _STAGE_SECONDS
         )
-        self.logged = self._counter("log_records", "Lines of the log: warning, error.", "level")
-        self.scrape_failures = self._counter("scrape_failures", "Parts that a scrape could not tell.", "part")
+        self.logged = counter("log_records", "Lines of the log: warning, error.", "level")
+        self.scrape_failures = counter("scrape_failures", "Parts that a scrape could not tell.", "part")
 
     def _counter(self, name: str, description: str, *labels: str) -> Counter:
         return Counter(f"citegram_{name}", description, labels, registry=self.registry)

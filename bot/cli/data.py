@@ -30,7 +30,7 @@ from bot.views.text import dump_json, strip_control_characters
 from ingest.history import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from ingest.rebuild import EmbedderChange
-from rag_core.engine import Engine, open_engine
+from rag_core.engine import open_engine
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
@@ -109,6 +109,7 @@ def declare_reindex(parser: argparse.ArgumentParser) -> None:
 
 
 async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
+    """Rebuild in the running bot, or here: what was interrupted first, then the vectors of a model asked for."""
     require_archive(settings.data.dir)
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
@@ -117,47 +118,34 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                 with show_progress_bar("reindex") as moved:
                     await owner.reindex(channel.chat_id if channel else None, moved)
                 await _print_result(archive, channel)
-        else:
-            async with open_engine(settings.rag(), language=False) as rag:
-                channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
-                await _rebuild(rag, channel.chat_id if channel else None)
-                await _print_result(rag.archive, channel)
-                await _change_embedder(rag)
-                await catch_up_vectors(rag)
+            return 0
+        from bot.indexing import RebuildRunner
+
+        async with open_engine(settings.rag(), language=False) as rag:
+            channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
+            chat_id = channel.chat_id if channel else None
+            dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
+            reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
+            try:
+                left = await reindexing.resume()
+                if left:
+                    print("A rebuild was interrupted: it goes on.", file=sys.stderr)
+                    await _show_rebuild_progress(reindexing)
+                if left is None or left.chat_id not in (None, chat_id):
+                    await reindexing.start(chat_id)
+                    await _show_rebuild_progress(reindexing)
+            finally:
+                await reindexing.stop()
+            await _print_result(rag.archive, channel)
+            if dense:
+                change = EmbedderChange(rag, dense)
+                try:
+                    with show_progress_bar(rag.next_embedder.name if rag.next_embedder else "embed") as moved:
+                        await change.run(moved)
+                finally:
+                    await change.close()
+            await catch_up_vectors(rag)
     return 0
-
-
-async def _rebuild(rag: Engine, chat_id: int | None) -> None:
-    """Rebuild; an interrupted rebuild is finished first, so that its work is not lost."""
-    from bot.indexing import RebuildRunner
-
-    dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder) if rag.dense else None
-    reindexing = RebuildRunner(rag.archive, LexicalIndexer(rag.archive, rag.lexical), dense)
-    try:
-        left = await reindexing.resume()
-        if left:
-            print("A rebuild was interrupted: it goes on.", file=sys.stderr)
-            await _show_rebuild_progress(reindexing)
-        if left is None or left.chat_id not in (None, chat_id):
-            await reindexing.start(chat_id)
-            await _show_rebuild_progress(reindexing)
-    finally:
-        await reindexing.stop()
-
-
-async def _change_embedder(rag: Engine) -> None:
-    """Embed all posts with the model that was asked for, beside the vectors in use, and put them in their place."""
-    if rag.dense is None:
-        return
-    change = EmbedderChange(rag, DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder))
-    try:
-        if rag.next_embedder is None:
-            await change.run()
-        else:
-            with show_progress_bar(rag.next_embedder.name) as moved:
-                await change.run(moved)
-    finally:
-        await change.close()
 
 
 async def _show_rebuild_progress(reindexing: RebuildRunner) -> None:

@@ -2,7 +2,8 @@
 
 Variants are measured in processes of their own: the same questions in lockstep, so that memory differs and other load
 does not. Each process indexes the dataset and opens its models; then one question after the other is asked of all, and
-each process is the first equally often."""
+each process is the first equally often.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Checks of `citegram doctor`: what all share, and the checks of the machine and of the settings.
 
-Archive and indexes are checked in archive_checks.py, Telegram in telegram_checks.py; bot/cli/doctor.py runs them."""
+Archive and indexes are checked in archive_checks.py, Telegram in telegram_checks.py; bot/cli/doctor.py runs them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Archive checks: channels, inbox, failed jobs, backups, and the state of the indexes.
 
 The doctor changes nothing: an archive of an earlier version is left to the bot, which makes a backup before it
-migrates the archive."""
+migrates the archive.
+"""
 
 from __future__ import annotations
 

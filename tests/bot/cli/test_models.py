@@ -63,14 +63,20 @@ async def test_the_list_names_every_model_with_its_licence_and_what_is_here(
         assert ("  yes" in line) == row.checked
 
 
-@pytest.mark.parametrize("rates", [None, {"prefill": 29.4, "decode": 7.4}])
+def measured(prefill: float, decode: float) -> str:
+    """The contents of rates.json."""
+    speed = {"gpu": False, "threads": 1, "parameters": 4_000_000_000, "bytes": 2_500_000_000, "made_by": {}}
+    return json.dumps({"prefill": prefill, "decode": decode, **speed})
+
+
+@pytest.mark.parametrize("rates", [None, (29.4, 7.4)])
 async def test_the_list_fits_into_80_columns_with_everything_in_use(
-    settings: Settings, rates: dict[str, float] | None
+    settings: Settings, rates: tuple[float, float] | None
 ) -> None:
     widest = max(MODELS, key=lambda row: len(row.name)).name
     if rates:
         (settings.data.dir / "models" / widest).mkdir(parents=True)
-        (settings.data.dir / "models" / widest / "rates.json").write_text(json.dumps(rates))
+        (settings.data.dir / "models" / widest / "rates.json").write_text(measured(*rates))
     used = {"writer": widest, "planner": widest, "embedder": MODELS[0].name, "reranker": MODELS[0].name}
     folder = settings.data.dir / "models"
     lines = [line for line in models_command.format_model_list(folder, used, settings.rag()) if str(folder) not in line]
@@ -92,17 +98,17 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
         if unmeasured is not None:
             (place / "rates.json").write_text(unmeasured)
         assert "What it does here is known after its first load" in listed()
-    (place / "rates.json").write_text('{"prefill": 29.4, "decode": 7.4, "threads": 1}')
+    (place / "rates.json").write_text(measured(29.4, 7.4))
     said = listed()
     assert "It reads 29 and writes 7.4 tokens/s: it judges answers.\n" in said
     assert "Off: plan, which would take 15 s of 10 s.\n" in said
     assert "Off: write, which would take 51 s of 20 s.\n" in said
-    (place / "rates.json").write_text('{"prefill": 900, "decode": 60}')
+    (place / "rates.json").write_text(measured(900, 60))
     assert "it judges answers, plans searches, writes answers." in listed()
     assert "Off:" not in listed()
     small = models / "qwen2.5-coder-1.5b"
     small.mkdir()
-    (small / "rates.json").write_text('{"prefill": 900, "decode": 60}')
+    (small / "rates.json").write_text(measured(900, 60))
     used["writer"] = small.name
     assert "reads 900 tokens/s and judges; it is too small to plan and to write" in listed()
     used["writer"] = "LLM__URL"

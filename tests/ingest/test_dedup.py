@@ -27,7 +27,7 @@ def corpus(shared_data: Path) -> Corpus:
     return read_posts(shared_data / "tg_ru_news")
 
 
-def test_of_440_edits_of_one_number_date_name_or_negation_hardly_one_is_the_same_post(corpus: Corpus) -> None:
+def test_of_440_edits_of_one_fact_hardly_one_is_the_same_post(corpus: Corpus) -> None:
     changed = make_fact_edits(corpus)
     joined = [change for change in changed if are_duplicates(change.before, change.after)]
     assert len(changed) == 440
@@ -36,7 +36,7 @@ def test_of_440_edits_of_one_number_date_name_or_negation_hardly_one_is_the_same
         assert parse_compared_text(change.before).facts != parse_compared_text(change.after).facts, change
 
 
-def test_of_450_changes_of_links_footers_and_bullets_nearly_all_are_the_same_post(corpus: Corpus) -> None:
+def test_of_450_harmless_changes_nearly_all_are_the_same_post(corpus: Corpus) -> None:
     changed = make_harmless_edits(corpus)
     lost = [change for change in changed if not are_duplicates(change.before, change.after)]
     assert len(changed) == 450

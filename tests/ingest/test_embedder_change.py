@@ -359,19 +359,6 @@ async def test_a_restored_backup_keeps_its_embedder(opened: Open, make_post: Any
         await bench.check_all_is_of(OLD)
 
 
-async def test_on_a_server_auto_keeps_the_model_of_the_collection(
-    opened: Open, make_post: Any, models: Path, qdrant: FakeQdrant
-) -> None:
-    served = {"url": qdrant.url}
-    async with opened(OLD, qdrant=served) as bench:
-        await bench.keep(*make_posts(make_post, 4))
-    async with opened(qdrant=served) as bench:
-        assert bench.rag.without == ()
-        await bench.check_all_is_of(OLD)
-    async with opened(qdrant=served) as bench:
-        await bench.check_all_is_of(OLD)
-
-
 async def test_what_a_better_embedder_costs_is_offered_until_it_is_asked_for(opened: Open, make_post: Any) -> None:
     async with opened(OLD) as bench:
         assert await find_embedder_offer(bench.rag.settings, bench.rag.archive) is None  # nothing to embed anew

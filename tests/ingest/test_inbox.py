@@ -101,7 +101,7 @@ async def test_members_of_an_album_wait_for_each_other_but_not_for_ever(
     assert await process_pending_posts(archive) == 1
 
 
-async def test_an_old_title_that_comes_late_does_not_come_back_and_a_new_one_reaches_the_indexed_posts(
+async def test_an_old_title_that_comes_late_does_not_come_back(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = 1_000_000

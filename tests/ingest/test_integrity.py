@@ -153,9 +153,7 @@ async def test_rows_that_belong_to_nothing_are_said(night: Night) -> None:
         await night.check()
 
 
-async def test_vectors_in_order_are_all_right_also_where_a_text_has_none_and_where_posts_have_come_since(
-    bright: Night, make_post: Any
-) -> None:
+async def test_vectors_in_order_are_all_right_also_where_a_text_has_none(bright: Night, make_post: Any) -> None:
     found = await bright.check()
     assert (found.vectors, list(found.vectors_wrong)) == (19, [])
     await bright.books.keep(make_post(50, "A new pier opens.", chat=HARBOUR))

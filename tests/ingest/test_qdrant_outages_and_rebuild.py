@@ -68,7 +68,7 @@ async def _untold(*_: object) -> None:
     raise AssertionError("nothing was wrong")
 
 
-async def test_a_server_that_is_gone_is_a_shortfall_and_what_came_is_embedded_when_it_is_back(
+async def test_a_server_that_is_gone_is_a_shortfall_and_is_caught_up_later(
     tmp_path: Path, qdrant: FakeQdrant, open_library: Any, offline_models: Path, ferries: list[Any]
 ) -> None:
     await qdrant.stop()

@@ -134,7 +134,7 @@ async def walked(rag: Engine, chat_id: int | None = None, number: int = 1) -> Le
     return await load_next_index(rag.archive, Rebuild(number, chat_id))
 
 
-async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores_also_what_changed_meanwhile(
+async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores(
     rag: Engine,
 ) -> None:
     rebuild, told = await begun(rag), Told(hold=2)

@@ -150,28 +150,6 @@ async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, shared_browse
     await playwright_api.expect(page.locator("#chats")).to_be_visible()
 
 
-async def test_on_a_phone_a_pressed_source_opens_its_post(
-    sandbox: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
-    text = "Паром на Совиный остров уходит в 7:30 от четвёртого причала. " * 4
-    date = datetime.fromtimestamp(1_700_000_000, UTC)
-    found = Source(1, Passage(PostKey(CHANNEL, 10), 0, "", text, 0, len(text), date), 1.0, "dense")
-    question = await sandbox.say(READER, "Когда паром?")
-    sandbox.observed.show_answer(READER, question["message_id"], Answer((), 0.0, "direct", found=(found,)))
-    async with make_local_bot(sandbox.url, sandbox.token) as bot:
-        await bot.send_message(READER, "Этого нет. " * 40)
-    page = await shared_browser.new_page(
-        locale="ru-RU", viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True
-    )
-    await page.goto(f"{sandbox.url}/?user={READER}")
-    await playwright_api.expect(page.locator(".how")).to_have_text("Как это найдено")
-    await page.tap(".how")
-    await playwright_api.expect(page.locator(".source .leg")).to_have_text("смысл")
-    assert await page.evaluate("document.documentElement.scrollWidth") == 390
-    await page.click(".source .from")
-    await playwright_api.expect(page.locator(f'#source [data-message="{CHANNEL}/10"].highlight')).to_be_in_viewport()
-
-
 async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(sandbox: Sandbox) -> None:
     async with aiohttp.ClientSession(sandbox.url) as http:
         assert (await http.get("/", headers={"Host": "evil.example"})).status == 403

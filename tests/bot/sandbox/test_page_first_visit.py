@@ -149,30 +149,6 @@ async def test_every_suggested_question_gets_a_right_answer(demo: Sandbox, monke
     assert failed == []
 
 
-async def test_how_it_was_found_is_folded_and_never_moves_what_is_read(
-    demo: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
-    expect = playwright_api.expect
-    page = await open_page(demo, shared_browser, size=PHONE)
-    for count in (1, 2):
-        await page.click(".suggestion >> nth=0")
-        await expect(page.locator("#composer")).to_be_enabled()
-        await page.wait_for_timeout(300)
-        await expect(page.locator(".how")).to_have_count(count)
-    assert await page.locator(".sources:visible").count() == 0
-    strip = page.locator(".how").last
-    before = await strip.bounding_box()
-    await strip.click()
-    await expect(page.locator(".legend dt").first).to_be_visible()
-    assert await strip.bounding_box() == before
-    await demo.post(next(c.id for c in demo.world.rooms.values() if c.kind == "channel"), "News for everybody.")
-    await expect(page.locator(".chat", has_text="News for everybody.")).to_have_count(1)
-    assert await strip.bounding_box() == before
-    await strip.click()
-    assert await page.locator(".sources:visible").count() == 0
-    assert await strip.bounding_box() == before
-
-
 async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_findable(
     demo: Sandbox, shared_browser: playwright_api.Browser
 ) -> None:
@@ -212,35 +188,6 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
     await page.reload()
     await page.click(".how >> nth=1")
     await expect(fresh).to_be_visible()
-    assert wrong == []
-
-
-async def test_a_reader_presses_a_receipt_and_sees_the_words_in_their_post(
-    demo: Sandbox, shared_browser: playwright_api.Browser
-) -> None:
-    expect = playwright_api.expect
-    page = await open_page(demo, shared_browser)
-    wrong = note_faults(page)
-    (channel, _), words = find_posts(ROWS[0])[0], "Kayak lessons begin on Mondays at the slipway."
-    post = (await demo.post(channel, f"🚢 Summer timetable.\n{words} Welcome!"))["message_id"]
-    assert await demo.until(
-        lambda: demo.observed.build_page_state(0, {channel})["findable"] == {f"{channel}/{post}": ["lexical"]}
-    )
-    await page.fill("#composer", "When do kayak lessons begin?")
-    await page.press("#composer", "Enter")
-    await page.click(".key >> text=More")
-    await page.click(".key >> text=❝ Quote 1")
-    reply = page.locator("#main .replied.quoted")
-    await expect(reply.locator(".name")).to_have_text("Owl Hill Observers 🔭")
-    await expect(reply.locator(".words")).to_have_text(words)
-
-    await reply.click()
-    shown = page.locator(f'#source [data-message="{channel}/{post}"]')
-    await expect(shown).to_be_in_viewport()
-    await expect(shown.locator("mark.quoted")).to_have_text(words)
-    await demo.edit(channel, post, "Kayak lessons are over.")
-    await expect(shown.locator("mark.quoted")).to_have_count(0)
-    await expect(reply.locator(".words")).to_have_text(words)
     assert wrong == []
 
 

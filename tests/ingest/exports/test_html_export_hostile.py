@@ -141,7 +141,7 @@ for line in sys.stdin:
 """
 
 
-def test_hostile_messages_are_left_out_in_little_memory_and_those_around_them_are_not(row: Make, root: Path) -> None:
+def test_hostile_messages_are_left_out_in_little_memory(row: Make, root: Path) -> None:
     pages = [row(1, "раз") + row(2, text) + row(3, "три") + row(4, "четыре") for text in HOSTILE.values()]
     # in a process of its own: what it takes at most is not to be seen otherwise
     child = subprocess.run(

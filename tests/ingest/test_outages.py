@@ -146,17 +146,6 @@ async def test_a_clock_that_stays_where_it_was_set_is_followed_without_a_gap(
     assert await life.gaps() == []
 
 
-async def test_a_clock_that_was_set_back_between_two_lives_is_said(
-    archive: Archive, times: Times, life: Life, caplog: pytest.LogCaptureFixture
-) -> None:
-    times.set(-5 * DAY)
-    again = Life(archive, times)
-    await again.run(3)
-    assert "the clock was set back" in caplog.text
-    assert await again.gaps() == []
-    assert await channel_history.get_last_heartbeat(archive) == times.at
-
-
 async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
     await channel_history.note_outage_gaps(archive, START, START + 3 * DAY)
     told: list[AdminNotice] = []

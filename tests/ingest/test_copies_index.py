@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from bench import synthetic_posts
 
 import ingest.copies
 from ingest.copies import CopyIndexer
@@ -118,16 +116,6 @@ async def test_after_a_crash_it_goes_on_and_nothing_is_twice(
     assert sorted(map(len, await families(archive))) == [6, 6, 6, 8, 8, 8, 8]
 
 
-async def test_another_recipe_begins_anew(
-    archive: Archive, copier: CopyIndexer, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await keep(archive, copier, make_post(1, BRIDGE, chat=A), make_post(1, BRIDGE, chat=B))
-    monkeypatch.setattr(ingest.copies, "describe_fingerprint", lambda: "another")
-    assert await copier.waiting() == 2
-    assert await copier.catch_up() == 2
-    assert await families(archive) == {keys((A, 1), (B, 1))}
-
-
 async def test_words_about_today_are_copies_on_the_same_day_only(
     archive: Archive, copier: CopyIndexer, make_post: MakePost
 ) -> None:
@@ -221,33 +209,6 @@ async def test_the_copies_among_real_channels_are_found(
 def key_of(row_id: str) -> PostKey:
     _, chat, message = row_id.split("-")
     return PostKey(-int(chat), int(message))
-
-
-async def test_of_invented_posts_every_copy_is_found_and_nothing_else_in_time(
-    archive: Archive, copier: CopyIndexer
-) -> None:
-    size = 3000
-    invented = synthetic_posts.make_posts(size)
-    kept = list(invented.posts(0, size))
-    await posts.save_posts(archive, kept, source="import")
-    started = time.process_time()
-    assert await copier.catch_up() == size
-    per_second = size / (time.process_time() - started)
-    assert await families(archive) == set(copied(invented, range(size)))
-    # 3000 and more where nothing else runs; processor time, for a machine that others use too
-    assert per_second > 1500
-    await posts.save_posts(archive, [replace(kept[0], key=PostKey(A, 1), date=datetime.now(UTC))], source="live")
-    started = time.process_time()
-    assert await copier.catch_up() == 1
-    assert time.process_time() - started < 0.1
-
-
-def copied(invented: synthetic_posts.Corpus, numbers: Iterable[int]) -> list[frozenset[PostKey]]:
-    """The posts that have the same words: near_duplicates, and what chance made so."""
-    same = defaultdict(set)
-    for n in numbers:
-        same[invented.text(n).lower()].add(invented.frame.key(n))
-    return [frozenset(group) for group in same.values() if len(group) > 1]
 
 
 async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile(

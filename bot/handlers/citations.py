@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
@@ -32,6 +33,7 @@ from bot.views.keyboards import QuoteCallback, find_quote_by_token
 from bot.views.text import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.posts import fetch_stored_posts, list_album_keys
+from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Entity, Post, PostKey
 
 router = Router()
@@ -164,33 +166,6 @@ _POST_GONE_ERRORS = ("message to be replied not found", "message_id_invalid")
 _CHAT_CLOSED_ERRORS = ("chat not found", "channel_private", "not a member", "was kicked")
 
 
-@dataclass(frozen=True, slots=True)
-class _QuoteRequest:
-    """Quote to show and where: `number` is the post's number in the answer at `message_id`."""
-
-    found: CitedWords | None
-    content: ShownContent
-    reader: Reader
-    cited: CitedPost
-    number: int
-    channel: Channel
-    shown: RenderContext
-    message_id: int
-    thread: int | None
-
-    def head(self) -> Text:
-        """Author, as a link that opens the post, and its date."""
-        post = self.found.post if self.found else None
-        date = post.date if post else self.cited.date
-        return Text(f"[{self.number}] ", format_reference(self.cited.key, date, post, self.channel, self.shown))
-
-    def render(self, said: str, *, with_words: bool = True) -> Text:
-        """Render the quote as text: the words where they may be shown, and a note."""
-        text = strip_control_characters(self.found.text) if self.found and with_words else ""
-        quote = [ExpandableBlockQuote(neutralize_links(shorten(text, _MAX_SHOWN_LENGTH)))] if text else []
-        return as_list(self.head(), *quote, Italic(self.shown.words(said)))
-
-
 @router.callback_query(QuoteCallback.filter())
 async def _press_quote(
     pressed: CallbackQuery,
@@ -201,8 +176,21 @@ async def _press_quote(
     recent_quotes: dict[tuple[int, int, str], float],
 ) -> None:
     """Show a quote; a repeated press shows it once. In a group every member may press, for channels open there."""
-    wanted = await _load_quote_request(pressed, callback_data, bot, context, words)
-    now, key = asyncio.get_running_loop().time(), (wanted.reader.chat_id, wanted.message_id, callback_data.token)
+    if pressed.message is None:
+        raise Refusal(words("receipt-unknown"))
+    chat, message_id = pressed.message.chat, pressed.message.message_id
+    asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
+    given = parse_stored_answer(asked.answer) if asked else None
+    quoted = find_quote_by_token(given, context.archive, callback_data.token) if given else None
+    if asked is None or given is None or quoted is None:
+        raise Refusal(words("receipt-unknown"))
+    reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
+    if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
+        raise Refusal(words("answer-not-member"))
+    readable = await access.get_readable_channels(context.admins, reader)
+    if quoted.key.chat_id not in readable:
+        raise Refusal(words("receipt-closed"))
+    now, key = asyncio.get_running_loop().time(), (chat.id, message_id, callback_data.token)
     for old in [one for one, then in recent_quotes.items() if now - then >= _REPEAT_SECONDS]:
         del recent_quotes[old]
     if key in recent_quotes:
@@ -211,45 +199,37 @@ async def _press_quote(
     try:
         with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
             await pressed.answer()
-        with recheck_before_sending(wanted.content, wanted.reader, context.admins):
-            await _show_quote(wanted, bot, context)
+        number, cited = next((n, one) for n, one in enumerate(given.cited, 1) if one.key == quoted.key)
+        found = await load_cited_words(context.archive, quoted, cited)
+        shown = RenderContext(get_translator(asked.lang), await context.load_zone(chat.id), group=not reader.private)
+        post, channel = found.post if found else None, readable[quoted.key.chat_id]
+        head = format_reference(quoted.key, post.date if post else cited.date, post, channel, shown)
+        content = ShownContent(channels=frozenset({channel.chat_id})) | collect_content_of_posts([post] if post else ())
+        with recheck_before_sending(content, reader, context.admins):
+            await _show_quote(found, Text(f"[{number}] ", head), channel, asked, message_id, bot, context.archive)
     except BaseException:
         recent_quotes.pop(key, None)  # sending failed: the next press counts as the first
         raise
 
 
-async def _load_quote_request(
-    pressed: CallbackQuery, button: QuoteCallback, bot: Bot, context: AppContext, words: Translator
-) -> _QuoteRequest:
-    """Load what a button stands for. Raises Refusal where it shows nothing."""
-    if pressed.message is None:
-        raise Refusal(words("receipt-unknown"))
-    chat, message_id = pressed.message.chat, pressed.message.message_id
-    asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
-    stored_answer = parse_stored_answer(asked.answer) if asked else None
-    quoted = find_quote_by_token(stored_answer, context.archive, button.token) if stored_answer else None
-    if asked is None or stored_answer is None or quoted is None:
-        raise Refusal(words("receipt-unknown"))
-    reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
-    if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
-        raise Refusal(words("answer-not-member"))
-    readable = await access.get_readable_channels(context.admins, reader)
-    if quoted.key.chat_id not in readable:
-        raise Refusal(words("receipt-closed"))
-    number, one = next((n, one) for n, one in enumerate(stored_answer.cited, 1) if one.key == quoted.key)
-    zone = await context.load_zone(reader.chat_id)
-    shown = RenderContext(get_translator(asked.lang), zone, group=not reader.private)
-    found = await load_cited_words(context.archive, quoted, one)
-    channel = readable[quoted.key.chat_id]
-    content = ShownContent(channels=frozenset({channel.chat_id}))
-    content |= collect_content_of_posts([found.post] if found else ())
-    return _QuoteRequest(found, content, reader, one, number, channel, shown, message_id, asked.thread)
-
-
-async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> None:
+async def _show_quote(
+    found: CitedWords | None,
+    head: Text,
+    channel: Channel,
+    asked: AnsweredQuestion,
+    message_id: int,
+    bot: Bot,
+    archive: Archive,
+) -> None:
     """Reply to the post with the quote, in the topic of the answer, or show the words as text, under the answer."""
-    found, channel = wanted.found, wanted.channel
-    place = await locate_quote(context.archive, found) if found else None
+    place = await locate_quote(archive, found) if found else None
+
+    def render(matter: str) -> dict[str, Any]:
+        # deleted words are not shown here either
+        text = strip_control_characters(found.text) if found and matter != "receipt-gone-there" else ""
+        quote = [ExpandableBlockQuote(neutralize_links(shorten(text, _MAX_SHOWN_LENGTH)))] if text else []
+        return as_list(head, *quote, Italic(get_translator(asked.lang)(matter))).as_kwargs()
+
     if place:
         key, quote = place
         by_name = channel.username and not channel.inside  # a public channel without the bot
@@ -263,10 +243,7 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
         )
         try:
             sent = await bot.send_message(
-                wanted.reader.chat_id,
-                **wanted.head().as_kwargs(),
-                message_thread_id=wanted.thread,
-                reply_parameters=source,
+                asked.chat_id, **head.as_kwargs(), message_thread_id=asked.thread, reply_parameters=source
             )
         except (TelegramBadRequest, TelegramForbiddenError) as exc:
             refusal = exc.message.lower()
@@ -275,8 +252,8 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
             matter = "receipt-gone-there" if gone else "receipt-outside" if closed else "receipt-refused"
         else:
             if sent.quote is None:  # Telegram drops the quote silently where the channel protects its content
-                text = wanted.render("receipt-protected").as_kwargs()
-                await bot.edit_message_text(chat_id=wanted.reader.chat_id, message_id=sent.message_id, **text)
+                text = render("receipt-protected")
+                await bot.edit_message_text(chat_id=asked.chat_id, message_id=sent.message_id, **text)
             return
     elif found is None:
         matter = "receipt-gone"
@@ -286,7 +263,5 @@ async def _show_quote(wanted: _QuoteRequest, bot: Bot, context: AppContext) -> N
         matter = "receipt-changed"
     else:
         matter = "receipt-protected" if found.post.guarded else "receipt-refused"
-    # deleted words are not shown here either
-    text = wanted.render(matter, with_words=matter != "receipt-gone-there").as_kwargs()
-    under = ReplyParameters(message_id=wanted.message_id)
-    await bot.send_message(wanted.reader.chat_id, **text, message_thread_id=wanted.thread, reply_parameters=under)
+    under = ReplyParameters(message_id=message_id)
+    await bot.send_message(asked.chat_id, **render(matter), message_thread_id=asked.thread, reply_parameters=under)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from driver import (
@@ -24,14 +26,19 @@ from driver import (
     say_text,
     sent,
     wait_until,
+    wait_until_idle,
 )
 
 from bot import notifications
-from bot.notifications import is_quiet
+from bot.i18n import get_translator
+from bot.notifications import compute_next_due, is_quiet
 from bot.sandbox import Sandbox
+from bot.views.results import render_digest
+from bot.views.text import RenderContext
+from rag_core.retrieval.digests import DigestLine
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.posts import save_posts
-from rag_core.types import Post, PostKey
+from rag_core.types import Channel, Post, PostKey
 
 NEWS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market again."
 
@@ -213,3 +220,156 @@ def test_quiet_hours_may_pass_midnight():
     assert [hour for hour in range(24) if is_quiet("22-8", hour)] == [0, 1, 2, 3, 4, 5, 6, 7, 22, 23]
     assert [hour for hour in range(24) if is_quiet("1-3", hour)] == [1, 2]
     assert not any(is_quiet("", hour) for hour in range(24))
+
+
+WALRUS = "The old walrus came back to the harbour this morning and sleeps on the pier beside the fish market."
+FAIR = "The autumn fair of potters is cancelled because of the storm; tickets are paid back at the gate."
+SECRET = "The crew met at noon, and the new boathouse key hangs behind the stove until further notice."
+
+
+async def fill(sandbox: Sandbox, home: Path) -> None:
+    written = ((HARBOUR, WALRUS), (KILN, FAIR), (KILN, f"{WALRUS} \N{SEAL}"), (CREW, SECRET), (CREW, FAIR))
+    for n, (chat, text) in enumerate(written):
+        await sandbox.post(chat, text, extra={"date": int(time.time()) - 10 + n})
+    await wait_until_idle(sandbox, home)
+    sql = "SELECT (SELECT watermark FROM copying) >= (SELECT value FROM sequence)"
+    assert await sandbox.until(lambda: execute(home, sql) == [(1,)])
+
+
+async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sandbox, live, home):
+    async with live():
+        assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new."
+        await fill(sandbox, home)
+        reply = await say(sandbox, OTTO, "/digest now")
+        first, second = reply["text"].split("\n\n")[1:]
+        assert first == f"• {WALRUS}\nHarbour News · 2 channels"
+        assert second == f"⚠️ {FAIR}\nПечь и глина"  # not "2 channels": nobody learns of the other
+        assert "https://t.me/harbour_news/" in repr(reply["entities"])
+        whole = await say_text(sandbox, ADMIN, "/digest now")
+        assert "boathouse key" in whole
+        assert "2 channels" in whole.partition(FAIR)[2]
+
+
+SQUIDS = (
+    "The Kraken squid festival opens at the Zanzibar pavilion with trumpet fanfare, lanterns, fireworks over Quillon.",
+    "Because of the storm trumpet fanfare, lanterns, fireworks of the Kraken squid festival at the Zanzibar pavilion "
+    "in Quillon begin later.",
+)
+CHANGES = {
+    "deleted": "UPDATE posts SET deleted_at = 1 WHERE text LIKE '%squid%'",
+    "edited": "UPDATE posts SET text = 'Nothing happens.' WHERE text LIKE '%squid%'",
+    "closed": f"UPDATE channels SET visibility = 'admins' WHERE chat_id = {HARBOUR}",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("late", ["heading", "sending"])
+async def test_what_changes_before_a_digest_arrives_is_left_out(sandbox, live, home, monkeypatch, change, late):
+    """A model writes headings for seconds; or Telegram refuses the first tries."""
+    asked = 0
+
+    async def write_heading(*_: Any) -> str:
+        nonlocal asked
+        asked += 1
+        if late == "heading":
+            await asyncio.to_thread(execute, home, CHANGES[change])
+        return "The squid festival"
+
+    monkeypatch.setattr("bot.notifications.write_heading", write_heading)
+    async with live():
+        for chat, text in ((HARBOUR, SQUIDS[0]), (HARBOUR, SQUIDS[1]), (KILN, FAIR)):
+            await sandbox.post(chat, text, extra={"date": int(time.time()) - 10})
+        await wait_until_idle(sandbox, home)
+        if late == "sending":
+            sandbox.faults.fail_next("sendMessage", "500", times=2)
+        await sandbox.say(OTTO, "/digest now")
+        if late == "sending":
+            assert await sandbox.until(lambda: any(line["method"] == "sendMessage" for line in sandbox.transcript))
+            await asyncio.to_thread(execute, home, CHANGES[change])
+        (reply,) = await sandbox.replies(OTTO)
+    assert asked == 1
+    assert "squid" not in reply["text"]
+    assert FAIR in reply["text"]
+
+
+async def test_a_digest_comes_at_its_hour_once_and_not_without_news(sandbox, live, home, monkeypatch):
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
+    async with live():
+        assert (await say_text(sandbox, OTTO, "/digest")).startswith("No digest is planned.")
+        hour = (datetime.now(UTC).hour + 12) % 24
+        said = await say_text(sandbox, OTTO, f"/digest daily {hour} @harbour_news")
+        assert said.startswith("A digest comes every day, next on")
+        assert f", {hour:02}:00" in said
+        await fill(sandbox, home)
+        execute(home, "UPDATE digests SET due = 0")
+        assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
+        assert FAIR not in sent(sandbox, OTTO)[-1]["text"]
+        before = len(await sandbox.replies(OTTO)) and len(sent(sandbox, OTTO))
+        execute(home, "UPDATE digests SET due = 0")
+        assert await sandbox.until(lambda: not execute(home, "SELECT * FROM digests WHERE due = 0"))
+        assert len(sent(sandbox, OTTO)) == before
+        assert await say_text(sandbox, OTTO, "/digest off") == "No more digests."
+        assert execute(home, "SELECT * FROM digests") == []
+
+
+async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(sandbox, live, home, monkeypatch):
+    monkeypatch.setattr("bot.notifications._DIGEST_INTERVAL_SECONDS", 0.1)
+    sandbox.world.clock = lambda: time.time() - 43_200  # this machine is ahead by half a day
+    async with live():
+        await say_text(sandbox, OTTO, "/digest daily 9")
+        await say_text(sandbox, OTTO, "/watch potters")
+        await sandbox.post(HARBOUR, WALRUS)
+        execute(home, "UPDATE digests SET due = 0, since = 0")
+        assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
+        await sandbox.post(KILN, FAIR)
+        assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
+        execute(home, "UPDATE digests SET due = due + 86400 * 365")  # as if it had been ahead by a year
+        assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].count(FAIR))
+        assert await sandbox.until(lambda: not sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
+
+
+async def test_admins_of_a_group_plan_its_digest_and_forget_erases_it(sandbox, live, home):
+    await bind(home, HARBOUR)
+    name = f"@{sandbox.world.bot.username}"
+    async with live():
+        await sandbox.say(RITA, f"/digest{name} weekly", chat_id=GROUP)
+        assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 1)
+        assert execute(home, "SELECT * FROM digests") == []
+        await sandbox.say(OTTO, f"/digest{name} weekly 18", chat_id=GROUP)  # who made the group
+        assert await sandbox.until(lambda: len(sent(sandbox, GROUP)) == 2)
+        assert "every week" in sent(sandbox, GROUP)[-1]["text"]
+        asked = await say(sandbox, OTTO, "/forget")
+        assert "1 digest" in asked["text"]
+        yes = asked["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
+        await sandbox.press(OTTO, OTTO, asked["message_id"], yes)
+        assert execute(home, "SELECT * FROM digests") == []
+
+
+async def test_the_terminal_prints_a_digest_also_while_the_bot_runs(sandbox, live, home, run_command, monkeypatch):
+    async with live():
+        await fill(sandbox, home)
+    monkeypatch.setenv("DATA__DIR", str(home))
+    found = (await asyncio.to_thread(run_command, "digest", "--days", "1", "--json")).json()
+    assert [line["channels"] for line in found["lines"]] == [2, 2, 1]
+    assert {line["changed"] for line in found["lines"] if line["quote"] == FAIR} == {True}
+    assert all(line["url"].startswith("https://t.me/") for line in found["lines"])
+    assert WALRUS in (await asyncio.to_thread(run_command, "digest")).out
+
+
+def test_the_next_digest_keeps_its_hour_over_a_change_of_clocks():
+    zone = ZoneInfo("Europe/Berlin")
+    saturday = datetime(2026, 3, 28, 9, 0, 5, tzinfo=zone)  # the clocks change in the night
+    assert compute_next_due(saturday, 9, 1) == datetime(2026, 3, 29, 9, tzinfo=zone)
+    assert compute_next_due(saturday, 9, 7) == datetime(2026, 4, 4, 9, tzinfo=zone)
+    assert compute_next_due(saturday - timedelta(hours=1), 9, 1) == datetime(2026, 3, 28, 9, tzinfo=zone)
+
+
+def test_a_heading_stands_above_its_line_and_names_no_address():
+    post = Post(PostKey(-1001, 5), datetime(2026, 3, 28, tzinfo=UTC), WALRUS)
+    line = DigestLine(post, 0, len(WALRUS), 1, False, related=(post, post), heading="Walrus at evil.com")
+    shown = RenderContext(get_translator("en"), UTC)
+    text, entities = render_digest(
+        [line], {-1001: Channel(-1001, "Harbour")}, shown, post.date, post.date
+    ).text.render()
+    assert text.split("\n\n")[1] == f"• Walrus at evil.com\n{WALRUS}\nHarbour · and 2 more posts about it"
+    assert [entity.extract_from(text) for entity in entities if entity.type == "code"] == ["evil.com"]

@@ -10,14 +10,16 @@ from aiogram.utils.formatting import Text
 from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, open_archive, query_archive
 
 import rag_core.answer
+from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.explanation import explain_answer
 from bot.views.format import split_pages
+from bot.views.terminal_text import format_answer_trace, format_plan_lines, plan_as_json
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, posts, readers, visible_posts
-from rag_core.storage.questions import AnsweredQuestion
+from rag_core.storage.questions import AnsweredQuestion, fetch_trace
 from rag_core.types import (
     Answer,
     Channel,
@@ -318,3 +320,37 @@ def test_nothing_that_stands_in_a_post_is_kept():
     assert [one["around"] for one in raw["sentences"]] == ["Posted on 12 March:", "2 posts."]
     assert "trophy" not in json.dumps(raw)
     assert raw["cited"] == [[*post.key, int(DAY.timestamp()), hash_text_version(post.text)]]
+
+
+ASKED = "How much does a ferry ticket cost in April 2025?"
+
+
+async def test_a_plan_shows_queries_legs_and_ranks(library):
+    found = await plan_as_json(library.question(ASKED), library.rag)
+    assert found["plan"]["normalized_queries"][0] == "How much does a ferry ticket cost in April 2025?"
+    assert found["fused"][0]["lexical"] == 1 and found["fused"][0]["dense"] is None
+    lines = format_plan_lines(found)
+    assert lines[0].startswith("normalized_queries: ")
+    assert any(line.startswith("legs: ") for line in lines)
+    assert lines[-1].endswith(found["fused"][-1]["link"])
+
+
+async def test_a_plan_holds_nothing_of_closed_channels(library, make_post):
+    before = json.dumps(await plan_as_json(library.question("What is the ferry safe code?"), library.rag))
+    await library.keep(make_post(9, "The ferry safe code is 4711, ferry and all.", chat=library.safe, days=90))
+    assert json.dumps(await plan_as_json(library.question("What is the ferry safe code?"), library.rag)) == before
+
+
+async def test_the_terminal_sees_results_and_logs_and_traces_do_not(library, caplog):
+    answerer = TerminalAnswerer(library.rag, UTC)
+    with caplog.at_level(0):
+        found = await answerer.ask(ASKED, trace=True)
+    assert found is not None
+    shown = "\n".join(format_answer_trace(found))
+    assert "--- plan" in shown and "--- search" in shown and "twelve euros" in shown
+    assert found["answer"]["actions"] and all(set(a) == {"tool", "took_ms", "ok"} for a in found["answer"]["actions"])
+    assert "twelve euros" not in caplog.text
+    trace = await fetch_trace(library.rag.archive, found["answer"]["trace_id"])
+    assert "twelve euros" not in f"{trace}{library.runs[-1].spans}"
+    silent = await answerer.ask(ASKED, trace=False)
+    assert silent is not None and silent["results"] == []

@@ -1,21 +1,165 @@
-"""/verify through the whole bot: what it is asked with, who sees what, and what it says when it cannot know."""
-
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, bind, execute, open_archive, save, say
+import pytest
+from driven_sandbox import send_file_as_person
+from driver import (
+    ADMIN,
+    GROUP,
+    HARBOUR,
+    KILN,
+    OTTO,
+    RITA,
+    bind,
+    execute,
+    open_archive,
+    press,
+    save,
+    say,
+    say_text,
+    wait_until_handled,
+)
 
+from bot.middlewares import MAX_QUESTION_LENGTH
 from bot.sandbox import Sandbox, page_api
 from bot.sandbox.page_api import UserMessage
+from bot.sandbox.state import Membership, UploadedFile
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import questions
+from rag_core.storage.posts import save_posts
 from rag_core.types import Origin, Post, PostKey
 
-FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
+FERRY = "When does the ferry to Owl Island leave?"
+COURSE = "Когда открывается запись на курс керамики?"
+WHY = "why so early?"
+
+
+async def test_an_answer_is_typed_first_and_is_no_reply(sandbox, live):
+    async with live():
+        reply = await say(sandbox, OTTO, FERRY)
+        calls = [call["method"] for call in sandbox.transcript]
+        assert calls.index("sendChatAction") < calls.index("sendMessage")
+        russian = await say(sandbox, OTTO, f"/ask {COURSE}")  # Otto's Telegram speaks English
+    assert "reply_to_message" not in reply  # the question stands right above
+    assert reply["link_preview_options"] == {"is_disabled": True}
+    assert "Источник\n1. Печь и глина · 12 марта 2024" in russian["text"]
+
+
+async def test_what_cannot_be_asked_or_is_not_in_the_posts_gets_one_sentence(sandbox, live):
+    async with live():
+        for reader, text, said in (
+            (OTTO, "/ask", "Write the question after the command, for example: /ask how much is membership?"),
+            (RITA, "/ask   ", "Напишите вопрос после команды, например: /ask сколько стоит проезд на автобусе?"),
+            (OTTO, "why " * 300, f"That is too long: {len('why ' * 300) - 1:,} characters, and I can take 1,000."),
+            (RITA, "почему " * 200, "В вопросе может быть 1\u00a0000 знаков, а здесь их 1\u00a0399."),
+            (OTTO, "/frobnicate now", "I do not know this command. See what I can do: /help"),
+            (RITA, "/frobnicate", "Такой команды нет. Что я умею: /help"),
+            (OTTO, "Who won the chess tournament in Buenos Aires?", "I found nothing about this in the channels"),
+            (RITA, "Кто выиграл шахматный турнир в Аргентине?", "В каналах, которые вам открыты, об этом"),
+        ):
+            assert (await say(sandbox, reader, text))["text"].startswith(said), text
+        assert "7:30" in await say_text(sandbox, OTTO, FERRY.ljust(MAX_QUESTION_LENGTH, "?"))  # the longest
+
+
+async def test_a_caption_is_a_question_and_a_bare_file_is_not(sandbox, live):
+    async with live():
+        send_file_as_person(sandbox.world, OTTO, UploadedFile("f1", "pier.pdf", "application/pdf", b"x"))
+        send_file_as_person(sandbox.world, OTTO, UploadedFile("f2", "pier.pdf", "application/pdf", b"x"), FERRY)
+        bare, asked = await sandbox.replies(OTTO, 2)
+    assert {"I can only read text. Please write your question."} < {bare["text"], asked["text"]}
+    assert "7:30" in bare["text"] + asked["text"]
+
+
+async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox, live, ask):
+    async with live():
+        assert "7:30" in (await ask(OTTO, FERRY))["text"]
+        follow_up = (await ask(OTTO, WHY))["text"]
+        assert "7:30" in follow_up
+        assert follow_up.startswith("Answering:")
+        assert "ferry" in follow_up.split("”")[0]
+        assert await say_text(sandbox, OTTO, "/new") == "New conversation. I have forgotten the earlier questions."
+        assert "7:30" not in (await ask(OTTO, WHY))["text"]
+
+
+async def test_a_talk_can_be_off_and_on_in_a_group_as_its_admins_say(sandbox, live, ask):
+    sandbox.world.room(GROUP).members |= {OTTO: Membership("member"), RITA: Membership("administrator")}
+    async with live():
+        assert (await say_text(sandbox, OTTO, "/new off")).startswith("I do not remember earlier questions here.")
+        await ask(OTTO, FERRY)
+        assert "7:30" not in (await ask(OTTO, WHY))["text"]
+        assert (await say_text(sandbox, OTTO, "/new on")).startswith("New conversation")
+        assert "off and /new on" in await say_text(sandbox, OTTO, "/new perhaps")
+        refused = await say_text(sandbox, OTTO, "/new@citegram_bot off", GROUP)
+        assert refused == "Only admins can change whether I remember earlier questions here."
+        assert "не помню" in await say_text(sandbox, RITA, "/new@citegram_bot off", GROUP)
+
+
+async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(sandbox, live, ask):
+    async with live():
+        await ask(OTTO, FERRY)
+        assert "7:30" in (await ask(OTTO, WHY))["text"]
+        await ask(RITA, "When is fresh mackerel sold on the quay?")
+        assert "7:30" not in (await ask(RITA, WHY))["text"]
+        # and an answer out of memory is followed up as well
+        assert "7:30" in (await ask(RITA, FERRY))["text"]
+        assert "7:30" in (await ask(RITA, WHY))["text"]
+
+
+async def test_what_talks_remember_is_sent_and_erased_with_the_rest(sandbox, live, ask, home):
+    async with live():
+        await ask(OTTO, FERRY)
+        await ask(RITA, FERRY)
+        sent = await ask(OTTO, "/mydata")
+        document = json.loads(sandbox.world.files[sent["document"]["file_id"]].data)
+        assert [one["question"] for one in document["remembered"]] == [FERRY]
+        question = await ask(OTTO, "/forget")
+        assert "1 question remembered for follow-ups" in question["text"]
+        await press(sandbox, question, "Erase", OTTO)
+        assert execute(home, "SELECT user_id FROM talks") == [(RITA,)]
+
+
+async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox, live, home):
+    async with live():
+        addressed = await sandbox.say(OTTO, "@citegram_bot thank you!", chat_id=GROUP)
+        overheard = await sandbox.say(OTTO, "thank you!", chat_id=GROUP)
+        assert (await say_text(sandbox, OTTO, "привет!")).startswith("Привет!")
+        assert (await say_text(sandbox, RITA, "thanks a lot")).startswith("You are welcome!")
+        assert (await say_text(sandbox, RITA, "👍")).startswith("🙂 Если")
+        assert await say_text(sandbox, OTTO, "what is this channel about?") == (
+            "I read these channels for you: Harbour News, Печь и глина. Ask me about anything in them."
+        )
+        await wait_until_handled(sandbox)
+    reactions = sandbox.world.reactions
+    assert [list(reactions.get((GROUP, m["message_id"]), {}).values()) for m in (addressed, overheard)] == [[["❤"]], []]
+    assert GROUP not in sandbox.world.sent
+    assert execute(home, "SELECT id FROM questions") + execute(home, "SELECT * FROM talks") == []
+
+
+async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_talk(sandbox, live, ask):
+    async with live():
+        reply = (await ask(OTTO, "Hello! When does the ferry to Owl Island leave? Thanks!"))["text"]
+        assert "7:30" in reply
+        assert "Answering:" not in reply
+        assert (await say_text(sandbox, OTTO, "thanks")).startswith("You are welcome!")
+        assert "7:30" in (await ask(OTTO, "why so early?"))["text"]
+
+
+@pytest.mark.parametrize("text", ["What is this channel about?", "о чём этот канал?"])
+async def test_a_channel_is_told_of_in_the_words_of_its_first_post(sandbox, live, home, ask, make_post, text):
+    about = make_post(1, "This channel is about the harbour: ferries, fish and fog.", chat=HARBOUR, days=-400)
+    async with open_archive(home) as archive:
+        await save_posts(archive, [about], source="export")
+    async with live():
+        assert "ferries, fish and fog" in (await ask(OTTO, text))["text"]
+        assert (await say_text(sandbox, OTTO, "which channels do you read?")).startswith("I read these channels")
+
+
+CLAIM = "The ferry to Owl Island leaves at 7:30 every morning."
 LATE = "The ferry to Owl Island leaves at 9:15 every morning."
 TROPHY = "The treasurer hid the silver trophy under the staircase."
 YES, NO, NOT_THERE = "The posts say so", "The posts say otherwise", "The posts do not say this"
@@ -33,16 +177,16 @@ async def test_what_is_replied_to_quoted_or_forwarded_as_an_album_is_verified(sa
     async with live():
         answer = await ask(OTTO, "When does the ferry to Owl Island leave?")
         verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
-        quote = {"text": FERRY, "position": 0, "is_manual": True}
+        quote = {"text": CLAIM, "position": 0, "is_manual": True}
         page_api.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("/verify", extra={"quote": quote}))
         (of_quote,) = await sandbox.replies(OTTO)
         forwarded(sandbox, OTTO, "", album="a1")  # of an album only the picture with the caption is answered
-        forwarded(sandbox, OTTO, FERRY, album="a1")
+        forwarded(sandbox, OTTO, CLAIM, album="a1")
         (of_album,) = await sandbox.replies(OTTO)
     assert YES in verdict["text"]
     assert "Sources" not in verdict["text"]
     assert "Quoted from the posts" not in verdict["text"]
-    assert of_quote["text"].startswith(f"“{FERRY}”\n{YES}")
+    assert of_quote["text"].startswith(f"“{CLAIM}”\n{YES}")
     assert YES in of_album["text"]
     assert len(sandbox.world.sent[OTTO]) == 4
 
@@ -98,9 +242,9 @@ async def test_a_group_asks_its_own_channels_and_is_left_alone_otherwise(sandbox
         hint = await ask(OTTO, "/verify@citegram_bot", GROUP)
         for chat, command in ((OTTO, "/help"), (GROUP, "/help@citegram_bot")):
             assert "/verify text — check it against the posts" in (await say(sandbox, OTTO, command, chat))["text"]
-        told = await ask(OTTO, f"/verify@citegram_bot {FERRY}", GROUP)
+        told = await ask(OTTO, f"/verify@citegram_bot {CLAIM}", GROUP)
         hidden = await ask(OTTO, f"/verify@citegram_bot {TROPHY}", GROUP)
-        said = await sandbox.say(RITA, FERRY, chat_id=GROUP)
+        said = await sandbox.say(RITA, CLAIM, chat_id=GROUP)
         replied = await ask(OTTO, "/verify@citegram_bot", GROUP, reply_to=said["message_id"])
     assert hint["text"].startswith("Write what to check after the command")
     assert YES in told["text"]
@@ -114,7 +258,7 @@ async def test_a_verdict_for_one_reader_is_none_for_another(sandbox, live, home,
         theirs = await ask(OTTO, f"/verify {TROPHY}")
         assert YES in (await ask(ADMIN, f"/verify {TROPHY}"))["text"]
         assert theirs["text"] == f"“{TROPHY}”\n{NOT_THERE}"
-        await ask(OTTO, f"/verify {FERRY}")
+        await ask(OTTO, f"/verify {CLAIM}")
         assert "Harbour News · 12 March 2024" in (await ask(OTTO, "/why"))["text"]
     kept = execute(home, "SELECT kind, answer FROM questions ORDER BY id")
     assert {kind for kind, _ in kept} == {"verify"}
@@ -127,7 +271,7 @@ async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox, live, h
         row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
         row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}
         queued = await questions.queue_question(
-            archive, questions.QuestionRow(**row, text=FERRY, lang="en", kind="verify")
+            archive, questions.QuestionRow(**row, text=CLAIM, lang="en", kind="verify")
         )  # type: ignore[arg-type]
         taken = await questions.take_next_question(archive)  # a worker had begun when the process ended
     assert taken is not None
@@ -135,7 +279,7 @@ async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox, live, h
     async with live():
         async with asyncio.timeout(30):
             said = [reply["text"] for reply in await sandbox.replies(OTTO, 2)]
-    assert any(text.startswith(f"“{FERRY}”\n{YES}") for text in said)
+    assert any(text.startswith(f"“{CLAIM}”\n{YES}") for text in said)
 
 
 async def test_an_index_that_is_down_is_never_not_found(sandbox, live, ask, monkeypatch):
@@ -144,7 +288,7 @@ async def test_an_index_that_is_down_is_never_not_found(sandbox, live, ask, monk
 
     async with live():
         monkeypatch.setattr(LexicalIndex, "search", broken)
-        told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
+        told = (await ask(OTTO, f"/verify {CLAIM}"))["text"]
     assert told.startswith("The search is down right now, so I")
     assert "/srv/x" not in told
 
@@ -183,6 +327,6 @@ async def test_a_later_post_of_the_channel_changes_the_verdict(sandbox, live, ho
     later = Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), LATE)
     await save(home, later)
     async with live():
-        told = (await ask(OTTO, f"/verify {FERRY}"))["text"]
-    assert told.startswith(f"“{FERRY}”\nThe posts said so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")
+        told = (await ask(OTTO, f"/verify {CLAIM}"))["text"]
+    assert told.startswith(f"“{CLAIM}”\nThe posts said so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")
     assert "1 August 2024\nEarlier posts said so:\nThe ferry to Owl Island leaves at 7:30" in told

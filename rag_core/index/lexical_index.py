@@ -208,16 +208,6 @@ class _ChannelSizes:
     passages: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     terms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def plus(self, postings: PostingsBM25, places: PassageTable, come: DocIdArray, gone: DocIdArray) -> _ChannelSizes:
-        """Sizes after some documents were added (`come`) and others deleted (`gone`)."""
-        passages, terms = np.zeros((2, len(places.chats)), np.int64)
-        passages[: len(self.passages)], terms[: len(self.terms)] = self.passages, self.terms
-        for sign, docs in ((1, come), (-1, gone)):
-            chats = places.columns["chat"].take(docs)
-            np.add.at(passages, chats, sign)
-            np.add.at(terms, chats, sign * postings.lengths.take(docs).astype(np.int64))
-        return _ChannelSizes(postings.corpus_size, passages, terms)
-
 
 @dataclass(frozen=True, slots=True)
 class _IndexState:
@@ -230,7 +220,14 @@ class _IndexState:
 
     def changed(self, come: DocIdArray, gone: DocIdArray) -> _IndexState:
         """State after some documents were added (`come`) and others deleted (`gone`)."""
-        return replace(self, sizes=self.sizes.plus(self.postings, self.places, come, gone))
+        before, postings = self.sizes, self.postings
+        passages, terms = np.zeros((2, len(self.places.chats)), np.int64)
+        passages[: len(before.passages)], terms[: len(before.terms)] = before.passages, before.terms
+        for sign, docs in ((1, come), (-1, gone)):
+            chats = self.places.columns["chat"].take(docs)
+            np.add.at(passages, chats, sign)
+            np.add.at(terms, chats, sign * postings.lengths.take(docs).astype(np.int64))
+        return replace(self, sizes=_ChannelSizes(postings.corpus_size, passages, terms))
 
     def snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
         """Snapshot for the readers of these channels, with its statistics."""

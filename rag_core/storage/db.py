@@ -74,7 +74,11 @@ class Archive:
         `ArchiveNotUpdated` if the migration failed.
         """
         file = folder / ARCHIVE_FILE
-        await asyncio.to_thread(_make_archive_folder, file)
+        try:
+            # owner only: posts are for the readers of their channels
+            await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise make_archive_error("archive-not-opened", file=file) from exc
         with translate_sqlite_errors(file):
             writer = await _open_connection(file, patience, *_WRITER_PRAGMAS)
             try:
@@ -201,14 +205,6 @@ def needs_migration(folder: Path) -> bool:
         return False
 
 
-def _make_archive_folder(file: Path) -> None:
-    try:
-        # owner only: posts are for the readers of their channels
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as exc:
-        raise make_archive_error("archive-not-opened", file=file) from exc
-
-
 @asynccontextmanager
 async def _run_transaction(connection: aiosqlite.Connection) -> AsyncIterator[None]:
     try:
@@ -256,9 +252,10 @@ async def _set_pragma(connection: aiosqlite.Connection, pragma: str, patience: f
 
 async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path) -> Path | None:
     """Make a backup if a migration is needed; an archive without posts is migrated without one if that fails."""
-    if not needs_migration(file.parent):
-        return None
     ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
+    current = schema.get_schema_version()
+    if not schema.FIRST_VERSION <= version < current:
+        return None
     try:
         made = await run_cancellable(partial(make_backup, file.parent, version=version))
     except BackupFailed as exc:
@@ -267,12 +264,7 @@ async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path
             raise BackupFailed(f"{first} {exc.reason}") from exc
         log.warning("no backup is made of an archive without posts: %s", exc.reason)
         return None
-    log.info(
-        "the archive's tables change from version %d to %d; its backup is %s",
-        version,
-        schema.get_schema_version(),
-        made,
-    )
+    log.info("the archive's tables change from version %d to %d; its backup is %s", version, current, made)
     return made
 
 

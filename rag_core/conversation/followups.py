@@ -58,21 +58,15 @@ _EXPLETIVE_PATTERN = re.compile(
     r"published|mention|mentioned|talk|talked)|"
     r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|(?:как|что)\s+там)\b"
 )
-# "which country has a flag on its ...": the pronoun refers to a word of the question itself
-_WHICH_KIND_PATTERN = re.compile(r"\b(?:как\w{2,3}|which|what)\s+(\w+)")
 _STANDALONE_TERMS = 3  # content words from which a question with "it" or "they" counts as standalone
-_ANYBODY_PATTERN = re.compile(r"\W*(?:did|do|have|are|were) they\b")
-_ANYBODY_TERMS = 2  # those of "did they fix the gate", where "they" is whoever does it
 _GENDERS = {**dict.fromkeys(("он", "его", "него", "ему", "нему", "нем"), "masc"),
             **dict.fromkeys(("она", "ее", "нее", "ней"), "femn")}  # fmt: skip
-_ENGLISH_NOUN_PATTERN = re.compile(r"\b(?:the|an?|my|our|your|this|these|those|some|\w+'s)\s+\w|\w{3}s\b")
 _WHO_DID_PATTERN = re.compile(r"(?:who|what) \w+ (?:to \w+ )?$")
 _ASKING_WORD_PATTERN = re.compile(
     r"^(?:правда|верно|действительно|известно|известен|известна|расскажи\w*|скажи\w*|tell|known|пис\w+|пишут|написали|пост\w*|"
     r"posts?|writ\w+|wrote|said|says?|сказал\w*|говор\w+|упомина\w+|упомян\w+|mention\w*|раз|times?|впервые|first|last|последний|"
     r"как\w{2,3}|please|пожалуйста|проходит|находится|нового|new|happened|скок\w?|почем|щас)$"
 )
-_TRAILING_VERB_PATTERN = re.compile(r"(?<!\s)(?:\s++(?:было|была|были|был|there|were|was|is|are))+$", re.I)
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _MAX_READ_WORDS = 40  # words of a question that are read by the dictionary
 
@@ -124,16 +118,12 @@ def _find_pronoun(text: str) -> re.Match[str] | None:
         before = low[: match.start()]
         if any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)):
             continue
-        kinds = [kind[1] for kind in _WHICH_KIND_PATTERN.finditer(before)]
-        if any(tokenize(kind) and not _ATTRIBUTE_PATTERN.search(kind) for kind in kinds):
-            continue
         # "how much is the entrance there": the words before "there" do not name its place
         if (not match["place"] and _has_antecedent(before, match)) or find_question_names(text[: match.start()]):
             continue
-        enough = _ANYBODY_TERMS if _ANYBODY_PATTERN.match(low) else _STANDALONE_TERMS
         if match["person"]:
             return match
-        if not (find_question_names(text) or len(extract_content_words(text)) >= enough):
+        if not (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
             things.append(match)
     return things[0] if things else None
 
@@ -149,9 +139,7 @@ def _has_antecedent(before: str, pronoun: re.Match[str]) -> bool:
             return True
         return any((r.number == "plur") == bool(pronoun["many"]) and gender in {None, r.gender} for r in nouns)
     # "how old is he", "who wanted to grind it": adjectives and verbs
-    if pronoun["person"] or pronoun["many"]:
-        return bool(_ENGLISH_NOUN_PATTERN.search(before))
-    return not _WHO_DID_PATTERN.match(before)
+    return not (pronoun["person"] or pronoun["many"] or _WHO_DID_PATTERN.match(before))
 
 
 def _read_words(text: str) -> Iterator[tuple[re.Match[str], tuple[WordReading, ...]]]:
@@ -170,7 +158,7 @@ def extract_subject(question: str, now: datetime | None) -> str:
         if _is_content_word(fold_case(word[0])):
             before = text[: word.start()]
             subject = text[word.start() - (before[-1:] in '«"“„@' and bool(before)) :]
-            return _TRAILING_VERB_PATTERN.sub("", subject).strip(" ,")
+            return subject.strip(" ,")
     return text
 
 
@@ -195,6 +183,7 @@ _PRO_FORM_PATTERN = re.compile(
     r"^(?:есть (?:ли )?(?:еще |свободные )*(?:места|билеты)|(?:места|билеты) (?:еще )?(?:есть|остались|свободны\w?)|"
     r"(?:остались|есть) (?:ли )?(?:еще )?(?:места|билеты))$"
 )
+
 _STANDALONE_WHO_PATTERN = re.compile(r"^who(?:s| is| are|'s|’s) (?:the|your|our) \w+$")
 
 

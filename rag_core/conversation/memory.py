@@ -84,17 +84,10 @@ async def remember_answer(question: Question, answer: Answer, rag: Engine) -> No
     if not await is_memory_enabled(question.chat, rag):
         return
     archive, at = rag.archive, question.asked_at
-    turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], extract_answer_names(answer))
+    names = (name.text[:_MAX_NAME_LENGTH] for s in answer.sentences for name in find_question_names(s.text))
+    turn = ConversationTurn(question.text[:_MAX_STORED_LENGTH], tuple(dict.fromkeys(names))[:_MAX_NAMES])
     await expire_turns(archive, at - timedelta(minutes=rag.settings.memory.minutes))
     await remember_turn(archive, identify_conversation(question), turn, at, _MAX_TURNS)
-
-
-def extract_answer_names(answer: Answer) -> tuple[str, ...]:
-    """Extract the names in an answer, each once, in order."""
-    names = [
-        name.text[:_MAX_NAME_LENGTH] for sentence in answer.sentences for name in find_question_names(sentence.text)
-    ]
-    return tuple(dict.fromkeys(names))[:_MAX_NAMES]
 
 
 async def start_new_conversation(talk: ConversationKey, rag: Engine) -> int:

@@ -14,7 +14,14 @@ from functools import cache
 from pathlib import Path
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
-from rag_core.text.tokens import compile_pattern, fold_case, is_dictionary_word, read_phrases, read_word
+from rag_core.text.tokens import (
+    compile_pattern,
+    detect_language,
+    fold_case,
+    is_dictionary_word,
+    read_phrases,
+    read_word,
+)
 
 
 class TalkKind(StrEnum):
@@ -77,15 +84,15 @@ def detect_talk(text: str) -> Talk | None:
     text = text.strip()
     if not text or len(text) > _MAX_CHARACTERS:
         return None
-    words = _split_words(text)
+    words, lang = _split_words(text), detect_language(text) if any(map(str.isalpha, text)) else None
     if not any(map(str.isalnum, text)) or _SMILEY.fullmatch(text):
         pictures = any(unicodedata.category(char) == "So" for char in text)
         return Talk(TalkKind.EMOJI if pictures or _SMILEY.fullmatch(text) else TalkKind.UNCLEAR, None)
     if kind := _detect_kind(words):
-        return Talk(kind, _detect_script(text))
+        return Talk(kind, lang)
     if len(words) <= 2 and all(map(_is_keyboard_mash, words)):
-        return Talk(TalkKind.UNCLEAR, _detect_script(text))
-    return Talk(TalkKind.WHO_ARE_YOU, _detect_script(text)) if _speaks_of_bot(words) else None
+        return Talk(TalkKind.UNCLEAR, lang)
+    return Talk(TalkKind.WHO_ARE_YOU, lang) if _speaks_of_bot(words) else None
 
 
 def _split_words(text: str) -> tuple[str, ...]:
@@ -166,12 +173,6 @@ def _compile_key_runs() -> re.Pattern[str]:
     rows = [row for keys in _KEYBOARD_ROWS for row in (keys, keys[::-1])]
     runs = (row[start:end] for row in rows for start in range(len(row)) for end in range(start + 3, len(row) + 1))
     return re.compile(rf"(?:{'|'.join(sorted(runs, key=len, reverse=True))})++")
-
-
-def _detect_script(text: str) -> str | None:
-    letters = [char for char in text.lower() if char.isalpha()]
-    cyrillic = sum("а" <= char <= "я" or char == "ё" for char in letters)
-    return ("ru" if 2 * cyrillic >= len(letters) else "en") if letters else None
 
 
 _SIGNS = r"[\s,.!?;:…()–—-]"

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
@@ -49,65 +51,70 @@ async def older(archive: Archive) -> list[str]:
     return [row["text"] for row in rows]
 
 
-async def test_a_post_comes_back_as_it_was_kept(archive: Archive) -> None:
-    assert await posts.save_posts(archive, [FULL], source="live") == PostTally(new=1)
-    assert await current(archive) == FULL
+def with_file(text: str, name: str, minute: int = 0, kind: str = "document") -> Post:
+    return replace(post(text, minute), media=Media(kind, name))
 
 
-async def test_the_same_post_again_is_unchanged_and_no_news_for_the_indexes(archive: Archive) -> None:
-    await posts.save_posts(archive, [FULL], source="live")
-    assert await posts.save_posts(archive, [FULL, FULL], source="import") == PostTally(unchanged=2)
-    assert await posts.get_last_seq(archive) == 1
+BREAD, DEARER = post("Хлеб 90"), post("Хлеб 95", 5)
+EDITED, UNCHANGED = PostTally(edited=1), PostTally(unchanged=1)
 
 
-async def test_an_edit_is_a_new_version_and_the_old_one_is_kept(archive: Archive) -> None:
-    await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1)
-    assert await posts.save_posts(archive, [post("Хлеб 95", 5)], source="live", update_id=2) == PostTally(edited=1)
-
-    now = await current(archive)
-    assert (now.text, now.version, now.edited) == ("Хлеб 95", 2, NOON + timedelta(minutes=5))
-    assert await older(archive) == ["Хлеб 90"]
-    assert [change.seq for change in await posts.list_post_changes(archive, 0)] == [2]
-
-
-async def test_a_post_and_its_edit_in_one_batch(archive: Archive) -> None:
-    tally = await posts.save_posts(archive, [post("Хлеб 90"), post("Хлеб 95", 5)], source="import")
-    assert tally == PostTally(new=1, edited=1)
-    assert (await current(archive)).text == "Хлеб 95"
-    assert await older(archive) == ["Хлеб 90"]
-
-
-async def test_an_edit_that_arrives_before_its_post_stays_the_newest(archive: Archive) -> None:
-    await posts.save_posts(archive, [post("Хлеб 95", 5)], source="live", update_id=2)
-    assert await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1) == PostTally(unchanged=1)
-
-    assert (await current(archive)).text == "Хлеб 95"
-    assert await older(archive) == ["Хлеб 90"]
-    assert await posts.get_last_seq(archive) == 1
-
-
-async def test_two_edits_in_one_second_are_ordered_by_their_updates(archive: Archive) -> None:
-    await posts.save_posts(archive, [post("второй", 5)], source="live", update_id=12)
-    await posts.save_posts(archive, [post("первый", 5)], source="live", update_id=11)
-    assert (await current(archive)).text == "второй"
-
-
-async def test_an_import_of_the_same_second_does_not_overrule_the_live_post(archive: Archive) -> None:
-    await posts.save_posts(archive, [post("как было", 5)], source="live", update_id=12)
-    assert (await posts.save_posts(archive, [post("иначе", 5)], source="import")).edited == 0
-    assert (await current(archive)).text == "как было"
+@pytest.mark.parametrize(
+    ("saved", "then", "tally", "now", "before", "seq"),
+    [
+        pytest.param(FULL, ("import", 0, FULL, FULL), PostTally(unchanged=2), FULL, [], 1, id="the same again"),
+        pytest.param(
+            FULL,
+            ("import", 0, replace(FULL, origin=Origin("Заслонка"), album="export-7", author=None)),
+            UNCHANGED, FULL, [], 1, id="an export that knows less",
+        ),
+        pytest.param(BREAD, ("live", 12, DEARER), EDITED, "Хлеб 95", ["Хлеб 90"], 2, id="an edit"),
+        pytest.param(
+            BREAD, ("import", 0, BREAD, DEARER), PostTally(unchanged=1, edited=1), "Хлеб 95", ["Хлеб 90"], 2,
+            id="a post and its edit in one batch",
+        ),
+        pytest.param(DEARER, ("live", 9, BREAD), UNCHANGED, "Хлеб 95", ["Хлеб 90"], 1, id="an edit before its post"),
+        pytest.param(
+            post("второй", 5), ("live", 9, post("первый", 5)), UNCHANGED, "второй", ["первый"], 1,
+            id="two edits in one second",
+        ),
+        pytest.param(
+            post("как было", 5), ("import", 0, post("иначе", 5)), UNCHANGED, "как было", ["иначе"], 1,
+            id="an import of the same second",
+        ),
+        pytest.param(BREAD, ("import", 0, post("Хлеб 90\n ", 5)), UNCHANGED, "Хлеб 90", [], 1, id="white space"),
+        pytest.param(
+            with_file("Прайс", "март.pdf"), ("live", 12, with_file("Прайс", "апрель.pdf", 5)), UNCHANGED, "Прайс",
+            [], 2, id="a file that was swapped",
+        ),
+        pytest.param(
+            with_file("Хлеб 90", "a", kind="photo"), ("live", 12, with_file("", "a", 5, "photo")), EDITED, "",
+            ["Хлеб 90"], 2, id="a caption that its author took away",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_post_that_arrives_again(
+    archive: Archive,
+    saved: Post,
+    then: tuple[Any, ...],
+    tally: PostTally,
+    now: Post | str,
+    before: list[str],
+    seq: int,
+) -> None:
+    assert await posts.save_posts(archive, [saved], source="live", update_id=10) == PostTally(new=1)
+    source, update_id, *again = then
+    assert await posts.save_posts(archive, again, source=source, update_id=update_id) == tally
+    found = await current(archive)
+    assert (found if isinstance(now, Post) else found.text) == now
+    assert found.version == 1 + len(before)
+    assert (await older(archive), await posts.get_last_seq(archive)) == (before, seq)
 
 
 async def test_two_texts_of_one_id_and_time_do_not_swap_at_every_import(archive: Archive) -> None:
     twice = [post("один"), post("другой")]
     assert await posts.save_posts(archive, twice, source="import") == PostTally(new=1, edited=1)
     assert await posts.save_posts(archive, twice, source="import") == PostTally(unchanged=2)
-
-
-async def test_white_space_at_the_ends_is_no_edit(archive: Archive) -> None:
-    await posts.save_posts(archive, [post("Хлеб 90")], source="live", update_id=1)
-    assert await posts.save_posts(archive, [post("Хлеб 90\n ", 5)], source="import") == PostTally(unchanged=1)
-    assert (await current(archive)).text == "Хлеб 90"
 
 
 async def test_entities_are_learnt_without_a_new_version(archive: Archive) -> None:
@@ -118,20 +125,6 @@ async def test_entities_are_learnt_without_a_new_version(archive: Archive) -> No
     now = await current(archive)
     assert (now.entities, now.version, now.edited) == ((Entity("bold", 0, 4),), 1, None)
     assert await posts.get_last_seq(archive) == 1
-
-
-async def test_an_export_that_knows_less_takes_nothing_away(archive: Archive) -> None:
-    await posts.save_posts(archive, [FULL], source="live", update_id=3)
-    poor = replace(FULL, origin=Origin("Заслонка"), album="export-7", author=None)
-    await posts.save_posts(archive, [poor], source="import")
-    assert await current(archive) == FULL
-
-
-async def test_a_file_that_was_swapped_is_news_for_the_indexes(archive: Archive) -> None:
-    await posts.save_posts(archive, [replace(post("Прайс"), media=Media("document", "март.pdf"))], source="live")
-    swapped = replace(post("Прайс", 5), media=Media("document", "апрель.pdf"))
-    assert await posts.save_posts(archive, [swapped], source="live", update_id=2) == PostTally(unchanged=1)
-    assert await posts.get_last_seq(archive) == 2
 
 
 async def test_an_erased_post_is_gone_for_readers_but_not_from_the_archive(archive: Archive) -> None:
@@ -245,15 +238,6 @@ async def test_a_known_text_is_never_replaced_by_none(archive: Archive) -> None:
         assert tally == PostTally(unchanged=1, kept=1)
         assert (await current(archive)).text == "Хлеб 90"
     assert await older(archive) == []
-
-
-async def test_a_caption_that_its_author_took_away_is_gone_and_kept_among_the_earlier_texts(archive: Archive) -> None:
-    photo = replace(post("Хлеб 90"), media=Media("photo"))
-    await posts.save_posts(archive, [photo], source="live", update_id=1)
-    assert await posts.save_posts(
-        archive, [replace(post("", 5), media=Media("photo"))], source="live", update_id=2
-    ) == PostTally(edited=1)
-    assert ((await current(archive)).text, await older(archive)) == ("", ["Хлеб 90"])
 
 
 async def test_lines_that_only_one_way_of_reading_has_are_learnt_without_a_version(archive: Archive) -> None:

@@ -125,10 +125,6 @@ class FakeQdrant(LocalServer):
         if (method, rest) == ("POST", "points/count"):
             counted = models.CountRequest.model_validate_json(body)
             return local.count(name, counted.filter)
-        if (method, rest) == ("POST", "points/payload"):
-            put = models.SetPayload.model_validate_json(body)
-            local.set_payload(name, put.payload, [*put.points] if put.points else put.filter or [])
-            return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
         raise LookupError(405)
 
     def _scrolled(self, name: str, asked: models.ScrollRequest) -> dict[str, Any]:
@@ -143,7 +139,7 @@ class FakeQdrant(LocalServer):
         given = {field: getattr(wanted, field) for field in type(wanted).model_fields}
         vectors = given.pop("vectors") or {}
         kept = {field: value for field, value in given.items() if value is not None and field not in _SETTINGS}
-        self._local.create_collection(name, vectors_config=vectors, **{_LONG.get(f, f): v for f, v in kept.items()})
+        self._local.create_collection(name, vectors_config=vectors, **kept)
         self._made[name] = {field: given[field] for field in _SETTINGS if given[field] is not None}
         self._made[name]["params"] = {field: given[field] for field in _SCATTERED if given[field] is not None}
         return True
@@ -176,9 +172,6 @@ class FakeQdrant(LocalServer):
                 info["config"][field] = {**info["config"].get(field, {}), **_plain(value)}
         info["payload_schema"] = _plain(self._indexed.get(name, {}))
         return info
-
-
-_LONG = {"sparse_vectors": "sparse_vectors_config"}  # a field of the request, an argument of the client
 
 
 def _without_params(search: models.QueryRequest) -> models.QueryRequest:

@@ -271,7 +271,10 @@ def _filter_docs(snapshot: IndexSnapshot, allowed: DocFilter | None, docs: DocId
 
 
 class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published without types
-    """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added."""
+    """BM25Okapi over postings lists. Documents are numbered from 0 in the order they were added.
+
+    `get_scores` means what it means in the parent, whose `get_top_n` goes on working by it; searches here take `best`.
+    """
 
     def __init__(self, corpus: Sequence[Sequence[str]] = (), *, k1: float = 1.5, b: float = 0.75) -> None:
         # The parent's __init__ is not called: it builds one dict per document and fails on an empty corpus.

@@ -244,11 +244,6 @@ async def test_receipts_are_under_the_last_part_of_a_long_answer(sandbox, live, 
         assert (await sandbox.replies(OTTO))[0]["quote"]["text"] == LEAVES
 
 
-async def test_a_refusal_has_no_receipts(live, ask):
-    async with live():
-        assert receipts(await ask(OTTO, "Who won the chess tournament in Buenos Aires?")) == []
-
-
 async def test_several_places_of_a_post_have_a_button_each(empty_library):
     archive, one, other = empty_library.rag.archive, PostKey(-1, 1), PostKey(-1, 2)
     date = empty_library.now

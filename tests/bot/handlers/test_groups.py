@@ -240,13 +240,6 @@ async def test_an_admin_and_nobody_else_binds_and_unbinds_a_channel(sandbox, liv
         assert (await told(sandbox, OTTO, ASK)).startswith(none)
 
 
-async def test_a_bound_channel_is_the_only_one_a_group_hears_of(sandbox, live, home):
-    await bind(home, SAFE)
-    async with live():
-        assert "7:30" not in await told(sandbox, ADMIN, ASK)
-        assert "staircase" in await told(sandbox, OTTO, "/ask@citegram_bot where is the silver trophy hidden?")
-
-
 async def test_what_cannot_be_bound_is_said(sandbox, live, home):
     await query_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
     async with live():

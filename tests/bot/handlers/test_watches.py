@@ -29,7 +29,6 @@ from driver import (
     wait_until_idle,
 )
 
-from bot import notifications
 from bot.i18n import get_translator
 from bot.notifications import compute_next_due, is_quiet
 from bot.sandbox import Sandbox
@@ -201,19 +200,6 @@ async def test_the_rest_of_a_day_is_counted_and_a_chat_that_blocks_is_left_alone
         execute(home, "UPDATE watch_hits SET done_at = 0")
         await sandbox.post(HARBOUR, "The walrus has left the pier, and nobody knows where it swims at present.")
         assert await sandbox.until(lambda: query(home, "SELECT count(*) FROM watches WHERE blocked_at") == 1)
-
-
-async def test_the_index_of_watches_is_built_when_watches_change(sandbox, live, home, monkeypatch):
-    built: list[int] = []
-    build = notifications._build_index
-    monkeypatch.setattr(notifications, "_build_index", lambda rows: built.append(len(rows)) or build(rows))
-    async with live():
-        for text in ("walrus", "lantern"):
-            await say_text(sandbox, OTTO, f"/watch {text}")
-            for number in range(2):
-                await post(sandbox, home, HARBOUR, f"The {text} is at pier number {number} since this morning.")
-    assert built == [1, 2]
-    assert {"walrus", "lantern"} <= {word for one in notices(sandbox, OTTO) for word in one["text"].split()}
 
 
 def test_quiet_hours_may_pass_midnight():

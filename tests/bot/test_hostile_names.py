@@ -23,6 +23,7 @@ from bot.sandbox.state import set_chat_member
 from bot.telegram.session import _ADMIN_COMMANDS, _READER_COMMANDS
 from bot.views.format import BOT_COMMANDS, find_link_spans, neutralize_entities, neutralize_links
 from rag_core import RagSettings, open_engine
+from rag_core.errors import ModelUnavailable
 from rag_core.storage import channels
 from rag_core.types import Channel, Media, Origin, Post, PostKey, Visibility
 
@@ -130,7 +131,13 @@ async def press_each(sandbox: Sandbox, who: int, chat: int, seen: set[str]) -> N
                     await sandbox.press(who, chat, number, data)
 
 
-async def test_no_view_shows_a_link_that_a_stranger_named(world: Sandbox, home: Path, live: Any) -> None:
+async def test_no_view_shows_a_link_that_a_stranger_named(
+    world: Sandbox, home: Path, live: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def pull_nothing(*_: Any, **__: Any) -> Any:
+        raise ModelUnavailable("There is no hub here.")
+
+    monkeypatch.setattr("bot.handlers.admin.pull_model", pull_nothing)  # its button is pressed, too
     sandbox = world
     async with live(sections={"models": {"embedder": "none"}}, reader_limit=10_000, chat_limit=10_000):
         sandbox.world.add_channel(NEW, LINKS, members=[EVE], bot=False)

@@ -134,8 +134,7 @@ def test_ids_of_people_are_taken_with_spaces_between(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [("BOT__ADMIN", " Did you mean BOT__ADMINS?"), ("RETRIEVAL__KEEP", ""), ("LLM__TWO_PASS", "")],
+    ("name", "meant"), [("BOT__ADMIN", " Did you mean BOT__ADMINS?"), ("RETRIEVAL__KEEP", ""), ("LLM__TWO_PASS", "")]
 )
 def test_of_an_unknown_setting_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, name: str, meant: str) -> None:
     monkeypatch.setenv(name, "1")

@@ -175,8 +175,7 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(citegram: Cli, nowhere: Pa
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["ask ferry", "verify ferry", "chat", "digest", "history", "reindex", "trace a", "eval make q", "doctor"],
+    "command", ["ask ferry", "verify ferry", "chat", "digest", "history", "reindex", "trace a", "eval make q", "doctor"]
 )
 def test_a_folder_that_was_mistyped_is_not_made(citegram: Cli, nowhere: Path, command: str) -> None:
     said = citegram(*command.split())

@@ -106,11 +106,7 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "?")
     steps: list[tuple[Any, tuple[object, ...]]] = []
     for question in questions:
-        steps += [
-            (ask_command, (question,)),
-            (ask_command, (question, "--json")),
-            (ask_command, (question, "--trace")),
-        ]
+        steps += [(ask_command, (question,)), (ask_command, (question, "--json")), (ask_command, (question, "--trace"))]
     steps += [(data_command, export(root)), (data_command, export(root))]
     steps += [(ask_command, ("What is the earliest mention of Ilse Brandt?", "--json"))]
     alone = [await command(module, home, *words) for module, words in steps]

@@ -30,13 +30,7 @@ from bot.control import (
     open_socket_path,
     server,
 )
-from bot.control.server import (
-    AskRequest,
-    ReportProgress,
-    RequestHandler,
-    RequestHandlers,
-    serve_control_socket,
-)
+from bot.control.server import AskRequest, ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
 from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
 from rag_core.storage import Archive, posts

@@ -102,22 +102,7 @@ def test_the_hubs_own_variable_names_a_mirror_unless_the_setting_does(monkeypatc
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "-1001234567",
-        "501,-1009",
-        "0",
-        "+5",
-        "1_0",
-        "１２３",
-        "1e3",
-        "1;2",
-        "1 2",
-        "007",
-        "9" * 17,
-        "1087968824",
-        "777000",
-    ],
+    "value", ["1 2", *"-1001234567 501,-1009 0 +5 1_0 １２３ 1e3 1;2 007 99999999999999999 1087968824 777000".split()]
 )
 def test_admins_are_people(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("BOT__ADMINS", value)

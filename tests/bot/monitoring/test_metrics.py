@@ -143,28 +143,30 @@ async def test_states_are_read_when_they_are_asked_for(
     assert len(found["citegram_build_info"]) == 1
 
 
-async def test_caches_and_votes_are_told(
+async def test_caches_votes_and_refusals_are_told_and_no_text_reader_or_channel(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.metrics._REFRESH_SECONDS", 0.0)
-    port = find_free_port()
+    port, handlers = find_free_port(), list(logging.getLogger().handlers)
     async with live(sections=watching(port)):
+        assert len(logging.getLogger().handlers) > len(handlers)
+        sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
         reply = await ask(OTTO, FERRY)
+        sandbox.faults.fail_next("sendMessage", "500")
         await ask(RITA, FERRY)
+        await sandbox.say(RITA, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
+        await sandbox.replies(GROUP)
         good = next(one for row in reply["reply_markup"]["inline_keyboard"] for one in row if "👍" in one["text"])
         await sandbox.press(OTTO, OTTO, reply["message_id"], good["callback_data"])
         found = await wait_for(port, lambda found: get_value(found, VOTES, vote="good", reason="none"))
+        _, page = await fetch_text(port, "metrics")
+    assert logging.getLogger().handlers == handlers  # the log is left as it was
     assert get_value(found, "citegram_cache_requests_total", cache="plans") >= 1
     assert {dict(labels)["cache"] for labels in found["citegram_cache_requests_total"]} == {"plans", "hits", "verdicts"}
-
-
-async def test_no_text_reader_or_channel_is_in_the_page(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    port = find_free_port()
-    async with live(sections=watching(port)):
-        await ask(OTTO, FERRY)
-        await sandbox.say(RITA, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
-        await sandbox.replies(GROUP)
-        _, page = await fetch_text(port, "metrics")
+    calls = "citegram_telegram_calls_total"
+    assert get_value(found, calls, method="sendMessage", outcome="flood") == 1
+    assert get_value(found, calls, method="sendMessage", outcome="server") == 1
+    assert get_value(found, calls, method="sendMessage", outcome="ok") >= 3
     labels = " ".join(re.findall(r"\{(.*)\}", page))
     assert not re.search(r"ferry|owl|harbour|печь|otto|rita", labels, re.IGNORECASE)
     assert not re.search(r"\"-?\d{3,}\"", labels)  # ids
@@ -272,20 +274,6 @@ async def test_what_cannot_be_read_leaves_the_rest_of_the_page(
     assert "citegram_index_lag_changes" in found
 
 
-async def test_floods_and_other_refusals_of_telegram_are_told_apart(sandbox: Sandbox, live: Any, ask: Any) -> None:
-    port = find_free_port()
-    async with live(sections=watching(port)):
-        sandbox.faults.fail_next("sendMessage", "429", retry_after=1)
-        await ask(OTTO, FERRY)
-        sandbox.faults.fail_next("sendMessage", "500")
-        await ask(OTTO, "/help")
-        found = await fetch_metrics(port)
-    calls = "citegram_telegram_calls_total"
-    assert get_value(found, calls, method="sendMessage", outcome="flood") == 1
-    assert get_value(found, calls, method="sendMessage", outcome="server") == 1
-    assert get_value(found, calls, method="sendMessage", outcome="ok") == 2
-
-
 async def test_the_bot_says_whether_it_lives_and_is_ready(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,13 +334,6 @@ async def test_a_port_that_cannot_be_opened_is_said_in_one_sentence(
     settings = Settings.model_validate({**given, "monitoring": {"port": find_free_port(), **watch}})
     with pytest.raises(SettingsWrong, match=named):
         await run_bot(settings, stop=asyncio.Event())
-
-
-async def test_the_log_is_left_as_it_was(live: Any) -> None:
-    before = list(logging.getLogger().handlers)
-    async with live():
-        assert len(logging.getLogger().handlers) > len(before)
-    assert logging.getLogger().handlers == before
 
 
 @pytest.mark.parametrize(("by_webhook", "silence", "said"), [

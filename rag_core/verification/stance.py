@@ -68,8 +68,14 @@ def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:
 _EXACT_TOLERANCE, _ROUGH_TOLERANCE = 1e-6, 0.1
 _HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720  # minutes
 _WEEK_DAYS = 7  # days
+_BESIDE = 80  # characters of context around a weekday
 _MAX_RATIO = 3.0  # "more than 100" is not said of 5 000
 
+
+_CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
+_CLOSED_ON_WORDS = re.compile(
+    r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"
+)
 
 Differences = Iterator[tuple[bool, str]]
 
@@ -131,6 +137,9 @@ def find_moment_differences(
     ]
     bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
     for moment in claim.moments:
+        if _is_closed_then(moment, claim, best):
+            yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
+            continue
         rival = _find_rival_moment(moment, unnamed)
         elsewhere = () if rival else everywhere
         if any(_moments_agree(moment, other, date) for other in (*here, *own, *elsewhere)):
@@ -145,7 +154,22 @@ def find_moment_differences(
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
                 continue
-        yield bool(rival), f"{quoted} ≠ {best.text[rival.start : rival.end]}" if rival else f"{quoted} is not there"
+        if rival:  # closed on Mondays says nothing of Sundays
+            yield not _is_closed_then(rival, claim, best), f"{quoted} ≠ {best.text[rival.start : rival.end]}"
+        else:
+            yield False, f"{quoted} is not there"
+
+
+def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -> bool:
+    """Check whether the sentence names this weekday only as closed while the claim does not."""
+    if moment.weekday is None or _CLOSED_WORDS.search(fold_text(claim.text)):
+        return False
+    same, low = [one for one in best.moments if one.weekday == moment.weekday], fold_text(best.text)
+    return bool(same) and all(
+        _CLOSED_WORDS.match(low[one.end : one.end + _BESIDE].lstrip(" -–—:"))
+        or _CLOSED_ON_WORDS.search(low, max(0, one.start - _BESIDE), one.start)
+        for one in same
+    )
 
 
 # Years and days that a sentence names from the date of its post, as differences.
@@ -579,6 +603,10 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
             for other in theirs:
                 if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
+    if spare and len(missing) == len(things):  # an item of a list, and the claim's is another
+        items = [one for one in around if _have_value_of_same_kind(claim, one)]
+        if other_item := next((word for word in missing if any(_is_said(word, one) for one in items)), None):
+            return f"{other_item.low} ≠ {spare[0].low}"
     return ""
 
 
@@ -596,6 +624,11 @@ def names_thing(question: str, text: str, lang: str) -> bool:
     asking = extract_asking_stems(question)
     things = [word for word in _list_things(asked) if word.stem not in asking]
     return bool(things) and all(_is_said(word, there) for word in things) and not _find_other_number(asked, there, ())
+
+
+def _have_value_of_same_kind(one: SentenceFacts, other: SentenceFacts) -> bool:
+    units = {number.unit for number in one.numbers if number.unit} & {number.unit for number in other.numbers}
+    return bool(units) or any(m.fields().keys() & n.fields().keys() for m in one.moments for n in other.moments)
 
 
 def _list_things(facts: SentenceFacts) -> list[Word]:

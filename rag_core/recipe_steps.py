@@ -1,6 +1,6 @@
 """Steps that recipes share: plan, search and extract, finish the draft, then let a model judge it and write.
 
-The plan is made by `planning/make_plan.py`. The extract (`writing/extract.py`) is finished before a model is
+The plan is made by `planning/plan.py`. The extract (`writing/extract.py`) is finished before a model is
 asked: it is the answer where there is no model, and where the model fails, refuses or runs out of time.
 """
 

@@ -86,11 +86,14 @@ class ShortPlan(_StrictModel):
 _REWRITE_ADAPTER = TypeAdapter[list[str]](Annotated[list[QueryText], Field(min_length=1, max_length=3)])
 
 
-PLAN_GRAMMAR, REWRITE_GRAMMAR = (
-    files("rag_core.planning").joinpath(name).read_text(encoding="utf-8") for name in ("plan.gbnf", "rewrite.gbnf")
+PLAN_GRAMMAR = files("rag_core.planning").joinpath("plan.gbnf").read_text(encoding="utf-8")
+SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR = (
+    re.sub(r"^root .*$", f"root ::= {root}".replace("\\", r"\\"), PLAN_GRAMMAR, count=1, flags=re.M)
+    for root in (
+        r'"{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"',
+        r'"[" query (", " query (", " query)?)? "]"',
+    )
 )
-_SHORT_ROOT = r'root ::= "{\"keywords\": [" phrase (", " phrase){0,5} "], \"filters\": " filters "}"'
-SHORT_PLAN_GRAMMAR = re.sub(r"^root .*$", lambda _: _SHORT_ROOT, PLAN_GRAMMAR, count=1, flags=re.M)
 SHORT_PLAN_SCHEMA: dict[str, Any] = ShortPlan.model_json_schema()
 PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
 REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()

@@ -25,7 +25,7 @@ from rag_core.engine import switch_model
 from rag_core.models.active_models import find_embedder_offer
 from rag_core.retrieval.fusion import RetrievalQuery
 from rag_core.retrieval.search import search_hybrid
-from rag_core.run import Run
+from rag_core.run import Budgets, Run
 from rag_core.storage import Archive, channels, index_state, posts
 from rag_core.storage.backups import make_backup, restore_backup
 from rag_core.types import Channel, PostKey, SearchFilter, Visibility
@@ -291,7 +291,7 @@ async def test_a_question_that_began_before_the_swap_keeps_to_its_model(opened: 
 
         old.embedder.query = embed_meanwhile
         query = RetrievalQuery("When does the ferry leave?", "hybrid", 9, SearchFilter(frozenset({CHAT})), "en")
-        found = await search_hybrid(query, bench.rag, Run(bench.rag.budgets, "test"))
+        found = await search_hybrid(query, bench.rag, Run(Budgets(search=60), "test"))  # the model is opened in it
         assert bench.rag.dense is not old
         assert found.vectors
         assert found.vectors.embedder is old.embedder

@@ -140,10 +140,12 @@ def _blank_out(asked: str, pieces: tuple[str, ...]) -> str:
 
 
 def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozenset[int] | None, tuple[str, ...]]:
-    chosen = {
-        match[0].lower(): {key for key, c in readable.items() if _is_channel(c, match["name"] or "", match["bare"])}
-        for match in _CHANNEL_HANDLE.finditer(asked)
-    }
+    chosen: dict[str, set[int]] = {}
+    for match in _CHANNEL_HANDLE.finditer(asked):
+        name, bare = (match["name"] or "").lower(), match["bare"] and int(f"-100{match['bare']}")
+        chosen[match[0].lower()] = {
+            key for key, c in readable.items() if (c.chat_id == bare if bare else (c.username or "").lower() == name)
+        }
     for match in _IN_CHANNEL.finditer(asked):
         name = (match["ru"] or match["en"] or match["en2"] or "").strip('«»"“”')
         chosen[match[0].lower()] = match_channel_name(name.lower(), readable)
@@ -159,26 +161,17 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
             if keys and not (of_place and all((readable[key].username or "").lower() != name for key in keys)):
                 chosen[pieces[: pieces.rindex(name) + len(name)]] = keys
                 break
-    chosen |= _find_by_title(asked.lower(), readable)
-    ids = frozenset(key for keys in chosen.values() for key in keys)
-    return ids or None, tuple(words for words, keys in chosen.items() if keys)
-
-
-def _is_channel(channel: Channel, name: str, bare: str | None) -> bool:
-    return channel.chat_id == int(f"-100{bare}") if bare else (channel.username or "").lower() == name.lower()
-
-
-def _find_by_title(low: str, readable: Mapping[int, Channel]) -> dict[str, set[int]]:
-    """Find channels by their whole title after words that introduce a channel; keys are the matched words."""
-    chosen: dict[str, set[int]] = {}
-    for key, channel in readable.items():
+    low, titled = asked.lower(), dict[str, set[int]]()
+    for key, channel in readable.items():  # the whole title after words that introduce a channel
         title = channel.title.lower().replace("ё", "е")
         at = low.find(title) if len(title) >= _MIN_TITLE_LENGTH else -1
         before = _BEFORE_TITLE.search(low, max(0, at - _MAX_PREPOSITION_LENGTH), at) if at > 0 else None
         end = at + len(title)
         if before and not low[end : end + 1].isalnum():
-            chosen.setdefault(low[before.start() : end + bool(before["quote"])], set()).add(key)
-    return chosen
+            titled.setdefault(low[before.start() : end + bool(before["quote"])], set()).add(key)
+    chosen |= titled
+    ids = frozenset(key for keys in chosen.values() for key in keys)
+    return ids or None, tuple(words for words, keys in chosen.items() if keys)
 
 
 def match_channel_name(name: str, readable: Mapping[int, Channel]) -> set[int]:

@@ -33,15 +33,13 @@ class AnswerType(StrEnum):
     ANYTHING = "anything"
 
 
-# Types of which only some sentences hold a value.
-VALUED_TYPES = frozenset(
+# Types that no pattern tells from other sentences.
+VAGUE_TYPES = frozenset(
     {
-        AnswerType.PRICE, AnswerType.HOURS, AnswerType.PHONE, AnswerType.DATE, AnswerType.NUMBER, AnswerType.PLACE,
-        AnswerType.PERSON, AnswerType.NAME, AnswerType.LIST, AnswerType.EMAIL,
+        AnswerType.ANYTHING, AnswerType.YES_NO, AnswerType.STEPS, AnswerType.LIST, AnswerType.STATE, AnswerType.PLACE,
+        AnswerType.REASON,
     }
 )  # fmt: skip
-# Of these a text that holds no value is no answer, however near its topic is.
-_REQUIRED_TYPES = frozenset({AnswerType.PRICE, AnswerType.PHONE, AnswerType.EMAIL})
 
 _HOW_MUCH_RU = r"ск[оа]л?ь?к[оаи]?"  # сколько, скока, скоко, сколька
 _NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|вообще|сегодня|будет|это|там|у вас) ){0,2}"
@@ -133,19 +131,12 @@ _DATE = (
     rf"\b(?:1\d{{3}}|20\d\d)\b|\b\d{{1,2}}[./]\d{{1,2}}\b|\b\d{{1,2}}:\d\d\b|\b(?:{_MONTHS}|{_WEEKDAYS})\b|"
     r"\b(?:век[аеу]?|century|centuries|decade)\b|\b\d{1,4}\s(?:ah|ad|bce?|ce|г\.?х|(?:до\s)?н\.?\s?э)\b"
 )
-_WEEKDAY = rf"\b(?:{_WEEKDAYS}|(?:по\s)?(?:понедельник|вторник|сред|четверг|пятниц|суббот|воскресень)\w*)\b"
-_DAYS_ASKED = re.compile(r"^(?:когда|when)|(?:по|в) как(?:им|ие) дн|(?:what|which) (?:days|nights|evenings|mornings)")
 _NAME = re.compile(r"[^\W\d_][\w'’-]*")
 _PRICE = (
     r"(?<!\d)\d{1,9}(?:[\s.,]\d{1,3}){0,4}\s?(?:(?:тыс|млн|млрд|million|thousand|k)\w{0,3}\.?\s?)?"
     r"(?:₽|руб\w*|р\b|\$|€|£|usd|eur|долл\w*|евро|коп\w*|bucks|dollars?|euros?|rub\w*)|"
     r"\b[^\W\d_]{2,20}\s(?:euros?|dollars?|bucks|pounds|рубл\w+|евро|долларов)\b|[$€£]\s?\d|бесплатн\w*|\bдаром\b|"
     r"\bfree\b|no charge|\bdiscount|скидк"
-)
-# "what is a dollar worth": an amount of dollars is not the price of one
-_PRICED_CURRENCY = re.compile(
-    r"(?:стоит|стоил|курс|цена|стоимость|почем|price of|worth of|how much (?:is|was))(?: (?:a|the|one|сейчас|щас|один))? "
-    r"(доллар|евро|юан|dollar|euro)"
 )
 _HOURS = (
     r"\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|o'clock|час|утра|вечера|дня|ночи)|"
@@ -155,66 +146,8 @@ _HOURS = (
 )
 _PHONE = r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}"
 _EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}"
-_AMOUNT = rf"(?:\d|(?<!\w)(?:{'|'.join(sorted(_NUMBER_WORDS))}))[\s-]?"
-# Measures by the words that ask for them: "how old" wants years, not any number.
-_MEASURES = tuple(
-    (rf"(?<!\w)(?:{asking})(?!\w)", holding)
-    for asking, holding in (
-        (r"how old|сколько (?:\w+ )?лет|лет сколько|возраст",
-         rf"{_AMOUNT}(?:лет|год|years?|yrs|летн)|(?<!\w)(?:born|родил\w+|исполн\w+)"),
-        (r"how long|how soon|сколько времени|сколько (?:по времени|длит\w+|ид[её]т|занима\w+|(?:\w+ )?(?!плат|куп|брать|взять|отда|стоит)\w+[аеиоуыя]ть(?:ся)?(?!\w))|как долго",
-         rf"{_AMOUNT}(?:сек|мин|час|дн|ден|сут|недел|мес|год|лет|век|метр|км|sec|min|hour|day|week|month|year|night|decade|centur|mile|met|km|feet|foot)|"
-         r"(?<!\w)(?:до|по|until|till|half an hour|an hour|полчаса|час|сутки|неделю|месяц|год)(?!\w)"),
-        (r"how (?:cold|hot|warm)|температур\w*|what temperature", rf"{_AMOUNT}(?:°|градус|degree|[cf]\b)|°|(?:минус|minus|плюс) ?\d"),
-        (r"зарплат\w*|salar\w+|wages?", _PRICE),
-        (r"how heavy|сколько весит|какой вес", rf"{_AMOUNT}(?:кг|кило|г\b|грамм|тонн|kg|kilo|gram|pound|lbs?|ton)"),
-        (r"сколько раз|how many times|how often|как часто",
-         rf"{_AMOUNT}раз|(?<!\w)(?:раз(?:а|у|ом)?|дважды|трижды|once|twice|times|every|each|daily|weekly|monthly|ежедневн\w+|еженедельн\w+|кажд\w+)(?!\w)"),
-        (r"percentage|what percent\w*|какой процент|сколько процентов", r"%|percent|процент|(?<!\w)(?:half|third|quarter|половин\w+|треть|четверть)"),
-    )
-)  # fmt: skip
-# Numbers that count nothing: days of a month, times of day, years, ordinals, numbers of houses and routes.
-_UNCOUNTED = (
-    rf"(?<!\d)\d{{1,2}}(?:\s?(?:по|до|to|and|и|-|–|—)\s?\d{{1,2}})?(?:st|nd|rd|th)?\s(?:of\s)?(?:{_MONTHS})\b|"
-    rf"\b(?:{_MONTHS})\s\d{{1,2}}(?!\d)|\b\d{{1,2}}:\d\d\b|\b\d{{1,2}}\.\d\d\.\d{{2,4}}\b|№\s?\d+|"
-    r"(?<!\d)\d{1,9}(?:-(?:й|я|е|го|му|м|х|ю|ая|ой)|st|nd|rd|th)\b|"
-    r"\b(?:in|since|by|в|с|до|к|of|from|early|late)\s(?:1[5-9]|20)\d\d\b|\b(?:1[5-9]|20)\d\d(?:\s?г\b|\sгод|(?!\d|\s?[^\W\d_]|[.,]\d|\s?[₽$€%°]))"
-)
 _SINGLE = frozenset("one один одна одного".split())
 _COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
-_PLACE = (
-    r"\b(?:ул|улиц\w+|просп\w*|переул\w+|площад\w+|набережн\w+|дом\w{0,2}|этаж\w*|зал\w{0,2}|комнат\w+|кабинет\w*|вход\w{0,2}|угл\w+|"
-    r"двер\w+|напротив|возле|около|рядом|адрес\w*|библиотек\w+|школ\w+|подвал\w*|двор\w*|street|road|avenue|square|floor|room|building|"
-    r"corner|opposite|near|next to|behind|door|address|library|hall|upstairs|downstairs|stop|ряд\w*)\b"
-)
-_PLACE_NAME = (
-    r"\b(?:[Вв]о?|[Нн]а|[Уу]|[Зз]а|[Пп]од|[Пп]о|[Ии]з|[Aa]t|[Ii]n|[Oo]n|[Tt]o|[Ff]rom|[Nn]ear)\s+[A-ZА-ЯЁ][\w'’-]+"
-)
-# Who did it need not have a name: a firm, the neighbours, nobody.
-_ROLE = (
-    r"\b(?:директор\w*|владел\w+|хозя(?:ин|ев|йк)\w*|глав[ауеой]{1,2}|мэр(?:ия|ии|ом|а)?|губернатор\w*|министр\w*|министерств\w+|президент\w*|"
-    r"председател\w+|администрац\w+|полици\w+|прокур\w+|компани\w+|фирм[аыуе]|организаци\w+|команд[аыуе]|сборн(?:ая|ой|ую)|университет\w*|"
-    r"врач\w*|учител\w+|тренер\w*|водител\w+|волонтер\w*|сосед\w*|жител\w+|студент\w*|школьник\w*|пенсионер\w*|"
-    r"мужчин\w+|женщин\w+|дет(?:и|ей|ям|ьми)|никто|"
-    r"director|owners?|manager|head|mayor|governor|minister|ministry|president|chair(?:man|woman)?|police|prosecutors?|company|firm|"
-    r"council|committee|team|university|doctors?|teachers?|coach|drivers?|volunteers?|neighbou?rs?|residents?|students?|children|"
-    r"kids|pensioners?|m[ae]n|wom[ae]n|nobody)\b"
-)
-_REASON = (
-    r"\b(?:потому|так как|поскольку|из-за|поэтому|ведь|чтобы|ради|причин\w+|благодаря|иначе|because|due to|since|so that|"
-    r"therefore|reason|owing|in order|otherwise|that's why|to keep|so)\b"
-)
-_VERDICT = (
-    r"\b(?:да|нет|не|ни|нельзя|можно|нужно|надо|есть|без|только|никто|всегда|запрещ\w+|разреш\w+|теперь|уже|закры\w+|откры\w+|"
-    r"отмен\w+|closed?|open|opened|cancel\w+|yes|no|not|nobody|"
-    r"none|never|welcome|allowed|forbidden|need|needed|free|only|can|cannot|must|mustn't|may|should|don't|doesn't|isn't|aren't|"
-    r"won't|can't|didn't|without)\b"
-)
-_STEPS = (
-    r"(?<!\w)@\w{4,}|\d-\d\d-\d|https?://|\b(?:запис\w+|звон\w+|пиш\w+|приход\w+|принос\w+|прине\w+|нуж\w+|надо|можно|сначала|потом|чтобы|\w{2,}йте|"
-    r"\w{2,}ите|автобус\w*|bus|take|bring|write|call|send|wear|use|first|then|ask|come|go|turn|see|start|leave|put|sign|register|you)\b"
-)
-_LIST = r",[^,\n]{1,60}(?:,|\bи\b|\band\b)|(?:^|\n)[ \t]{0,8}[-–—•*·\d]"
 _QUESTION_MARKS = str.maketrans("ё’‘`", "е'''")
 
 
@@ -298,37 +231,18 @@ def _begins_sentence(text: str, at: int) -> bool:
 
 
 def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
-    """Whether the text contains the wanted type, beyond what the question already says."""
-    if want is AnswerType.ANYTHING:
-        return True
+    """Whether the text contains the wanted type, beyond what the question already says.
+
+    False for reasons, steps, places and others that any sentence may be.
+    """
+    if want is AnswerType.ANYTHING or want in VAGUE_TYPES:
+        return want is AnswerType.ANYTHING
     low, (asked, stems) = _normalize_text(text), _read_question(question)
-    if want is AnswerType.PRICE and (currency := _PRICED_CURRENCY.search(asked)):
-        low = re.sub(rf"(?<!\d)\d[\d\s.,]{{0,15}}{currency[1]}\w*", " ", low)
-    if (pattern := _TYPE_PATTERNS.get(want)) and any(m[0] not in asked for m in compile_pattern(pattern).finditer(low)):
-        return True
-    if want is AnswerType.HOURS and _DAYS_ASKED.search(asked) and compile_pattern(_WEEKDAY).search(low):
-        return True
+    if pattern := _TYPE_PATTERNS.get(want):
+        return any(m[0] not in asked for m in compile_pattern(pattern).finditer(low))
     if want is AnswerType.NUMBER:
-        for asking, holding in _MEASURES:
-            if compile_pattern(asking).search(asked):
-                return bool(compile_pattern(holding).search(low))
-        counted = extract_values(compile_pattern(_UNCOUNTED).sub(" ", low))
-        return bool(counted - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE)
-    if pattern:
-        return False
-    if want is AnswerType.PLACE and (compile_pattern(_PLACE).search(low) or compile_pattern(_PLACE_NAME).search(text)):
-        return True
+        return bool(extract_values(low) - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE)
     return bool(extract_name_stems(text) - stems)
-
-
-def lacks_required_value(want: AnswerType, text: str, question: str) -> bool:
-    """Whether a price, phone number or e-mail is wanted and the text holds none; a price may lack its sign."""
-    if want not in _REQUIRED_TYPES or contains_answer_type(want, text, question):
-        return False
-    asked = _normalize_text(question[:_MAX_ASKING_LENGTH])
-    if any(kind is not want and kind in VALUED_TYPES and has.search(asked) for kind, has in _ANSWER_TYPE_PATTERNS):
-        return False  # "phone line hours" asks for another value as well
-    return want is not AnswerType.PRICE or not extract_values(text)
 
 
 @lru_cache(maxsize=256)  # one question is held against each sentence of the posts that were found
@@ -340,6 +254,4 @@ def _read_question(question: str) -> tuple[str, frozenset[str]]:
 _TYPE_PATTERNS = {
     AnswerType.PRICE: _PRICE, AnswerType.HOURS: _HOURS, AnswerType.PHONE: _PHONE, AnswerType.DATE: _DATE,
     AnswerType.EMAIL: _EMAIL,
-    AnswerType.REASON: _REASON, AnswerType.YES_NO: _VERDICT, AnswerType.STEPS: _STEPS, AnswerType.LIST: _LIST,
-    AnswerType.STATE: r"\w",
 }  # fmt: skip

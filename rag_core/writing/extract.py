@@ -17,18 +17,18 @@ from rag_core.dates import Period, find_dates, parse_period
 from rag_core.engine import Engine
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.answer_type import (
+    VAGUE_TYPES,
     AnswerType,
     asks_for_changes,
     detect_answer_type,
     extract_values,
-    lacks_required_value,
 )
 from rag_core.text.post_text import POLL_LABELS, find_poll
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, MAX_SENTENCE_LENGTH, TextSpan, build_text_key
 from rag_core.text.tokens import detect_language, fold_case
 from rag_core.types import Certainty, Citation, Draft, Evidence, Kind, Passage, Plan, Post, PostKey, Question, Sentence
-from rag_core.writing.extract_candidates import VAGUE_TYPES, ExtractCandidate, extend_forward, rank_candidates
+from rag_core.writing.extract_candidates import ExtractCandidate, extend_forward, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_dated_line, format_earlier, format_post_date
 
 _MAX_ADDRESSES = 3  # of a post: more are a list, which the reader opens
@@ -92,8 +92,8 @@ _PERIOD_BONUS = 1.5
 _FAR_BEHIND = 4.0  # of the first score: another post adds nothing then, but more of the first one may
 _CLEAR_MARGIN = 1.0  # of score, between posts
 _LONELY_LEAD = 4.0  # of a piece without a piece of another post
-# Of the terms of the best piece, what another value of the same thing has; and how far its score may be behind.
-_SERIES_TERMS, _SERIES_MARGIN = 0.85, 4.0
+# Of the terms of the best piece, what another value has; and how far its timeless score may be behind.
+_SERIES_TERMS, _SERIES_MARGIN = 0.85, 2.0
 _FROM_DAY = re.compile(r"\b(?:с|со|from|since)\s\d{1,2}\s(?!\w{1,20}\s(?:по|до|to|until)\b)\w", re.IGNORECASE)
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _CHANGE = re.compile(
@@ -244,7 +244,7 @@ def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:
     best = {first.source.number: first}
     for one in ranked:
         told = one.holds and one.features.terms >= _SERIES_TERMS * first.features.terms
-        near = one.score >= first.score - _SERIES_MARGIN
+        near = one.features.timeless_score >= first.features.timeless_score - _SERIES_MARGIN
         if told and near and one.source.passage.key.chat_id == first.source.passage.key.chat_id:
             best.setdefault(one.source.number, one)
     return sorted(best.values(), key=lambda one: one.source.passage.date)
@@ -358,8 +358,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     """
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
     certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
-    refused = best is None or lacks_required_value(ranked.asked.want, best.text, ranked.asked.text)
-    if best is None or refused or certainty is Certainty.NONE:
+    if best is None or certainty is Certainty.NONE:
         return Draft((), likely, certainty=Certainty.NONE)
     if ranked.is_contested or ranked.in_other_language or not best.holds:
         certainty = Certainty.PROBABLE

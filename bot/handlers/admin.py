@@ -90,12 +90,14 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         asking.append(words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done))
     if talk := await questions.measure_talks_since(archive, week):
-        means = ("questions", "refused", "seconds", "tokens", "tools", "reviews")
-        numbers = {name: words.number(getattr(talk, name), 1) for name in means}
-        asking.append(words("stats-talks", talks=talk.talks, **numbers))
+        asking.append(words("stats-talks", talks=talk.talks, questions=words.number(talk.questions, 1),
+                            refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
+                            tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),
+                            reviews=words.number(talk.reviews, 1)))  # fmt: skip
     votes = await questions.count_votes_since(archive, week)
-    reasons = dict(zip(("wrong", "outdated", "other", "source"), votes.reasons, strict=True))
-    asking.append(words("stats-votes", good=votes.good, bad=votes.bad, **reasons))
+    wrong, outdated, other, source = votes.reasons
+    asking.append(words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
+                        source=source))  # fmt: skip
 
     backlog = []
     if aside := (await raw_updates.count_updates_by_state(archive))["poison"]:
@@ -116,8 +118,9 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
             jobs.append(words(sentence, job=words("job", name=job.name), ago=moment, count=job.failures, reason=reason))
 
     disk = await asyncio.to_thread(data_folder.measure_disk_usage, archive.folder)
-    parts = ("archive", "indexes", "backups", "free")
-    machine = [words("stats-disk", **{part: _format_size(getattr(disk, part), words) for part in parts})]
+    archived, indexes = _format_size(disk.archive, words), _format_size(disk.indexes, words)
+    kept, free = _format_size(disk.backups, words), _format_size(disk.free, words)
+    machine = [words("stats-disk", archive=archived, indexes=indexes, backups=kept, free=free)]
     if backups := await asyncio.to_thread(list_backups, archive.folder):
         machine.append(words("stats-backup", ago=format_age(get_backup_time(backups[0]), words), count=len(backups)))
     else:

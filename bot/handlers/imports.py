@@ -276,8 +276,9 @@ class ImportRunner:
             await channels.save_channel(self._archive, found[0])
         self._wake()
         names = cut_lines([link_channel_title(channel, words) for channel in found], _MAX_TITLES, words)
-        kinds = ("new", "edited", "unchanged", "skipped", "deleted")
-        counts = words("import-counts", **{kind: end["tally"][kind] for kind in kinds})
+        n = end["tally"]
+        counts = words("import-counts", new=n["new"], edited=n["edited"], unchanged=n["unchanged"],
+                       skipped=n["skipped"], deleted=n["deleted"])  # fmt: skip
         notes = [translate_note(reason, code, values, words) for reason, code, values in end["notes"]]
         if end["more"]:
             notes.append(words("import-notes-more", count=int(end["more"])))

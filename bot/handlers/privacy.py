@@ -63,9 +63,10 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
     kept = [
         words("privacy-what"),
         words("privacy-questions", days=settings.data.keep_questions_days),
-        *(words(f"privacy-{kind}") for kind in ("votes", "updates")),
+        *map(words, ("privacy-votes", "privacy-updates")),
         *talks,
-        *(words(f"privacy-{kind}") for kind in ("watches", "digests", "memberships", "memory", "unanswered")),
+        *map(words, ("privacy-watches", "privacy-digests", "privacy-memberships", "privacy-memory")),
+        words("privacy-unanswered"),
     ]
     more = [
         words("privacy-backups", count=settings.data.backups),
@@ -200,6 +201,7 @@ async def _press_forget(
 
 
 def _list_counts(found: UserDataCounts, words: Translator) -> list[str]:
-    names = ("questions", "pending", "votes", "links", "unread", "talks", "sets", "watches", "digests", "memberships")
+    names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
+             "forget-sets", "forget-watches", "forget-digests", "forget-memberships")  # fmt: skip
     counts = zip(names, astuple(found), strict=True)
-    return [f"• {words(f'forget-{name}', count=count)}" for name, count in counts if count]
+    return [f"• {words(name, count=count)}" for name, count in counts if count]

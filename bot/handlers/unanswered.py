@@ -221,8 +221,8 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
             if changed:
                 context.rag.caches.forget()
                 context.queue.forget_answers()
-            done, same = ("removed", "unknown") if removes else ("added", "known")
-            sentence = f"synonyms-{done if changed else same}"
+            done = ("synonyms-removed", "synonyms-unknown") if removes else ("synonyms-added", "synonyms-known")
+            sentence = done[0] if changed else done[1]
             text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
     with recheck_before_sending(ShownContent(counted=frozenset(known)), reader, context.admins):
         await message.answer(**text.as_kwargs())

@@ -90,7 +90,7 @@ async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, wor
         lines.append(Text(f"{number}. ", neutralize_links(watch.text), state, *links))
         stop = f"{words('watch-stop')}: {watch.text[:_BUTTON_LENGTH]}"
         action = "resume" if watch.paused or muted else "pause"
-        label = f"{words(f'watch-{action}')} {number}"
+        label = f"{words('watch-resume' if action == 'resume' else 'watch-pause')} {number}"
         presses = {stop: "stop", label: action}
         rows.append([(said, WatchCallback(action=what, watch_id=watch.id)) for said, what in presses.items()])
     head = words("watches-title", count=len(kept))

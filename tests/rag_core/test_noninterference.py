@@ -387,7 +387,7 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
         settings = [
             {
                 "models": {"embedder": "minilm-navec", "dir": offline_models.parent},
-                "qdrant": {"url": qdrant.url, "words": True},
+                "qdrant": {"url": qdrant.url},
             }
             for qdrant in (one, two)
         ]

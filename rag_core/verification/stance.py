@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import groupby, takewhile, zip_longest
+from itertools import groupby, pairwise, takewhile, zip_longest
 from typing import NamedTuple
 
 from rag_core.dates.moments import Moment
@@ -523,11 +523,15 @@ _LIGHT_STEMS = frozenset(
     map(
         stem,
         "обходится обойдется удалось можно может теперь уже идет ходит ездит проходит проводится работает дают отдают "
+        "просят берут сейчас пока опять снова really actually currently still again "
         "get gets can may held carries around now already go goes going do does run runs work works last lasts".split(),
     )
 )
 _PHRASE_END = re.compile(r"[,.;:!?…()|\n]|\s[—–-]\s")
 _ASKED_WITH_VERB = re.compile(r"(?:\w+\s+){0,3}?(?:do|does|did|will|can|would|should)\s[^?]*\?", re.IGNORECASE)
+_BEFORE_VERB = frozenset(
+    "to will can could would should may might must do does did i you he she it we they who really".split()
+)
 _CONJUNCTIONS = frozenset("и или а но and or but".split())
 _SKIPPED = frozenset("the a an our your its this that not не".split())  # between a word and the one beside it
 _NUMBER_SIGN = re.compile(r"(?:№|(?<!\w)(?:no\.?|number|номер))\s*$")
@@ -634,10 +638,12 @@ def _have_value_of_same_kind(one: SentenceFacts, other: SentenceFacts) -> bool:
 def _list_things(facts: SentenceFacts) -> list[Word]:
     """List the nouns, adjectives and names of a sentence, without words such as "price" that say nothing of a thing."""
     verb, units = _find_question_verb(facts) or find_main_verb(facts), list_unit_words(facts)
+    infinitives = {word.start for before, word in pairwise(facts.all_words) if before.low in _BEFORE_VERB}
     return [
         word
         for word in facts.words
-        if not (word is verb or word.start in units or _is_verb_form(word) or _is_ending(word, facts.text))
+        if not (word is verb or word.start in units or word.start in infinitives)
+        and not (_is_verb_form(word) or _is_ending(word, facts.text))
         and (not is_light(word) or _is_attribute(word, facts))
     ]
 
@@ -718,7 +724,7 @@ def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:
 
 def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly: bool) -> bool:
     """Check whether two different words stand in the same place, beside the same word."""
-    if _is_value(mine, claim):
+    if _is_value(mine, claim) or _is_name(mine.word) != _is_name(other.word):  # "бассейн" may be «Щука»
         return False
     if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
         alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
@@ -744,6 +750,10 @@ def _is_value(mine: _Place, claim: SentenceFacts) -> bool:
     beside = (one for one in claim.names if one.word is not mine.word)
     full = any(-1 <= one.word.start - mine.word.end <= 1 or -1 <= mine.word.start - one.word.end <= 1 for one in beside)
     return full and mine.anchor.start in strong
+
+
+def _is_name(word: Word) -> bool:
+    return word.capital and not word.opens
 
 
 def _share_case(one: Word, other: Word) -> bool:
@@ -1090,6 +1100,10 @@ class ClaimTerms:
         return (own / total, near / total) if self.total else (0.0, 0.0)
 
 
+_TAG = re.compile(r"#(\w+)")  # names what the post is about
+_TAGGED_SENTENCES = 3  # last ones of a post, with its hashtags
+
+
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """A claim beside one sentence and those around it.
@@ -1123,7 +1137,8 @@ def _compare(
     """Compare the claim with a sentence in its context; None if the sentence has nothing of the claim."""
     here, facts = post[n], claim.facts
     parent = extract_facts(header.partition(" · ")[2], "ru")
-    around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent]
+    tags = extract_facts(" ".join(_TAG.findall(" ".join(one.text for one in post[-_TAGGED_SENTENCES:]))), "ru")
+    around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent, tags]
     opposites = {word.start for word, _ in find_opposite_words(facts, here)}
     own, about = claim.measure_about(here, around, opposites)
     moments = list(find_moment_differences(facts, here, post, date))
@@ -1235,7 +1250,7 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
         return _reject(seen, why, contradicts=contradicts, leaning=changed if seen.value else Label.NOT_FOUND)
     complete = seen.matched and not seen.lacking and not seen.moments
     if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
-        return _reject(seen, why, leaning=changed)
+        return _reject(seen, why, leaning=changed if seen.about >= _MIN_EXPLICIT else Label.NOT_FOUND)
     return None
 
 

@@ -25,7 +25,7 @@ from rag_core.retrieval.search import resolve_filter, search_dense, search_lexic
 from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.types import Certainty, Channel, Origin, PostKey, Question, format_channel_post_link
-from rag_core.verification import Label
+from rag_core.verification import NON_SEARCH_STAGES, Label
 
 _MAX_EXCERPT_LENGTH = 200
 
@@ -68,8 +68,6 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:
     """Format the verdicts as text."""
-    from rag_core.verification import NON_SEARCH_STAGES
-
     if not found["verdicts"]:
         return words("verify-nothing")
     missing = bool(set(found["without"]) - NON_SEARCH_STAGES)

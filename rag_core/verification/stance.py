@@ -16,11 +16,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import groupby, pairwise, takewhile, zip_longest
+from itertools import groupby, pairwise, takewhile
 from typing import NamedTuple
 
 from rag_core.dates.moments import Moment
-from rag_core.models.onnx_models import PassageSimilarity
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import matches_initials
 from rag_core.text.numbers import CURRENCIES, Number, join_digit_groups
@@ -970,7 +969,6 @@ _GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence ma
 _JOINED_SENTENCES = (2, 3)  # sentences of a post read together
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
 _CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
-_MIN_MAXSIM = 0.8  # of the claim and a sentence with another value
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
 
 
@@ -980,14 +978,13 @@ def assess_stance(
     header: str,
     date: datetime,
     weight: TermWeight,
-    similarity: PassageSimilarity | None = None,
 ) -> Support:
     """Assess what a post says of a claim: the sentence that says most of it decides; `header` may name the subject.
 
     Only a sentence that has the claim's predicate, names and values supports it, and only one about the same subject
     contradicts it. Everything else is not found.
     """
-    claim = ClaimTerms(facts, header, weight, similarity)
+    claim = ClaimTerms(facts, header, weight)
     if not post or not facts.all_words or len(facts.numbers) + len({m.start for m in facts.moments}) > MOST_FIGURES:
         return Support(Label.NOT_FOUND, 0.0, "words")
     by_place = [_read_sentence(claim, post, n, header, date) for n in range(len(post))]
@@ -1024,10 +1021,8 @@ class _Reading:
 class ClaimTerms:
     """Terms of a claim with their weights; numbers that name a thing ("bus 27") are terms, the others are values."""
 
-    def __init__(
-        self, facts: SentenceFacts, header: str, weight: TermWeight, similarity: PassageSimilarity | None = None
-    ) -> None:
-        self.facts, self._similarity = facts, similarity
+    def __init__(self, facts: SentenceFacts, header: str, weight: TermWeight) -> None:
+        self.facts = facts
         self.low = fold_text(facts.text)
         self.title = extract_facts(header.partition(" · ")[0], "ru")
         self.names = [name.word for name in facts.names if not name.weak]
@@ -1057,11 +1052,6 @@ class ClaimTerms:
         before = [pair for pair in self.terms if pair[0].start < joint]
         after = [pair for pair in self.terms if pair[0].start >= joint]
         self.subject, self.predicate = before or after, after or before
-
-    def is_alike(self, there: SentenceFacts) -> bool:
-        """Check by the tokens of the embedding model that a sentence of the post is about the same."""
-        span = there.start, there.start + len(there.text)
-        return self._similarity is not None and self._similarity.measure_piece(span)[0] >= _MIN_MAXSIM
 
     def measure_share(self, terms: Sequence[tuple[Word, float]], sentences: Sequence[SentenceFacts]) -> float:
         """Weight share of these terms in the sentences, light words aside; 1 for no terms."""
@@ -1167,7 +1157,7 @@ def _compare(
         and about >= _MIN_ABOUT_VALUE
         and (not opposites or (own + about) / 2 - opposed >= _MIN_LEANING)
         and claim.is_subject_there([here, *around, claim.title], _MIN_SUBJECT)
-    ) or claim.is_alike(here)
+    )
     same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
         here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
@@ -1287,15 +1277,10 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
 
 
-def assess_by_words(
-    claim: Claim,
-    passages: Sequence[Passage],
-    weight: TermWeight = lambda _: 1.0,
-    alike: Sequence[PassageSimilarity] = (),
-) -> list[Support]:
-    """Assess a claim against each passage by its words; `weight` gives the rarity of a term, `alike` compares tokens."""
+def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = lambda _: 1.0) -> list[Support]:
+    """Assess a claim against each passage by its words alone; `weight` gives the rarity of a term."""
     facts = extract_facts(claim.text.strip(), claim.lang)
     return [
-        assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight, similarity)
-        for one, similarity in zip_longest(passages, alike)
+        assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight)
+        for one in passages
     ]

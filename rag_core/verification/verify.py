@@ -29,7 +29,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates, posts, visible_posts
-from rag_core.text.query_terms import TermWeight, is_asking_word
+from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,
@@ -542,7 +542,6 @@ def _shorten_quote(citation: Citation) -> Citation:
 _SUPPORT_THRESHOLD, _MAX_LIKELIHOOD = 0.5, 0.99
 
 
-VALUE_DIFFERS = "≠"  # in the reason of a check: another number, date or name
 _UNDECIDED = 0.2  # likelihood from which the LLM judge is asked of what no other cue decides
 _JUDGE_WEIGHT = 0.5  # weight of its log odds: small models are overconfident
 _BARE_VERDICTS = "The model only says yes or no, not how sure it is: use a server that tells log-probabilities."
@@ -560,7 +559,6 @@ async def assess_passages(
     supports = await run.attempt(Stage.VERIFY, weighing, list[Support])
     if not supports:  # it took too long: there is no verdict without it
         supports = await asyncio.to_thread(assess_by_words, claim, passages, weight)
-    supports = await _compare_rivals(claim, passages, supports, weight, rag, run)
     open_ones = [n for n, support in enumerate(supports) if support.why == TOO_LITTLE and support.likely > _UNDECIDED]
     if rag.writer is None or not open_ones:
         return supports
@@ -575,20 +573,4 @@ async def assess_passages(
         likely = min(_MAX_LIKELIHOOD, 1 / (1 + math.exp(-max(-30.0, min(30.0, z)))))
         label = Label.SUPPORTED if likely >= _SUPPORT_THRESHOLD else Label.NOT_FOUND
         supports[n] = replace(supports[n], label=label, likely=round(likely, 4), layer="judge")
-    return supports
-
-
-async def _compare_rivals(
-    claim: Claim, passages: Sequence[Passage], supports: list[Support], weight: TermWeight, rag: Engine, run: Run
-) -> list[Support]:
-    """Assess again the posts with another value of what may be the same, where the embedding model compares tokens."""
-    rivals = [n for n, one in enumerate(supports) if one.label is Label.NOT_FOUND and VALUE_DIFFERS in one.why]
-    if not (rivals and rag.dense and rag.dense.model.centres):
-        return supports
-    compared = [passages[n] for n in rivals]
-    comparing = rag.dense.embedder.compare(claim.text.strip(), [passage.text for passage in compared])
-    if alike := await run.attempt(Stage.COMPARE, comparing, []):
-        again = await asyncio.to_thread(assess_by_words, claim, compared, weight, alike)
-        for n, support in zip(rivals, again, strict=True):
-            supports[n] = support
     return supports

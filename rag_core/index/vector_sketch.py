@@ -111,7 +111,12 @@ class VectorSketch:
             sketch._map_columns(min(_measure_column(folder / name) for name in sketch._names))
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as exc:
             raise SketchUnusable(f"it cannot be read ({exc})") from exc
-        sketch._read_chats()
+        used = np.flatnonzero(sketch._columns["chat"])
+        sketch._end = int(used[-1]) + 1 if len(used) else 0
+        chats, codes = np.unique(sketch._columns["chat"][used], return_inverse=True)
+        sketch._chat_codes = {int(chat): code for code, chat in enumerate(chats, 1)}
+        sketch._codes[used] = codes + 1
+        sketch._free = np.flatnonzero(sketch._codes[: sketch._end] == 0).tolist()
         if state["closed"] and state["checksum"] != sketch._compute_checksum():
             raise SketchUnusable("it is not as it was left")
         return sketch
@@ -132,14 +137,6 @@ class VectorSketch:
         self._capacity = rows
         if self._changing < 0:
             self._changing = os.open(self._folder / "changing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def _read_chats(self) -> None:
-        used = np.flatnonzero(self._columns["chat"])
-        self._end = int(used[-1]) + 1 if len(used) else 0
-        chats, codes = np.unique(self._columns["chat"][used], return_inverse=True)
-        self._chat_codes = {int(chat): code for code, chat in enumerate(chats, 1)}
-        self._codes[used] = codes + 1
-        self._free = np.flatnonzero(self._codes[: self._end] == 0).tolist()
 
     def __len__(self) -> int:
         return self._end - len(self._free)
@@ -216,25 +213,24 @@ class VectorSketch:
         rows: dict[str, NDArray[Any]] = {name: np.array(values, np.int64) for name, values in filters.items()}
         rows |= {"id_high": ids[:, 0], "id_low": ids[:, 1], "words": _find_words(vectors)}
         rows |= zip(self._signs, _pack_bits(vectors > 0).T, strict=True)
-        return rows | dict(zip(self._sizes, _pack_bits(_find_sizes(vectors)).T, strict=True))
+        # the second bits: set from the vector's own standard deviation on, and for negative components from minus it on
+        deviations = 1 / np.sqrt(np.maximum(1, np.count_nonzero(vectors, axis=1, keepdims=True)))
+        large = vectors > np.where(vectors > 0, deviations, -deviations)
+        return rows | dict(zip(self._sizes, _pack_bits(large).T, strict=True))
 
     def write(self, rows: Mapping[str, NDArray[Any]]) -> None:
         """Write the rows of points, in place of their old ones."""
         ids = np.stack([rows["id_high"], rows["id_low"]], axis=1)
         known = {tuple(row): number for number, row in self._find_ids(ids)}
         numbers = np.array([known.get(tuple(row), -1) for row in ids.tolist()], np.intp)
-        numbers[numbers < 0] = self._take_rows(int((numbers < 0).sum()))
+        fresh = int((numbers < 0).sum())
+        taken, self._free = self._free[:fresh], self._free[fresh:]
+        first, self._end = self._end, self._end + fresh - len(taken)
+        numbers[numbers < 0] = [*taken, *range(first, self._end)]
         for name in (*(name for name in self._names if name != "chat"), "chat"):  # without a chat the row is free
             self._columns[name][numbers] = rows[name]
         chats = rows["chat"].tolist()
         self._codes[numbers] = [self._chat_codes.setdefault(chat, len(self._chat_codes) + 1) for chat in chats]
-
-    def _take_rows(self, count: int) -> list[int]:
-        taken, self._free = self._free[:count], self._free[count:]
-        end = self._end + count - len(taken)
-        taken += range(self._end, end)
-        self._end = end
-        return taken
 
     def remove(self, ids: Ints) -> None:
         """Free the rows of points."""
@@ -372,12 +368,6 @@ def _pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Pack bits into words: shape (vectors, words)."""
     packed = np.packbits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % _WORD_BITS))), axis=1, bitorder="little")
     return packed.view("<u8").astype(np.uint64)
-
-
-def _find_sizes(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Second bits: set from the vector's own standard deviation on, and for negative components from minus it on."""
-    deviations = 1 / np.sqrt(np.maximum(1, np.count_nonzero(vectors, axis=1, keepdims=True)))
-    return vectors > np.where(vectors > 0, deviations, -deviations)
 
 
 def _find_words(vectors: NDArray[np.float32]) -> Ints:

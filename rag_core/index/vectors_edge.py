@@ -242,7 +242,13 @@ def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
         name = file.relative_to(shard).as_posix()
         if file.is_file() and not name.startswith("wal/"):
             size = file.stat().st_size
-            files[name] = [size, _compute_file_checksum(file, size) if checksums else 0]
+            checksum = 0
+            if checksums:
+                with file.open("rb") as data:
+                    checksum = zlib.crc32(data.read(_CHECKSUM_BYTES))
+                    data.seek(max(0, size - _CHECKSUM_BYTES))
+                    checksum = zlib.crc32(data.read(_CHECKSUM_BYTES), checksum)
+            files[name] = [size, checksum]
     return files
 
 
@@ -252,13 +258,6 @@ def _is_json(file: Path) -> bool:
     except (FileNotFoundError, IrregularFile, ValueError, RecursionError):
         return False
     return True
-
-
-def _compute_file_checksum(file: Path, size: int) -> int:
-    with file.open("rb") as data:
-        head = zlib.crc32(data.read(_CHECKSUM_BYTES))
-        data.seek(max(0, size - _CHECKSUM_BYTES))
-        return zlib.crc32(data.read(_CHECKSUM_BYTES), head)
 
 
 log = logging.getLogger(__name__)

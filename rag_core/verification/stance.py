@@ -1240,7 +1240,8 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
         return _reject(seen, why, contradicts=contradicts, leaning=changed if seen.value else Label.NOT_FOUND)
     complete = seen.matched and not seen.lacking and not seen.moments
     if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
-        return _reject(seen, why, leaning=changed if seen.about >= _MIN_EXPLICIT else Label.NOT_FOUND)
+        # what ended must be the claim's subject; who has its role now names himself
+        return _reject(seen, why, leaning=changed if seen.subject or why.startswith("new") else Label.NOT_FOUND)
     return None
 
 

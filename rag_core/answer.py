@@ -1,9 +1,14 @@
-"""Question answering, the map: choose a recipe, run it with a fallback, check citations and support.
+"""Question answering, the map: understand, choose a recipe, run it with a fallback, cite, verify.
+
+A recipe plans, searches, extracts and perhaps writes (`recipe_steps.py`, `recipes/`). All end in the same two stages,
+cite and verify; nothing is shown that has not passed both.
+
+Choice: the chat's own mode goes first, then the admins' switches, which hold for everyone, then the rules of the
+router. A recipe that is switched off, or that failed too often lately, is not used. When too many questions wait, all
+are answered by `direct`.
 
 Fallback: a recipe has the question's time less a reserve (15 s, at most a third). Where it fails or passes its time,
 `direct` answers within the reserve, and the failure is a shortfall of the answer.
-
-Every recipe ends in the same two stages, cite and verify. Nothing is shown that has not passed both.
 """
 
 from __future__ import annotations
@@ -12,8 +17,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
@@ -21,14 +27,17 @@ from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, RagError, RecipeFailed, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
-from rag_core.recipe_choice import RecipeChoice, choose_recipe
 from rag_core.recipe_steps import Round
 from rag_core.recipes import RECIPES
 from rag_core.run import Run, Span, Stage
 from rag_core.storage import channels
+from rag_core.storage.questions import fetch_queue_stats
+from rag_core.storage.readers import load_answer_mode, load_choices, save_choice
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import fold_characters, tokenize
 from rag_core.types import (
+    AGENT_RECIPE,
+    AUTO_RECIPE,
     DIRECT_RECIPE,
     Answer,
     Certainty,
@@ -46,6 +55,12 @@ from rag_core.types import (
 from rag_core.verification.support import check_citations, filter_current_passages, measure_support
 from rag_core.writing.extract import asks_for_address, find_addresses
 from rag_core.writing.write import reflect_on_draft
+
+_SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
+_ON, _OFF = "on", "off"
+_MAX_WAITING_QUESTIONS = 4  # with more, all are answered by `direct`
+_MAX_NEAREST = 3  # posts offered with a refusal
+_MIN_NEAREST_SHARE = 0.1  # of the weight of the question's words: a post with less is about something else
 
 
 async def answer_question(
@@ -76,42 +91,14 @@ async def answer_question(
     try:
         asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
         question = await resolve_followup(asked, rag, run)
-        choosing = _choose_and_note(question, rag, run)
-        chosen = await run.attempt(Stage.CHOOSE, choosing, RecipeChoice(DIRECT_RECIPE, "no choice"))
-        found = await run_recipe(chosen.recipe, question, rag, run, careful=chosen.careful)
-        draft, evidence = found.draft, found.evidence
-        sentences = await cite_and_verify(draft, evidence, question, rag, run)
-        sources = await _filter_current_sources(evidence, question, rag, run)
-        if not sentences:  # a refusal is of no model, and lacks no part
-            draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
-        known = await _load_readable_channels(question, rag)
-        nearest = () if sentences else _select_nearest(sources, question, rag, run)
-        quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
-        quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
-        addresses = dict[PostKey, tuple[str, ...]]()
-        if quoted and asks_for_address(question.text):
-            finding = find_addresses(quoted, " ".join(one.text for one in sentences), evidence, rag)
-            addresses = await run.attempt(Stage.CITE, finding, addresses)
-        answer = Answer(
-            sentences=sentences,
-            confidence=draft.covered,
-            certainty=draft.certainty,
-            recipe=run.recipe,
-            model=draft.model,
-            shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
-            trace_id=run.trace_id,
-            nearest=nearest,
-            channels=known,
-            copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
-            found=sources,
-            understood=question.text if question.text != asked.text else "",
-            read_as=run.plan.read_as if run.plan else (),
-            aliases=run.plan.aliases if run.plan else (),
-            actions=run.list_actions(),
-            missing=draft.missing,
-            addresses=addresses,
-            judged=draft.judged,
-        )
+        choosing, unchosen = _choose_and_note(question, rag, run), RecipeChoice(DIRECT_RECIPE, "no choice")
+        choice = await run.attempt(Stage.CHOOSE, choosing, unchosen)
+        # plan, search, extract or write
+        found = await run_recipe(choice.recipe, question, rag, run, careful=choice.careful)
+        sentences = await _cite_and_verify(found.draft, found.evidence, question, rag, run)
+        answer = await _compose_answer(sentences, found, question, rag, run)
+        if question.text != asked.text:
+            answer = replace(answer, understood=question.text)
         # memory is read by follow-ups only, never as a source
         await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer
@@ -121,11 +108,58 @@ async def answer_question(
         rag.traced(run)
 
 
+@dataclass(frozen=True, slots=True)
+class RecipeChoice:
+    """Chosen recipe and the reason, for the trace; `careful`: the draft is reviewed once more."""
+
+    recipe: str
+    why: str
+    careful: bool = False
+
+
 async def _choose_and_note(question: Question, rag: Engine, run: Run) -> RecipeChoice:
     """Choose the recipe, and note the reason in the trace. Call it in a stage."""
     choice = await choose_recipe(question, rag)
     run.note(recipe=choice.recipe, why=choice.why)
     return choice
+
+
+async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
+    """Choose the recipe of a question. Raises ArchiveUnavailable."""
+    if rag.recipe != AUTO_RECIPE:
+        return RecipeChoice(rag.recipe, "asked for")
+    mode, chosen = await load_answer_mode(rag.archive, question.chat), await load_choices(rag.archive)
+    if (await fetch_queue_stats(rag.archive)).waiting > _MAX_WAITING_QUESTIONS:
+        return RecipeChoice(DIRECT_RECIPE, "many wait")
+    wanted, why = mode.recipe, "the chat's mode"
+    if wanted == AUTO_RECIPE:
+        switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
+        share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, 1.0))
+        wanted, why = DIRECT_RECIPE, "not for this chat"
+        if switch == _ON and is_chat_in_share(rag.archive.identity, question.chat, share):
+            wanted, why = await _route_question(question, rag)
+    if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
+        return RecipeChoice(DIRECT_RECIPE, f"{wanted} is off", mode.careful)
+    if rag.health.resting(wanted):
+        return RecipeChoice(DIRECT_RECIPE, f"{wanted} failed too often", mode.careful)
+    return RecipeChoice(wanted, why, mode.careful)
+
+
+async def _route_question(question: Question, rag: Engine) -> tuple[str, str]:
+    """Choose a recipe by the router's rules, the last reason of the plan: its name and why."""
+    known = await channels.load_channels(rag.archive)
+    try:
+        plan = await asyncio.to_thread(rag.plan, question, known)
+    except RagError:  # the recipe has the same failure, and says so
+        return DIRECT_RECIPE, "no plan"
+    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
+    return name, why
+
+
+def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
+    """Whether a chat is in this share (0-1) of all chats, by a hash; a greater share includes every smaller one."""
+    digest = blake2b(f"{identity} {chat}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) < share * 2**64
 
 
 async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False) -> Round:
@@ -179,7 +213,7 @@ async def _run_within(
         return replace(found, draft=await reflect_on_draft(question, found.draft, found.evidence, rag, run))
 
 
-async def cite_and_verify(
+async def _cite_and_verify(
     draft: Draft, evidence: Evidence, question: Question, rag: Engine, run: Run
 ) -> tuple[Sentence, ...]:
     """Check the citations of a draft and drop the sentences that their posts do not support.
@@ -188,34 +222,65 @@ async def cite_and_verify(
     """
     current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
     run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
-    if all(sentence.support == 1.0 for sentence in current):
-        return current  # verbatim, or computed from the posts
-    verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)
-    checking = _keep_supported_sentences(current, evidence, run, rag.settings.verify.threshold)
-    kept = await run.attempt(Stage.VERIFY, checking, verbatim)
+    verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)  # or computed from the posts
+    if verbatim == current:
+        return current
+
+    def is_supported(sentence: Sentence) -> bool:
+        cited = {citation.post for citation in sentence.citations}
+        passages = [source.passage for source in evidence.sources if source.passage.key in cited]
+        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
+
+    async def keep_supported() -> tuple[Sentence, ...]:
+        kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, current)))
+        run.note(claims=len(current), verified=len(kept))
+        return kept
+
+    kept = await run.attempt(Stage.VERIFY, keep_supported(), verbatim)
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
     if len(kept) < len(current):
         run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))
     return kept
 
 
-async def _keep_supported_sentences(
-    sentences: Sequence[Sentence], evidence: Evidence, run: Run, threshold: float
-) -> tuple[Sentence, ...]:
-    """Keep the sentences that quote their posts or are supported by them. Call it in a stage."""
-
-    def is_supported(sentence: Sentence) -> bool:
-        cited = {citation.post for citation in sentence.citations}
-        passages = [source.passage for source in evidence.sources if source.passage.key in cited]
-        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= threshold
-
-    kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, sentences)))
-    run.note(claims=len(sentences), verified=len(kept))
-    return kept
-
-
-MAX_NEAREST = 3  # posts offered with a refusal
-_MIN_NEAREST_SHARE = 0.1  # of the weight of the question's words: a post with less is about something else
+async def _compose_answer(
+    sentences: tuple[Sentence, ...], found: Round, question: Question, rag: Engine, run: Run
+) -> Answer:
+    """Compose the answer, or the refusal with the nearest posts; addresses where they are asked for."""
+    draft, evidence, passages = found.draft, found.evidence, [source.passage for source in found.evidence.sources]
+    current = set[Passage]()
+    if passages:
+        current.update(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
+    sources = tuple(source for source in evidence.sources if source.passage in current)
+    if not sentences:  # a refusal is of no model, and lacks no part
+        draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
+    known = await _load_readable_channels(question, rag)
+    nearest = () if sentences else _select_nearest(sources, question, rag, run)
+    quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
+    quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
+    addresses = dict[PostKey, tuple[str, ...]]()
+    if quoted and asks_for_address(question.text):
+        finding = find_addresses(quoted, " ".join(one.text for one in sentences), evidence, rag)
+        addresses = await run.attempt(Stage.CITE, finding, addresses)
+    return Answer(
+        sentences=sentences,
+        confidence=draft.covered,
+        certainty=draft.certainty,
+        recipe=run.recipe,
+        model=draft.model,
+        shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
+        trace_id=run.trace_id,
+        nearest=nearest,
+        channels=known,
+        copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
+        found=sources,
+        read_as=run.plan.read_as if run.plan else (),
+        aliases=run.plan.aliases if run.plan else (),
+        actions=run.list_actions(),
+        missing=draft.missing,
+        addresses=addresses,
+        judged=draft.judged,
+    )
 
 
 async def _report_draft(on_extract: Callable[[Answer], None], question: Question, rag: Engine, draft: Draft) -> None:
@@ -226,21 +291,13 @@ async def _report_draft(on_extract: Callable[[Answer], None], question: Question
         on_extract(Answer(sentences, draft.covered, DIRECT_RECIPE, channels=known, certainty=draft.certainty))
 
 
-async def _filter_current_sources(evidence: Evidence, question: Question, rag: Engine, run: Run) -> tuple[Source, ...]:
-    passages = [source.passage for source in evidence.sources]
-    current = set(
-        await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)) if passages else ()
-    )
-    return tuple(source for source in evidence.sources if source.passage in current)
-
-
 def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, run: Run) -> tuple[Passage, ...]:
     """Select the posts to offer with a refusal: the best that hold a fair share of the question's words."""
     if not sources:
         return ()
     plan = run.plan if run.plan and run.plan.queries else Plan((question.text,))
     asked = QueryTerms.of(plan.queries[0], rag.lexical.statistics(question.viewer.channels).weight, plan.aliases)
-    terms = [(source.passage, frozenset(tokenize(source.passage.text))) for source in sources[:MAX_NEAREST]]
+    terms = [(source.passage, frozenset(tokenize(source.passage.text))) for source in sources[:_MAX_NEAREST]]
     return tuple(
         passage
         for passage, held in terms
@@ -251,3 +308,25 @@ def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, 
 async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:
     known = await channels.load_channels(rag.archive)
     return {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+
+
+async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:
+    """Load the switches of all recipes but `direct`: whether one may be used, and its share of chats for `auto`."""
+    chosen, switches = await load_choices(rag.archive), {}
+    for name in RECIPES:
+        if name != DIRECT_RECIPE:
+            on = chosen.get(_SWITCH_PREFIX + name)
+            default = 1.0 if on or rag.settings.agent.enabled else 0.0
+            share = float(chosen.get(_SHARE_PREFIX + name, default)) if name == AGENT_RECIPE else 0.0
+            switches[name] = (on != _OFF, share)
+    return switches
+
+
+async def set_recipe_enabled(rag: Engine, recipe: str, *, on: bool) -> None:
+    """Switch a recipe on or off, from the next question on. Raises ArchiveUnavailable."""
+    await save_choice(rag.archive, _SWITCH_PREFIX + recipe, _ON if on else _OFF)
+
+
+async def set_recipe_share(rag: Engine, recipe: str, share: float) -> None:
+    """Set the share (0-1) of chats in which `auto` may choose a recipe, from the next question on."""
+    await save_choice(rag.archive, _SHARE_PREFIX + recipe, f"{share:g}")

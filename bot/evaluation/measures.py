@@ -43,7 +43,7 @@ from bot.evaluation.metrics import (
 )
 from bot.evaluation.recorded_replies import RecordingModel, make_key
 from bot.settings import Settings
-from rag_core.answer import answer_question
+from rag_core.answer import answer_question, choose_recipe
 from rag_core.calibration import Calibration
 from rag_core.conversation.small_talk import detect_talk, strip_courtesies
 from rag_core.engine import Engine
@@ -60,7 +60,6 @@ from rag_core.planning.llm_planner import (
 )
 from rag_core.planning.plan import make_plan, plan_by_rules
 from rag_core.planning.queries import MIN_QUERIES
-from rag_core.recipe_choice import choose_recipe
 from rag_core.recipe_steps import search_and_extract
 from rag_core.recipes.agent import search_in_rounds
 from rag_core.retrieval.channel_answers import is_introduced

@@ -30,11 +30,11 @@ from itertools import chain, zip_longest
 from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
 from ingest.copies import describe_fingerprint
+from rag_core.answer import load_recipe_switches
 from rag_core.caches import IndexVersion, VersionedCache
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.recipe_choice import load_recipe_switches
 from rag_core.run import get_or_make_request_id
 from rag_core.storage import (
     Archive,

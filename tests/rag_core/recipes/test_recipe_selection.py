@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from rag_core import recipes
-from rag_core.engine import RecipeHealth
-from rag_core.errors import GenerationFailed
-from rag_core.recipe_choice import (
+from rag_core.answer import (
     choose_recipe,
     is_chat_in_share,
     load_recipe_switches,
     set_recipe_enabled,
     set_recipe_share,
 )
+from rag_core.engine import RecipeHealth
+from rag_core.errors import GenerationFailed
 from rag_core.storage import questions
 from rag_core.storage.readers import AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Draft, Evidence

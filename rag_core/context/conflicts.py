@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from rag_core.engine import Engine
@@ -53,7 +53,13 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
             first = max(citation.date for citation in sentence.citations)
             intro = format_conflict(first, other.date, question.lang)
             framed = Sentence(f"{intro} {other.quote}", (other,))
-            rest = [s for s in draft.sentences[place + 1 :] if not _shows_citation(s, other)]
+            rest = [
+                later
+                for later in draft.sentences[place + 1 :]
+                if not any(  # it shows that span already
+                    c.post == other.post and c.start < other.end and other.start < c.end for c in later.citations
+                )
+            ]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides
             most = max(place + 2, len(draft.sentences))
             shown = (*draft.sentences[: place + 1], framed, *rest)[:most]
@@ -74,7 +80,9 @@ def _find_conflicting_quote(
     words = passage.text[start:end]
     if asked.matched_share(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
         return None
-    here, there = _extract_years(sentence.text, sentence.citations[0].date), _extract_years(words, passage.date)
+    dated = (sentence.text, sentence.citations[0].date), (words, passage.date)
+    # years in a text that are within one of its date
+    here, there = ({year for year in map(int, _YEAR.findall(t)) if abs(year - date.year) <= 1} for t, date in dated)
     if here and there and not here & there:
         return None  # about different years: prices of 2026 do not contradict those of 2027
     (support,) = assess_by_words(Claim(sentence.text, lang), [replace(passage, text=words)], weight)
@@ -83,18 +91,7 @@ def _find_conflicting_quote(
     return Citation(passage.key, words, passage.start + start, passage.start + end, passage.date)
 
 
-def _extract_years(text: str, date: datetime) -> set[int]:
-    """Years in a text that are within one year of its date."""
-    return {year for year in map(int, _YEAR.findall(text)) if abs(year - date.year) <= 1}
-
-
-def _shows_citation(sentence: Sentence, citation: Citation) -> bool:
-    """Whether a sentence already cites an overlapping span."""
-    return any(
-        c.post == citation.post and c.start < citation.end and citation.start < c.end for c in sentence.citations
-    )
-
-
+_VALUE_BONUS, _CHANGE_BONUS, _LENGTH_COST = 0.3, 0.3, 0.1  # of all weight, for MAX_ANSWER_LENGTH characters the last
 _FOUND_POSTS = 6  # of the search for the words of the piece
 _MAX_LENGTH = 800  # characters, from which on a post counts as long
 
@@ -183,7 +180,17 @@ def _choose_successor(
     best = max(later, key=lambda passage: likely[passage.key])
     number = len(evidence.sources) + 1
     source = known.get(best.key) or Source(number, best, 0.0)
-    chosen = _choose_piece(source, {**own, **{term: weight(term) for term in asked.share}}, asked, evidence)
+    # the piece that says most of the older piece and of the question, with a value of its type
+    weights = {**own, **{term: weight(term) for term in asked.share}}
+    most = sum(weights.values())
+
+    def score(one: ExtractCandidate) -> float:
+        there = frozenset(tokenize(one.text))
+        met = sum(weight for term, weight in weights.items() if term in there) / most
+        long = len(one.text) / MAX_ANSWER_LENGTH
+        return met + _VALUE_BONUS * one.holds + _CHANGE_BONUS * announces_change(one.text) - _LENGTH_COST * long
+
+    chosen = max(rank_candidates(asked, replace(evidence, sources=(source,))), key=score, default=None)
     return Successor(chosen, likely[best.key]) if chosen else None
 
 
@@ -202,25 +209,3 @@ def measure_succession(piece: str, post: str, rank: int, own: Mapping[str, float
         length=min(1.0, len(post) / _MAX_LENGTH),
         score=score,
     )
-
-
-_VALUE_BONUS, _CHANGE_BONUS, _LENGTH_COST = 0.3, 0.3, 0.1  # of all weight, for MAX_ANSWER_LENGTH characters the last
-
-
-def _choose_piece(
-    source: Source, weights: Mapping[str, float], asked: QueryTerms, evidence: Evidence
-) -> ExtractCandidate | None:
-    """Choose the piece of a post that says most of an older piece and of the question, with a value of its type.
-
-    `weights`: of the terms of both.
-    """
-    most = sum(weights.values())
-
-    def score(one: ExtractCandidate) -> float:
-        there = frozenset(tokenize(one.text))
-        met = sum(weight for term, weight in weights.items() if term in there) / most
-        long = len(one.text) / MAX_ANSWER_LENGTH
-        return met + _VALUE_BONUS * one.holds + _CHANGE_BONUS * announces_change(one.text) - _LENGTH_COST * long
-
-    pieces = rank_candidates(asked, replace(evidence, sources=(source,)))
-    return max(pieces, key=score, default=None)

@@ -59,21 +59,20 @@ D = TypeVar("D", bound=DatedPost)
 
 
 def order_copies(copies: Iterable[D]) -> list[D]:
-    """Order copies of one post, the original first: the earliest; a forward of another copy comes after the others."""
+    """Order copies of one post, the original first: the earliest; a forward of another copy comes after the others.
+
+    An origin known by name only, as in exports, may be any post.
+    """
     listed = list(copies)
-    own = [one for one in listed if one.origin is None]
-    return sorted(listed, key=lambda one: (_is_forward_of(one, own), one.date, one.key))
+    own = [one.key for one in listed if one.origin is None]
 
+    def is_forward(one: D) -> bool:
+        origin = one.origin
+        return origin is not None and any(
+            origin.chat_id in (None, key.chat_id) and origin.message_id in (None, key.message_id) for key in own
+        )
 
-def _is_forward_of(one: D, others: Sequence[D]) -> bool:
-    """Whether a post is a forward of one of the others; an origin known by name only, as in exports, may be any."""
-    origin = one.origin
-    if origin is None:
-        return False
-    return any(
-        origin.chat_id in (None, other.key.chat_id) and origin.message_id in (None, other.key.message_id)
-        for other in others
-    )
+    return sorted(listed, key=lambda one: (is_forward(one), one.date, one.key))
 
 
 def group_same_posts(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies]) -> list[list[Hit]]:
@@ -105,16 +104,7 @@ def choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostCo
     return replace(first, copies=others) if others else first
 
 
-def find_original(passage: Passage, known: Mapping[PostKey, PostCopies]) -> PostKey | None:
-    """Original of the passage's post; None where the post itself is the original."""
-    if passage.key not in known:
-        return None
-    everyone: list[DatedPost] = [passage, *known[passage.key].all]
-    first = order_copies(everyone)[0].key
-    return first if first != passage.key else None
-
-
-def locate_in_original(
+def _locate_in_original(
     passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
 ) -> PassageRef | None:
     """Locate a passage in the original: the same words, or the whole post if both are one passage of one text."""
@@ -129,13 +119,6 @@ def locate_in_original(
         return None
     start = len(original_post.text) - len(original_post.text.lstrip())
     return PassageRef(original, 0, start, start + len(original_post.text.strip()))
-
-
-def cite_original(source: Source, original: Passage) -> Source:
-    """Cite a source from its original."""
-    copy = source.passage
-    others = (copy.key, *(key for key in copy.copies if key != original.key))
-    return replace(source, passage=replace(original, copies=others))
 
 
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
@@ -170,18 +153,27 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
     """
     known = await near_duplicates.fetch_copies(rag.archive, [hit.passage.key for hit in hits], viewer.channels)
     evidence = compose_evidence(hits, known)
-    originals = {s.passage.key: key for s in evidence.sources if (key := find_original(s.passage, known))}
+    originals: dict[PostKey, PostKey] = {}
+    for source in evidence.sources:
+        if family := known.get(source.passage.key):
+            everyone: list[DatedPost] = [source.passage, *family.all]
+            first = order_copies(everyone)[0].key
+            if first != source.passage.key:
+                originals[source.passage.key] = first
     stored = await visible_posts.fetch_posts(rag.archive, [*originals, *originals.values()]) if originals else {}
     places = {
         s: place
         for s in evidence.sources
-        if (to := originals.get(s.passage.key)) and (place := locate_in_original(s.passage, to, known, stored))
+        if (to := originals.get(s.passage.key)) and (place := _locate_in_original(s.passage, to, known, stored))
     }
     passages = await fetch_passages(rag.archive, list(places.values())) if places else {}
-    sources = [
-        cite_original(s, original) if s in places and (original := passages.get(places[s])) else s
-        for s in evidence.sources
-    ]
+    sources = []
+    for source in evidence.sources:
+        copy, original = source.passage, passages.get(places[source]) if source in places else None
+        if original:
+            others = (copy.key, *(key for key in copy.copies if key != original.key))
+            source = replace(source, passage=replace(original, copies=others))
+        sources.append(source)
     boilerplate = await load_boilerplate({source.passage.key.chat_id for source in sources}, rag)
     telling = [
         s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
@@ -224,12 +216,13 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     Raises GenerationFailed.
     """
     sources = [source for source in evidence.sources if source.passage.text.strip()][:_MAX_EXCERPTS]
-    spans = [_choose_pieces(source.passage.text, question) for source in sources]
+    question_terms = frozenset(tokenize(question))
+    spans = [_choose_pieces(source.passage.text, question_terms) for source in sources]
     texts = [source.passage.text[a:b] for source, pieces in zip(sources, spans, strict=True) for a, b in pieces]
     frames = [quote_post("", source.number, source.passage.header) for source in sources]
     counts = iter(await seat.count([*frames, *texts]))
     framed = [next(counts) + _SEAM_TOKENS for _ in frames]
-    question_terms, best_score = frozenset(tokenize(question)), max((source.score for source in sources), default=0.0)
+    best_score = max((source.score for source in sources), default=0.0)
     weights = [max(_MIN_SOURCE_SHARE, source.score / best_score) if best_score > 0 else 1.0 for source in sources]
     shown: list[Excerpt] = []
     tokens_left = tokens
@@ -255,15 +248,8 @@ def order_for_prompt(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
     return [*excerpts[:1], *excerpts[2:], *excerpts[1:2]]
 
 
-def _choose_pieces(text: str, question: str) -> list[TextSpan]:
-    """Choose the piece with most of the question's terms, those around it, and the first."""
-    pieces, asked = _split_into_pieces(text), frozenset(tokenize(question))
-    best = max(range(len(pieces)), key=lambda n: len(asked & {*tokenize(text[slice(*pieces[n])])}), default=0)
-    return [piece for n, piece in enumerate(pieces) if n == 0 or abs(n - best) <= _AROUND]
-
-
-def _split_into_pieces(text: str) -> list[TextSpan]:
-    """Split into sentences, and long ones into pieces that do not overlap."""
+def _choose_pieces(text: str, asked: frozenset[str]) -> list[TextSpan]:
+    """Choose the sentence with most of the question's terms, those around it, and the first; long ones are split."""
     pieces: list[TextSpan] = []
     for sentence in split_sentences(text):
         end = sentence[0]
@@ -271,7 +257,8 @@ def _split_into_pieces(text: str) -> list[TextSpan]:
             if stop > end:
                 pieces.append((max(start, end), stop))
                 end = stop
-    return pieces
+    best = max(range(len(pieces)), key=lambda n: len(asked & {*tokenize(text[slice(*pieces[n])])}), default=0)
+    return [piece for n, piece in enumerate(pieces) if n == 0 or abs(n - best) <= _AROUND]
 
 
 def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:
@@ -330,7 +317,11 @@ async def build_prompt_budget(
         if most_posts < _MIN_EVIDENCE_TOKENS or most_answer < _MIN_ANSWER_TOKENS:
             raise ModelTooSlow(f"{model.name} reads and writes too slowly here to answer from posts.")
     template = load_prompt("write", question.lang)
-    asked = await _fit_question(question, model.context // 4, seat)
+    asked, most_asked = quote_question(question.text), model.context // 4
+    (asked_tokens,) = await seat.count([asked])
+    if asked_tokens > most_asked:
+        plain = escape_prompt_text(question.text)
+        asked = quote_question(plain[: int(len(plain) * 0.9 * most_asked / asked_tokens)])
     examples = [text for shot in template.shots for text in shot]
     system, ask, *shots = await seat.count([template.system, asked, *examples])
     answer = min(most_answer, model.context // 3)
@@ -343,20 +334,9 @@ async def build_prompt_budget(
         raise GenerationFailed("No post fits into the model's context beside the question: raise LLM__CONTEXT.")
     posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
     prompt = Prompt(template.system, f"{posts}\n{asked}", template.shots if shown else ())
-    return PromptBudget(prompt, excerpts, answer, *_limit_sentences(excerpts, answer))
-
-
-async def _fit_question(question: Question, most: int, seat: LlmSession) -> str:
-    """Quote the question, shortened to at most `most` tokens."""
-    quoted = quote_question(question.text)
-    (tokens,) = await seat.count([quoted])
-    plain = escape_prompt_text(question.text)
-    return quoted if tokens <= most else quote_question(plain[: int(len(plain) * 0.9 * most / tokens)])
-
-
-def _limit_sentences(excerpts: Sequence[Excerpt], answer: int) -> tuple[int, int]:
-    """Limit sentences and their characters to the answer's tokens, by the tokens per character of these posts."""
+    # sentences and their characters fit the answer's tokens, by the tokens per character of these posts
     rate = _TOKEN_RATE_RESERVE * sum(e.tokens for e in excerpts) / max(1, sum(len(e.quoted) for e in excerpts))
     characters = int((answer - _CITATION_TOKENS * _MAX_SENTENCES) / rate)
     sentences = max(1, min(_MAX_SENTENCES, characters // _GOOD_SENTENCE_LENGTH))
-    return sentences, max(_MIN_SENTENCE_LENGTH, min(MAX_SENTENCE_LENGTH, characters // sentences))
+    each = max(_MIN_SENTENCE_LENGTH, min(MAX_SENTENCE_LENGTH, characters // sentences))
+    return PromptBudget(prompt, excerpts, answer, sentences, each)

@@ -14,7 +14,6 @@ import asyncio
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import product
 
 from rag_core.engine import Engine
@@ -165,20 +164,18 @@ async def find_mentions(words: Sequence[MentionTerm], plan: Plan, viewer: Viewer
     if plan.kind is not Kind.LAST:
         places.reverse()
     kept: list[PassageRef] = []
+
+    def list_holding(read: dict[PostKey, Post]) -> set[PostKey]:
+        return {key for key, post in read.items() if _holds_all_terms(join_post_text(post), words)}
+
     for first in range(0, len(places), _POSTS_PER_READ):
         some = places[first : first + _POSTS_PER_READ]
         stored = await visible_posts.fetch_posts(rag.archive, [place.key for place in some])
-        kept += await asyncio.to_thread(_filter_holding_posts, some, stored, words)
+        held = await asyncio.to_thread(list_holding, stored)
+        kept += [place for place in some if place.key in held]
         if kept and plan.kind in {Kind.FIRST, Kind.LAST}:
             break
     return kept
-
-
-def _filter_holding_posts(
-    places: Sequence[PassageRef], stored: dict[PostKey, Post], words: Sequence[MentionTerm]
-) -> list[PassageRef]:
-    held = {key for key, post in stored.items() if _holds_all_terms(join_post_text(post), words)}
-    return [place for place in places if place.key in held]
 
 
 def _holds_all_terms(text: str, words: Sequence[MentionTerm]) -> bool:
@@ -236,8 +233,13 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
         return await answer(question, plan, rag)
     if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
         return None
-    if plan.kind is Kind.NEWS and (digest := await _summarize_titled_channel(question, plan, rag)):
-        return digest
+    if plan.kind is Kind.NEWS and plan.channels is None and asks_whose_posts(question.text):
+        # "what is new at owl hill": the posts of the channel that has the topic in its title
+        titled = await find_titled_channel(plan.topic, question.viewer, rag)
+        if titled is not None:
+            posted = replace(plan, kind=Kind.POSTED, channels=frozenset({titled}))
+            if (digest := await summarize_period(question, posted, rag, counted=False)).sentences:
+                return digest
     words = await asyncio.to_thread(extract_mention_terms, question, plan, rag)  # blocking for an index on a server
     expressed = {term for word in words for term in word.terms}
     if plan.kind is Kind.NEWS and not (asks_for_mentions(question.text) and expressed.issuperset(tokenize(plan.topic))):
@@ -245,37 +247,16 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     places = await find_mentions(words, plan, question.viewer, rag)
     if not places:
         return Draft() if words and (plan.since or plan.until) else None
-    if plan.kind is Kind.HOW_MANY:
-        return await _count_mentions(question, places, words, rag)
     if plan.kind is Kind.NEWS:
         return await _list_news(question, places, words, rag)
-    if plan.kind is Kind.TIMELINE:
-        return await _build_timeline(question, places, words, rag)
+    if plan.kind in {Kind.HOW_MANY, Kind.TIMELINE}:
+        return await _count_mentions(question, places, words, rag, dated=plan.kind is Kind.TIMELINE)
     shown = await _quote_mentions(question, places[:1], words, rag)
     format_mention = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
     sentences = tuple(
         Sentence(f"{format_mention(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown
     )
     return Draft(sentences, 1.0) if sentences else None
-
-
-async def _summarize_titled_channel(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """Summarize the posts of the channel that has the topic in its title: "what is new at owl hill"."""
-    if plan.channels is not None or not asks_whose_posts(question.text):
-        return None
-    channel = await find_titled_channel(plan.topic, question.viewer, rag)
-    if channel is None:
-        return None
-    digest = replace(plan, kind=Kind.POSTED, channels=frozenset({channel}))
-    draft = await summarize_period(question, digest, rag, counted=False)
-    return draft if draft.sentences else None
-
-
-def _sample_evenly(places: Sequence[PassageRef]) -> list[PassageRef]:
-    """At most five, evenly spread, with the first and the last."""
-    if len(places) <= MAX_LINKED_POSTS:
-        return list(places)
-    return [places[n * (len(places) - 1) // (MAX_LINKED_POSTS - 1)] for n in range(MAX_LINKED_POSTS)]
 
 
 async def _list_news(
@@ -295,38 +276,26 @@ async def _list_news(
     return Draft(lines, 1.0) if lines else None
 
 
-async def _build_timeline(
-    question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine
+async def _count_mentions(
+    question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine, *, dated: bool
 ) -> Draft | None:
-    """Count, then at most five posts by date, with the first and the last."""
-    counted = await _count_mentions(question, places, words, rag)
-    shown = await _quote_mentions(question, _sample_evenly(places), words, rag, longest=_MAX_OPENING_LENGTH)
-    if counted is None or not shown:
-        return None
-    dated = (Sentence(f"{format_day(s.citations[0].date, question.lang)}: {s.text}", s.citations) for s in shown)
-    return Draft((*counted.sentences, *dated), 1.0)
-
-
-async def _find_date_range(places: Sequence[PassageRef], rag: Engine) -> tuple[datetime, datetime] | None:
-    """Dates of the first and the last post; None where one of them has been deleted meanwhile."""
+    """Count the posts and cite at most five, evenly spread, with the first and the last; `dated`: quote them too."""
+    linked = list(places)
+    if len(places) > MAX_LINKED_POSTS:
+        linked = [places[n * (len(places) - 1) // (MAX_LINKED_POSTS - 1)] for n in range(MAX_LINKED_POSTS)]
+    longest = _MAX_OPENING_LENGTH if dated else MAX_FRAMED_QUOTE_LENGTH
+    shown = await _quote_mentions(question, linked, words, rag, longest=longest)
     ends = await fetch_passages(rag.archive, [places[0], places[-1]])
-    if len({place.key for place in (places[0], places[-1])}) > len(ends):
+    if not shown or len(ends) < len({places[0].key, places[-1].key}):  # deleted meanwhile
         return None
     dates = [passage.date for passage in ends.values()]
-    return min(dates), max(dates)
-
-
-async def _count_mentions(
-    question: Question, places: Sequence[PassageRef], words: Sequence[MentionTerm], rag: Engine
-) -> Draft | None:
-    shown = await _quote_mentions(question, _sample_evenly(places), words, rag)
-    ends = await _find_date_range(places, rag)
-    if not shown or ends is None:
-        return None
-    count = format_mention_count(len(places), _restore_wording(question.text, words), ends, question.lang)
+    wording = _restore_wording(question.text, words)
+    count = format_mention_count(len(places), wording, (min(dates), max(dates)), question.lang)
     if len(count) > MAX_SENTENCE_LENGTH:
         return None
-    return Draft((Sentence(count, tuple(s.citations[0] for s in shown)),), 1.0)
+    total = Sentence(count, tuple(s.citations[0] for s in shown))
+    lines = (Sentence(f"{format_day(s.citations[0].date, question.lang)}: {s.text}", s.citations) for s in shown)
+    return Draft((total, *lines) if dated else (total,), 1.0)
 
 
 def _restore_wording(text: str, words: Sequence[MentionTerm]) -> list[str]:

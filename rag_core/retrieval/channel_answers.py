@@ -312,14 +312,11 @@ def _find_owners(first: Sequence[Post], latest: Sequence[Post]) -> list[_Line]:
             sentence = post.text[slice(*span)]
             role = _OWN_ROLE.search(sentence) or (post.key in openings and _ROLE.search(sentence))
             speaks = post.key in openings and _SELF.search(sentence)
-            if (role or speaks) and _names_somebody(sentence):
+            # a name is more than the capital letter of the first word, but in "Bea here"
+            named = any(name.start() or " " in name[0] for name in find_names(sentence)) or _NAME_HERE.match(sentence)
+            if (role or speaks) and named:
                 lines.append(_Line(post, span, takes_over=bool(role and _TAKES_OVER.search(sentence))))
     lines.sort(key=lambda line: line.post.date)
     new = [line for line in lines if line.takes_over][-1:]
     early = [line for line in lines if line.post.key in openings]
     return list(dict.fromkeys([*new, *early]))[:_LINES_OF_ONE] or lines[-1:]
-
-
-def _names_somebody(sentence: str) -> bool:
-    """Whether a sentence has a name, which is more than the capital letter of its first word, but in "Bea here"."""
-    return any(name.start() or " " in name[0] for name in find_names(sentence)) or bool(_NAME_HERE.match(sentence))

@@ -113,7 +113,15 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     asked = _AskedDays(since.date(), until.date(), today_asked)
     frequency = rag.lexical.statistics(question.viewer.channels).frequency
     events = await asyncio.to_thread(_find_current_events, passages, named, asked, question, frequency)
-    originals = await _drop_copies(events, question, rag)
+    soonest = sorted(events, key=lambda one: one.day)[:_MAX_COMPARED]
+    keys = [event.passage.key for event in soonest]
+    copies = await near_duplicates.fetch_copies(rag.archive, keys, question.viewer.channels)
+    originals, told = list[_Event](), set[PostKey]()
+    for event in soonest:
+        if event.passage.key not in told:
+            originals.append(event)
+            if found := copies.get(event.passage.key):
+                told.update(one.key for one in found.all)
     lines, room = [], MAX_ANSWER_LENGTH
     for event in originals[:_MAX_LINES]:
         quote = quote_span(event.passage, event.span)
@@ -147,7 +155,12 @@ def _find_current_events(
         terms = (term for term in tokenize(text) if not (term.isdecimal() or _DAY_WORDS.match(term)))
         return frozenset(term for term in terms if frequency(term) <= _MAX_RARE_POSTS)
 
-    moved = [(one, list_rare_terms(said)) for one in passages if (said := _extract_change(one.text))]
+    moved = []
+    for one in passages:
+        if _RESCHEDULED.search(one.text):
+            said = (one.text[a:b] for a, b in split_sentences(one.text) if _RESCHEDULED.search(one.text, a, b))
+            # "new" of "new date" is no common subject
+            moved.append((one, list_rare_terms(" ".join(_RESCHEDULED.sub(" ", sentence) for sentence in said))))
     return [
         event
         for event in events
@@ -157,14 +170,6 @@ def _find_current_events(
             for one, rare in moved
         )
     ]
-
-
-def _extract_change(text: str) -> str:
-    """Extract the sentences that say that something was moved or cancelled, without the words that say so."""
-    if not _RESCHEDULED.search(text):
-        return ""
-    said = (text[a:b] for a, b in split_sentences(text) if _RESCHEDULED.search(text, a, b))
-    return " ".join(_RESCHEDULED.sub(" ", one) for one in said)  # "new" of "new date" is no common subject
 
 
 def _find_events(passages: Sequence[Passage], asked: _AskedDays, question: Question) -> Iterator[_Event]:
@@ -202,7 +207,9 @@ def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tupl
         if calendar and point.needs == "on" and not _BEFORE_NUMERIC_DAY.search(before):
             continue  # "10/14" may be a score
         if not calendar and (point.recurrence or _TODAY.search(told)):
-            past = _is_told_as_past(low) if past is None else past
+            if past is None:  # "is closed", "will be opened" may be to come
+                verbs = (readings[0].tense for word in _WORD.findall(low) if (readings := read_word(word)))
+                past = bool(_TOLD_AS_PAST.search(_AHEAD_VERBS.sub(" ", low))) or "past" in verbs
             if past:
                 continue  # "on Saturday nobody came"
         days = _read_announced(point, posted, low)
@@ -234,12 +241,6 @@ def _read_announced(point: DateMatch, posted: date, low: str) -> DateRange | Non
     return read_coming(point, low, posted)
 
 
-def _is_told_as_past(low: str) -> bool:
-    if _TOLD_AS_PAST.search(_AHEAD_VERBS.sub(" ", low)):  # "is closed", "will be opened" may be to come
-        return True
-    return any(readings[0].tense == "past" for word in _WORD.findall(low) if (readings := read_word(word)))
-
-
 def _widen(text: str, spans: Sequence[TextSpan], n: int, at: int) -> TextSpan:
     """Widen a sentence by its neighbours while it stays short; of a long one the part with the day at offset `at`."""
     start, end = spans[n]
@@ -251,17 +252,3 @@ def _widen(text: str, spans: Sequence[TextSpan], n: int, at: int) -> TextSpan:
     if n + 1 < len(spans) and spans[n + 1][0] - end <= _MAX_GAP and spans[n + 1][1] - start <= _MAX_LINE_LENGTH:
         end = spans[n + 1][1]
     return start, end
-
-
-async def _drop_copies(events: Sequence[_Event], question: Question, rag: Engine) -> list[_Event]:
-    """Keep the soonest events in order of their days, of copies the first."""
-    soonest = sorted(events, key=lambda one: one.day)[:_MAX_COMPARED]
-    keys = [event.passage.key for event in soonest]
-    copies = await near_duplicates.fetch_copies(rag.archive, keys, question.viewer.channels)
-    kept, told = list[_Event](), set[PostKey]()
-    for event in soonest:
-        if event.passage.key not in told:
-            kept.append(event)
-            if found := copies.get(event.passage.key):
-                told.update(one.key for one in found.all)
-    return kept

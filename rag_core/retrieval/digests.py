@@ -180,7 +180,11 @@ def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[Po
 
     A word weighs its inverse document frequency; links and sentences of several events are left out.
     """
-    leads = [frozenset(tokenize(_join_own_sentences(post.text, spoken))[:_LEAD_TERMS]) for post in firsts]
+    leads = []
+    for post in firsts:
+        spans = split_sentences(post.text)
+        own = (post.text[a:b] for a, b in spans if spoken.get(build_text_key(post.text[a:b]), 0) <= 1)
+        leads.append(frozenset(tokenize(_LINKS.sub(" ", " ".join(own)))[:_LEAD_TERMS]))
     frequency = Counter(term for lead in leads for term in lead)
     total = max(len(firsts), _MIN_FREQUENCY_POSTS)
     weights = {term: math.log(total / count) for term, count in frequency.items()}
@@ -200,12 +204,6 @@ def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[Po
                 found[post.key].append(firsts[other])
                 found[firsts[other].key].append(post)
     return found
-
-
-def _join_own_sentences(text: str, spoken: Mapping[str, int]) -> str:
-    spans = split_sentences(text)
-    own = [text[a:b] for a, b in spans if spoken.get(build_text_key(text[a:b]), 0) <= 1]
-    return _LINKS.sub(" ", " ".join(own))
 
 
 def _group_families(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -> list[list[Post]]:
@@ -277,7 +275,16 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     ends = [passage.date for passage in outermost.values()]
     lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
     if not places and not counted:
-        return await _quote_last_post(question, plan, rag)
+        if plan.since is None or (plan.until and plan.until <= question.asked_at - _RECENTLY):
+            return Draft()
+        # "what is new today" on a quiet day: the last post before it
+        before = await resolve_filter(replace(plan, since=None, until=plan.since), question.viewer, rag)
+        earlier = (await asyncio.to_thread(rag.lexical.all_of, before))[: -_MAX_READ_POSTS - 1 : -1]
+        passages = list((await fetch_passages(rag.archive, earlier)).values())
+        for quote in (await _quote_openings(passages, question, rag))[:1]:
+            phrase = format_last_post_before(quote.citations[0].date, question.lang)
+            return Draft((replace(quote, text=f"{phrase} {quote.text}"),), 1.0)
+        return Draft()
     if not lines or not ends:
         return Draft()
     count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
@@ -287,24 +294,16 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
 
 
-async def _quote_last_post(question: Question, plan: Plan, rag: Engine) -> Draft:
-    """Quote the last post before a recent period that has no posts: "what is new today" on a quiet day."""
-    if plan.since is None or (plan.until and plan.until <= question.asked_at - _RECENTLY):
-        return Draft()
-    before = replace(plan, since=None, until=plan.since)
-    places = await asyncio.to_thread(rag.lexical.all_of, await resolve_filter(before, question.viewer, rag))
-    passages = list((await fetch_passages(rag.archive, places[: -_MAX_READ_POSTS - 1 : -1])).values())
-    for quote in await _quote_openings(passages, question, rag):
-        text = f"{format_last_post_before(quote.citations[0].date, question.lang)} {quote.text}"
-        return Draft((replace(quote, text=text),), 1.0)
-    return Draft()
-
-
 async def _find_posts(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> list[PassageRef]:
     """Find the posts of the period, oldest first; without a period the recent ones, or all that are to be counted."""
     plans = [plan]
     if plan.yearless:
-        plans = [_shift_years(plan, -back) for back in range(_MAX_YEARS_BACK)]
+
+        def shift(moment: datetime | None, back: int) -> datetime | None:
+            return moment and datetime.combine(shift_months(moment.date(), -12 * back), moment.timetz())
+
+        years = range(_MAX_YEARS_BACK)
+        plans = [replace(plan, since=shift(plan.since, back), until=shift(plan.until, back)) for back in years]
     elif plan.since is None and plan.until is None and not (plan.has_filters or counted):
         tomorrow = question.asked_at.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         plans = [replace(plan, since=tomorrow - timedelta(days=days), until=tomorrow) for days in _RECENT_DAYS]
@@ -316,13 +315,6 @@ async def _find_posts(question: Question, plan: Plan, rag: Engine, *, counted: b
         if len(places) >= (1 if plan.yearless else _ENOUGH_POSTS):
             break
     return places
-
-
-def _shift_years(plan: Plan, years: int) -> Plan:
-    def shift(moment: datetime | None) -> datetime | None:
-        return moment and datetime.combine(shift_months(moment.date(), 12 * years), moment.timetz())
-
-    return replace(plan, since=shift(plan.since), until=shift(plan.until))
 
 
 class _Keyed(Protocol):

@@ -72,7 +72,12 @@ class VectorReader:
 
     def start_reading(self, places: Sequence[PassageRef]) -> None:
         """Read vectors while other work goes on; where that fails, `read` tries again and tells it."""
-        self._ahead = asyncio.create_task(self._read_ahead(places))
+
+        async def read_ahead() -> None:
+            with suppress(VectorsUnavailable):
+                await self._add(places)
+
+        self._ahead = asyncio.create_task(read_ahead())
 
     async def read(self, places: Sequence[PassageRef]) -> dict[PassageRef, Vector]:
         """Read the stored vectors of passages; those without one are left out. Raises VectorsUnavailable."""
@@ -85,10 +90,6 @@ class VectorReader:
         """Cancel what is still being read ahead."""
         if self._ahead:
             self._ahead.cancel()
-
-    async def _read_ahead(self, places: Sequence[PassageRef]) -> None:
-        with suppress(VectorsUnavailable):
-            await self._add(places)
 
     async def _add(self, places: Sequence[PassageRef]) -> None:
         if unknown := [place for place in places if place not in self._known]:
@@ -183,7 +184,15 @@ def select_by_mmr(
     scores = np.array([score for _, score in ranking])
     span = float(scores.max() - scores.min()) or 1.0
     relevance = (scores - scores.min()) / span
-    likeness = _compute_similarities([item for item, _ in ranking], vectors, alike)
+    known = [n for n, (item, _) in enumerate(ranking) if item in vectors]
+    likeness = np.zeros((len(ranking), len(ranking)))  # of each pair; cosines may be below 0
+    if alike is not None and len(known) < len(ranking):
+        likeness[:] = alike
+        np.fill_diagonal(likeness, 0.0)
+    if known:
+        matrix = np.stack([vectors[ranking[n][0]] for n in known]).astype(np.float64)
+        matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
+        likeness[np.ix_(known, known)] = matrix @ matrix.T
     chosen = [0]
     nearest = likeness[0].copy()
     while len(chosen) < keep:
@@ -193,19 +202,3 @@ def select_by_mmr(
         chosen.append(best)
         nearest = np.maximum(nearest, likeness[best])
     return [ranking[n] for n in sorted(chosen)]
-
-
-def _compute_similarities(
-    items: Sequence[T], vectors: Mapping[T, Vector], alike: NDArray[np.floating[Any]] | None
-) -> NDArray[np.float64]:
-    """Matrix of pairwise similarities; cosines may be below 0."""
-    known = [n for n, item in enumerate(items) if item in vectors]
-    result = np.zeros((len(items), len(items)))
-    if alike is not None and len(known) < len(items):
-        result[:] = alike
-        np.fill_diagonal(result, 0.0)
-    if known:
-        matrix = np.stack([vectors[items[n]] for n in known]).astype(np.float64)
-        matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
-        result[np.ix_(known, known)] = matrix @ matrix.T
-    return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ from rag_core.retrieval.aggregate import MentionTerm, build_mention_term, join_p
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, resolve_filter, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates, visible_posts
-from rag_core.storage.near_duplicates import PostCopies
 from rag_core.text.tokens import fold_case, normalize_characters, tokenize
 from rag_core.types import Channel, Hit, Kind, Passage, Plan, Post, PostKey, Question, SearchFilter, Shortfall, Viewer
 
@@ -52,9 +51,12 @@ class TextMatcher:
     @classmethod
     def of(cls, words: str, phrases: Sequence[str] = ()) -> TextMatcher:
         """Build from the words as written, and from exact phrases, #tags and @names."""
-        terms = {
-            term: _build_word_term(term, piece) for piece in re.findall(r"[^\W_]+", words) for term in tokenize(piece)
-        }
+        terms: dict[str, MentionTerm] = {}
+        for piece in re.findall(r"[^\W_]+", words):
+            for term in tokenize(piece):
+                word = build_mention_term(term, piece)
+                # by its form only a surname of several stems: one may be another word ("Иванов", "Иван")
+                terms[term] = word if len(word.terms) > 1 else MentionTerm(word.terms)
         return cls(tuple(terms.values()), tuple(_compile_phrase(phrase) for phrase in phrases if _WORD.search(phrase)))
 
     def all_in(self, text: str) -> bool:
@@ -92,12 +94,6 @@ class TextMatcher:
             if not kept or spot.start >= kept[-1].end:
                 kept.append(spot)
         return kept
-
-
-def _build_word_term(term: str, written: str) -> MentionTerm:
-    """Match a surname by its form only where it has several stems: one may be another word ("Иванов", "Иван")."""
-    word = build_mention_term(term, written)
-    return word if len(word.terms) > 1 else MentionTerm(word.terms)
 
 
 def _compile_phrase(phrase: str) -> re.Pattern[str]:
@@ -168,9 +164,9 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
     period = parse_period(unquoted, question.asked_at)
     readable = {key: channel for key, channel in known.items() if key in question.viewer.channels}
     parsed = parse_filters(text.replace("ё", "е").replace("Ё", "Е"), readable)
-    spans = _locate_pieces(
-        [*([(unquoted, period.words)] if period else []), *((folded, words) for words in parsed.words)]
-    )
+    pieces = [*([(unquoted, period.words)] if period else []), *((folded, words) for words in parsed.words)]
+    matches = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
+    spans = sorted({match.span() for match in matches if match})
     filters = tuple(text[start:end] for start, end in spans)
     beside = tuple(piece for piece in filters if fold_case(piece) in parsed.beside)
     letters = list(text)
@@ -190,12 +186,6 @@ def parse_search_request(question: Question, known: Mapping[int, Channel]) -> Se
         plan, queries=(words, *generate_query_variants(words)), kind=Kind.FACT, topic=words, must=must, should=should
     )
     return SearchRequest(replace(plan, legs=choose_retrievers(plan)[0]), words, filters, beside)
-
-
-def _locate_pieces(pieces: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
-    """Spans of pieces of a text, in order; each piece comes with the lower-case text to search in."""
-    matches = (re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", low) for low, piece in pieces if piece)
-    return sorted({match.span() for match in matches if match})
 
 
 MAX_LISTED_POSTS = 500  # a hundred pages; checking one post takes a third of a millisecond
@@ -242,18 +232,6 @@ class SearchListing:
         return sum(one.whole for one in self.found)
 
 
-@dataclass(frozen=True, slots=True)
-class _SearchJob:
-    """State of one running search."""
-
-    question: Question
-    sought: SearchRequest
-    only: SearchFilter
-    spots: TextMatcher
-    rag: Engine
-    run: Run
-
-
 async def list_posts(question: Question, rag: Engine) -> SearchListing:
     """List the matching posts that this asker may read; none where neither words nor filters were understood.
 
@@ -265,8 +243,16 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         wanted = parse_search_request(question, known)
         only = await run.require(Stage.FILTER, resolve_filter(wanted.plan, question.viewer, rag))
         spots = TextMatcher.of(wanted.words, wanted.plan.must)
-        job = _SearchJob(question, wanted, only, spots, rag, run)
-        whole, near, more = await _find_posts(job) if wanted.words or wanted.filters else ({}, {}, False)
+        whole, near, more = dict[PostKey, Post](), dict[PostKey, Post](), False
+        if wanted.words:  # posts with all the words, and similar ones, both best first
+            exact = _find_exact_matches(wanted.words, only, spots, rag)
+            matching, more = await run.attempt(Stage.CHRONICLE, exact, (whole, False))
+            best = [hit.passage.key for hit in await search_passages(wanted.plan, question, rag, run)]
+            whole = {key: matching[key] for key in (*(key for key in best if key in matching), *matching)}
+            others = _read_matching_posts([key for key in best if key not in whole], spots.phrases_in, rag)
+            near, _ = await run.require(Stage.FETCH, others)
+        elif wanted.filters:
+            whole, more = await run.require(Stage.LEXICAL, _list_filtered_posts(only, spots, rag))
         entries = await _merge_copies(whole, near, question.viewer, rag, run)
         await note_unindexed_posts(question.viewer, rag, run)
         if wanted.words:
@@ -277,44 +263,29 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         rag.traced(run)
 
 
-async def _find_posts(job: _SearchJob) -> tuple[_PostsByKey, _PostsByKey, bool]:
-    """Find posts with all the words and similar ones, both best first; and whether there are more of the first."""
-    if not job.sought.words:
-        whole, more = await job.run.require(Stage.LEXICAL, _list_filtered_posts(job))
-        return whole, {}, more
-    nothing: tuple[_PostsByKey, bool] = ({}, False)
-    whole, more = await job.run.attempt(Stage.CHRONICLE, _find_exact_matches(job), nothing)
-    hits = await search_passages(job.sought.plan, job.question, job.rag, job.run)
-    best = dict.fromkeys(hit.passage.key for hit in hits)
-    ordered = {key: whole[key] for key in (*(key for key in best if key in whole), *whole)}
-    near, _ = await job.run.require(
-        Stage.FETCH, _read_matching_posts([key for key in best if key not in whole], job.spots.phrases_in, job.rag)
-    )
-    return ordered, near, more
+async def _list_filtered_posts(only: SearchFilter, spots: TextMatcher, rag: Engine) -> tuple[_PostsByKey, bool]:
+    """List all posts that pass the filters, newest first, and whether there are more."""
+    places = await asyncio.to_thread(rag.lexical.all_of, only)
+    return await _read_matching_posts([place.key for place in reversed(places)], spots.all_in, rag)
 
 
-async def _list_filtered_posts(job: _SearchJob) -> tuple[_PostsByKey, bool]:
-    """List all posts that pass the filters, newest first."""
-    places = await asyncio.to_thread(job.rag.lexical.all_of, job.only)
-    return await _read_matching_posts([place.key for place in reversed(places)], job.spots.all_in, job.rag)
+async def _find_exact_matches(
+    words: str, only: SearchFilter, spots: TextMatcher, rag: Engine
+) -> tuple[_PostsByKey, bool]:
+    """Find posts with a stem of each word, also in different passages, best first, and check them by their text."""
 
+    def find_by_stems() -> list[PostKey]:
+        keys_by_word = []
+        for word in spots.words:
+            first, *others = word.terms
+            places = rag.lexical.matching((first,), only, *((stem,) for stem in others))
+            keys_by_word.append(dict.fromkeys(place.key for place in reversed(places)))
+        fewest = min(keys_by_word, key=len, default={})
+        matching = {key: None for key in fewest if all(key in keys for keys in keys_by_word)}
+        scored = rag.lexical.search(tokenize(words), only, _MAX_SCORED_PASSAGES) if len(matching) > 1 else []
+        return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in matching), *matching)))
 
-async def _find_exact_matches(job: _SearchJob) -> tuple[_PostsByKey, bool]:
-    """Find posts with all the words: candidates by stem from the index, then checked by their text."""
-    return await _read_matching_posts(await asyncio.to_thread(_find_by_stems, job), job.spots.all_in, job.rag)
-
-
-def _find_by_stems(job: _SearchJob) -> list[PostKey]:
-    """Find posts with a stem of each word, also in different passages; best first."""
-    lexical, only = job.rag.lexical, job.only
-    keys_by_word = [
-        dict.fromkeys(place.key for place in reversed(lexical.matching(stems[:1], only, *((s,) for s in stems[1:]))))
-        for stems in (word.terms for word in job.spots.words)
-    ]
-    fewest = min(keys_by_word, key=len, default={})
-    matching = {key: None for key in fewest if all(key in keys for keys in keys_by_word)}
-    scored = lexical.search(tokenize(job.sought.words), only, _MAX_SCORED_PASSAGES) if len(matching) > 1 else []
-    return list(dict.fromkeys((*(place.key for place, _ in scored if place.key in matching), *matching)))
+    return await _read_matching_posts(await asyncio.to_thread(find_by_stems), spots.all_in, rag)
 
 
 async def _read_matching_posts(
@@ -341,16 +312,10 @@ async def _merge_copies(
     if not whole and not near:
         return ()
     everything = {**whole, **near}
-    known = await run.attempt(
-        Stage.COPIES, near_duplicates.fetch_copies(rag.archive, everything, viewer.channels), dict
-    )
-    return await asyncio.to_thread(_build_entries, everything, whole, known)
-
-
-def _build_entries(
-    everything: _PostsByKey, whole: _PostsByKey, known: Mapping[PostKey, PostCopies]
-) -> tuple[FoundPost, ...]:
+    fetching = near_duplicates.fetch_copies(rag.archive, everything, viewer.channels)
+    known = await run.attempt(Stage.COPIES, fetching, dict)
     passages = (Passage(p.key, 0, "", p.text, 0, len(p.text), p.date, p.edited, p.origin) for p in everything.values())
     hits = [Hit(passage, 0.0, "") for passage in passages]
-    cited = [source.passage for source in compose_evidence(hits, known, len(hits)).sources]
+    evidence = await asyncio.to_thread(compose_evidence, hits, known, len(hits))
+    cited = [source.passage for source in evidence.sources]
     return tuple(FoundPost(everything[p.key], p.copies, any(key in whole for key in (p.key, *p.copies))) for p in cited)

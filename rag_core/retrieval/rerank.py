@@ -75,61 +75,41 @@ def rerank_by_features(
 
     The scores fall with the order; the best is 1.
     """
-    measured = measure_hit_features(found, passages, plan, question, statistics)
-    measured.sort(key=lambda hit: -hit[1].weigh(ORDER_WEIGHTS))
-    ordered, least = [], math.inf
-    for place, features in measured:
-        least = min(least, features.weigh(_RELEVANCE))
-        ordered.append((place, least))
-    top, reranked = max((score for _, score in found.ranked), default=0.0) or 1.0, {place for place, _ in measured}
-    ordered += [
-        (place, least * score / top) for place, score in found.ranked if place in passages and place not in reranked
-    ]
-    return [(place, score / (ordered[0][1] or 1.0)) for place, score in ordered]
-
-
-def measure_hit_features(
-    found: RetrievalResult, passages: Mapping[PassageRef, Passage], plan: Plan, question: Question,
-    statistics: TermStatistics,
-) -> list[tuple[PassageRef, HitFeatures]]:  # fmt: skip
-    """Measure the features of the first hits that have a passage, in the order of the fusion."""
     asked = QueryTerms.of(plan.asked or plan.queries[0], statistics.weight, plan.aliases)
     present = not (plan.since or plan.until or _PAST.search(question.text))
     top = max((score for _, score in found.ranked), default=0.0) or 1.0
-
-    def measure(place: PassageRef, score: float) -> HitFeatures:
+    known = [(place, score) for place, score in found.ranked if place in passages]
+    measured = []
+    for place, score in known[:_MAX_MEASURED]:
         passage = passages[place]
-        header = frozenset(tokenize(passage.header))
-        split = tokenize_sentences(passage.text)
-        terms = [found for _, found in split]
+        header, split = frozenset(tokenize(passage.header)), tokenize_sentences(passage.text)
+        terms = [stems for _, stems in split]
         met = asked.matched_share(header.union(*terms))
         age = max(0.0, (question.asked_at - passage.date).total_seconds() / 86_400)
-        return HitFeatures(
+        wanted = 0.0
+        if asked.want is not AnswerType.ANYTHING:
+            # the terms near the best sentence with the wanted kind of answer: "Bread. 90 a loaf."; the kind takes
+            # longer to look for than the terms: best first, up to the first that has it
+            near = [(asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1])), n) for n in range(len(split))]
+            texts = ((share, passage.text[slice(*split[n][0])]) for share, n in sorted(near, reverse=True) if share)
+            holding = (share for share, text in texts if contains_answer_type(asked.want, text, question.text))
+            wanted = next(holding, 0.0)
+        features = HitFeatures(
             score=score / top,
             terms=met,
             beginning=asked.matched_share(header.union(*terms[:1])),
             recency=met * math.exp(-age / _RECENCY_DAYS) if present else 0.0,
             likeness=found.cosines.get(place, 0.0),
-            wanted=_measure_wanted(asked, question, header, passage.text),
+            wanted=wanted,
         )
-
-    known = [(place, score) for place, score in found.ranked if place in passages]
-    return [(place, measure(place, score)) for place, score in known[:_MAX_MEASURED]]
-
-
-def _measure_wanted(asked: QueryTerms, question: Question, header: frozenset[str], text: str) -> float:
-    """Measure the terms near the best sentence with the wanted kind of answer: "Bread. 90 a loaf."."""
-    if asked.want is AnswerType.ANYTHING:
-        return 0.0
-    split = tokenize_sentences(text)
-    terms = [found for _, found in split]
-    near = [(asked.matched_share(header.union(*terms[max(0, n - 1) : n + 1])), n) for n in range(len(split))]
-    near.sort(reverse=True)  # the kind takes longer to look for than the terms: best first, up to the first that has it
-    for share, n in near:
-        start, end = split[n][0]
-        if share and contains_answer_type(asked.want, text[start:end], question.text):
-            return share
-    return 0.0
+        measured.append((place, features))
+    measured.sort(key=lambda hit: -hit[1].weigh(ORDER_WEIGHTS))
+    ordered, least = [], math.inf
+    for place, features in measured:
+        least = min(least, features.weigh(_RELEVANCE))
+        ordered.append((place, least))
+    ordered += [(place, least * score / top) for place, score in known[_MAX_MEASURED:]]
+    return [(place, score / (ordered[0][1] or 1.0)) for place, score in ordered]
 
 
 MAX_RERANKED = 20  # passages: more would take too long, and the answer is seldom beyond them

@@ -15,7 +15,9 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import reduce
 from itertools import chain
+from operator import and_
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,7 +41,7 @@ from rag_core.retrieval.fusion import (
 )
 from rag_core.retrieval.rerank import rerank_by_features
 from rag_core.run import Run, Stage
-from rag_core.storage import channels, posts
+from rag_core.storage import posts
 from rag_core.storage.channels import load_channels
 from rag_core.storage.index_state import count_queued_posts
 from rag_core.storage.posts import PostFacet, fetch_passages, list_neighbour_keys
@@ -93,13 +95,20 @@ async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilte
     if plan.authors:
         key_sets.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
     if plan.origins:
-        key_sets.append(await _find_forwards(plan.origins, only, viewer, rag))
+        usernames = {name[1:].lower() for name in plan.origins if name.startswith("@")}
+        known = await load_channels(rag.archive) if usernames else {}
+        # the @username of a channel that the asker may not read must not be revealed
+        readable = (known[chat] for chat in viewer.channels if chat in known)
+        chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in usernames]
+        by_chat = await posts.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
+        key_sets.append(by_chat | await _find_posts_by_name(PostFacet.ORIGIN, plan.origins, only, rag))
     if plan.files:
-        key_sets.append(await _find_posts_with_files(plan.files, only, rag))
-    keys = key_sets[0]
-    for others in key_sets[1:]:
-        keys &= others
-    return replace(only, keys=keys)
+        written: list[str] = []
+        for kind in {name.rpartition(".")[2] for name in plan.files}:
+            written += await posts.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
+        chosen = await asyncio.to_thread(_choose_matching, written, plan.files, matches_file_name)
+        key_sets.append(await posts.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels))
+    return replace(only, keys=reduce(and_, key_sets))
 
 
 async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
@@ -107,26 +116,6 @@ async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: Se
     written = await posts.list_facet_values(rag.archive, facet, only.channels)
     chosen = await asyncio.to_thread(_choose_matching, written, names, matches_name)
     return await posts.find_posts_by_facet(rag.archive, facet, chosen, only.channels)
-
-
-async def _find_forwards(names: tuple[str, ...], only: SearchFilter, viewer: Viewer, rag: Engine) -> PostKeySet:
-    """Find forwarded posts by the name of their origin, or by the present @username of a channel."""
-    wanted = {name[1:].lower() for name in names if name.startswith("@")}
-    known = await channels.load_channels(rag.archive) if wanted else {}
-    # the @username of a channel that the asker may not read must not be revealed
-    readable = (known[chat] for chat in viewer.channels if chat in known)
-    chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in wanted]
-    by_chat = await posts.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
-    return by_chat | await _find_posts_by_name(PostFacet.ORIGIN, names, only, rag)
-
-
-async def _find_posts_with_files(names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
-    """Find posts with a file of one of these names."""
-    written: list[str] = []
-    for kind in {name.rpartition(".")[2] for name in names}:
-        written += await posts.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
-    chosen = await asyncio.to_thread(_choose_matching, written, names, matches_file_name)
-    return await posts.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels)
 
 
 def _choose_matching(written: Sequence[str], names: Sequence[str], matches: Callable[[str, str], bool]) -> list[str]:
@@ -229,12 +218,6 @@ def measure_cosines(stored: Mapping[PassageRef, Vector], vector: Vector) -> dict
     return {place: float(there @ vector) for place, there in stored.items()}
 
 
-def rank_by_cosine(stored: Mapping[PassageRef, Vector], vector: Vector) -> RankedPlaces:
-    """Rank passages by the cosine of their vectors to that of a query, best first."""
-    scores = measure_cosines(stored, vector).items()
-    return sorted((pair for pair in scores if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
-
-
 def fuse_retrievers(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
     """Fuse the rankings of both searches, as fitted for the model and the question's language."""
     if not near or rag.dense is None:
@@ -253,11 +236,6 @@ _RRF_K = 10
 VARIANT_WEIGHT, EXPANSION_WEIGHT = 0.15, 1.0
 HYDE_WEIGHT = 1.0  # RRF weight of the hypothetical post (HyDE); not fitted, and behind the first five as well
 _EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
-
-
-def list_further_queries(plan: Plan) -> tuple[str, ...]:
-    """List the queries after the first; required phrases form one more query."""
-    return (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
 
 
 async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[RankedPlaces]:
@@ -308,8 +286,11 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
         key, version = make_hits_key(plan, question, seq), rag.version
         hits = rag.caches.hits.get(key, version)
         run.note(cache_hit=float(hits is not None))
-    if hits is None and plan.kind is Kind.POSTED:
-        hits = await run.require(Stage.LEXICAL, _list_newest(plan, question, rag))
+    if hits is None and plan.kind is Kind.POSTED:  # a question such as "what is new" has no term to search for
+        only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
+        listed = await run.require(Stage.LEXICAL, asyncio.to_thread(rag.lexical.all_of, only))
+        newest = listed[: -rag.keep - 1 : -1]
+        hits = tuple(CachedHit(place, 1 / rank, LEXICAL, 0.0) for rank, place in enumerate(newest, 1))
         rag.caches.hits.store(key, version, hits)
     if hits is not None:
         passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, [hit.place for hit in hits]))
@@ -333,19 +314,6 @@ def format_hit(hit: Hit) -> str:
     return f"{hit.score:.3f} {hit.leg} {hit.passage.key.chat_id}/{hit.passage.key.message_id} {words}"
 
 
-async def _list_newest(plan: Plan, question: Question, rag: Engine) -> tuple[CachedHit, ...]:
-    """List the newest posts of the filters: a question such as "what is new" has no term to search for."""
-    only = await resolve_filter(plan, question.viewer, rag)
-    places = (await asyncio.to_thread(rag.lexical.all_of, only))[: -rag.keep - 1 : -1]
-    return tuple(CachedHit(place, 1 / rank, LEXICAL, 0.0) for rank, place in enumerate(places, 1))
-
-
-def build_retrieval_query(plan: Plan, question: Question, only: SearchFilter) -> RetrievalQuery:
-    """Build the question's own query."""
-    text = plan.asked or plan.queries[0]
-    return RetrievalQuery(text, plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
-
-
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
@@ -356,15 +324,18 @@ async def _run_search(
     """
     keep = rag.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-    query = build_retrieval_query(plan, question, only)
+    text = plan.asked or plan.queries[0]
+    query = RetrievalQuery(text, plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+    multi_hop = len(plan.queries) > 1 and len(tokenize(text)) >= _MULTI_HOP_TERMS
+    further_queries = (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
     with ExitStack() as running:
         # beside the own query: this process has nothing to do while another compares the vectors
-        searches = search_each_query(list_further_queries(plan), only, plan.k_per_query, rag)
+        searches = search_each_query(further_queries, only, plan.k_per_query, rag)
         variants = running.enter_context(run_beside(searches))
         own = await search_hybrid(query, rag, run)
         places = [place for place, _ in own.ranked]
         # the names of the two best are searched while all others are read and ordered
-        best = places[:_EXPANSION_PASSAGES] if own.by_words and _is_multi_hop(plan, query) else []
+        best = places[:_EXPANSION_PASSAGES] if own.by_words and multi_hop else []
         passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best)) if best else {}
         if own.vectors:
             own.vectors.start_reading(places)
@@ -385,7 +356,7 @@ async def _run_search(
         more = [place for place, _ in fused if place not in passages]
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, more)) if more else {}
         fused = [pair for pair in fused if pair[0] in passages]
-        nothing: tuple[dict[PassageRef, float], RankedPlaces] = ({}, fused[:keep])
+        nothing = dict[PassageRef, float](), fused[:keep]
         compared = fused if plan.fusion == "mmr" else fused[:keep]
         diversifying = diversify_hits(compared, own, passages, rag)
         likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
@@ -395,42 +366,35 @@ async def _run_search(
     return tuple(hits), passages
 
 
-def _is_multi_hop(plan: Plan, query: RetrievalQuery) -> bool:
-    return len(plan.queries) > 1 and len(tokenize(query.text)) >= _MULTI_HOP_TERMS
-
-
 async def _run_expansions(
     plan: Plan, query: RetrievalQuery, own: RetrievalResult, best: Sequence[Passage], rag: Engine, run: Run
 ) -> list[tuple[RankedPlaces, float]]:
     """Search with names from the `best` passages, and by HyDE; returns rankings with their RRF weights."""
     rankings: list[tuple[RankedPlaces, float]] = []
     if names := extract_expansion_names(query.text, best):
-        again = _search_with_found_names(names, query, own, rag)
-        found = await run.attempt(Stage.FOLLOW, again, list[RankedPlaces])
-        rankings += [(ranking, EXPANSION_WEIGHT) for ranking in found]
+        again = _search_again(f"{query.text} {names}", query, own, rag)
+        rankings.append((await run.attempt(Stage.FOLLOW, again, list), EXPANSION_WEIGHT))
     if plan.like and own.by_words:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag.dense), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings
 
 
-async def _search_with_found_names(
-    names: str, query: RetrievalQuery, own: RetrievalResult, rag: Engine
-) -> list[RankedPlaces]:
-    """Search the question again with names from its best hits."""
-    again = f"{query.text} {names}"
+async def _search_again(again: str, query: RetrievalQuery, own: RetrievalResult, rag: Engine) -> RankedPlaces:
+    """Search the question again with names from its best hits, which `again` holds too."""
     searching = search_lexical(again, query.only, query.k, rag, query.aliases)
     if own.vectors is None:
-        return [await searching]
+        return await searching
     with run_beside(own.vectors.embedder.query(again)) as vector:  # the model embeds outside of Python's lock
         lexical = await searching
         # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
         places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
         try:
-            near = rank_by_cosine(await own.vectors.read([*places]), await vector)
+            cosines = measure_cosines(await own.vectors.read([*places]), await vector)
         except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
-            return [lexical]
-    return [fuse_retrievers(lexical, near, query, rag)]
+            return lexical
+    near = sorted((pair for pair in cosines.items() if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
+    return fuse_retrievers(lexical, near, query, rag)
 
 
 _NEIGHBOUR_SCORE = 0.5  # of a post beside a hit, as a share of the hit's
@@ -491,28 +455,23 @@ def _select_diverse(
     protected = min(_PROTECTED_HITS, rag.keep)
     exempt, rest = firsts[:protected], firsts[protected:]
     ranked = [(place, 1 - n / len(rest)) for n, (place, _) in enumerate(rest)]
-    wordwise = any(place not in stored for place, _ in rest)
-    alike = _compute_jaccard([text_keys[place].split() for place, _ in rest]) if wordwise else None
+    alike: NDArray[np.floating[Any]] | None = None
+    if any(place not in stored for place, _ in rest):  # the Jaccard similarity of each pair of texts, 0..1
+        sets = [frozenset(text_keys[place].split()) for place, _ in rest]
+        flat = list(chain.from_iterable(sets))
+        # words of one text alone, all in column 0, only count for the sizes
+        shared = (word for word, times in Counter(flat).items() if times > 1)
+        columns = {word: n for n, word in enumerate(shared, 1)}
+        sizes = np.array([len(words) for words in sets], np.float32)
+        has = np.zeros((len(sets), len(columns) + 1), np.float32)
+        has[np.repeat(np.arange(len(sets)), sizes.astype(int)), [columns.get(word, 0) for word in flat]] = 1.0
+        has[:, 0] = 0.0
+        both = has @ has.T
+        alike = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
     chosen = select_by_mmr(ranked, stored, rag.keep - len(exempt), rag.settings.retrieval.diversity, alike)
     kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}
     return [pair for pair in fused if pair[0] in selected]
-
-
-def _compute_jaccard(texts: list[list[str]]) -> NDArray[np.floating[Any]]:
-    """Jaccard similarity of each pair of texts, given by their words, 0..1."""
-    sets = [frozenset(words) for words in texts]
-    flat = list(chain.from_iterable(sets))
-    # words of one text alone, all in column 0, only count for the sizes
-    shared = (word for word, times in Counter(flat).items() if times > 1)
-    columns = {word: n for n, word in enumerate(shared, 1)}
-    lengths = [len(words) for words in sets]
-    has = np.zeros((len(sets), len(columns) + 1), np.float32)
-    has[np.repeat(np.arange(len(sets)), lengths), [columns.get(word, 0) for word in flat]] = 1.0
-    has[:, 0] = 0.0
-    both, sizes = has @ has.T, np.array(lengths, np.float32)
-    shares: NDArray[np.floating[Any]] = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
-    return shares
 
 
 # Posts to embed that are worth telling: fewer are new ones, which wait for seconds.

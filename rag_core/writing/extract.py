@@ -269,24 +269,22 @@ def _fit_period(one: ExtractCandidate, period: Period) -> int:
     return int(period.since is None or posted >= period.since - slack)
 
 
-def _list_days(piece: ExtractCandidate) -> list[date]:
-    """List the days of a month that a piece names, as they were meant when it was posted; of a span its last."""
-    named = [
-        (one, one.read((piece.source.passage.date + _AHEAD).date()))
-        for one in find_dates(piece.text.lower())
-        if one.pair or (one.fields and one.fields[1] and one.fields[2])
-    ]
-    lasting = [days.until - timedelta(days=1) for one, days in named if one.pair and days and days.until]
-    return [*lasting, *(days.since for one, days in named if not one.pair and days and days.since)]
-
-
 def is_outdated_plan(piece: ExtractCandidate, now: datetime) -> bool:
     """Whether a piece names a day that lay ahead when it was posted and has passed since.
 
     What holds from a day on ("from 1 May") holds after it.
     """
-    days = _list_days(piece) if not _FROM_DAY.search(piece.text) else []
-    return bool(days) and piece.source.passage.date.date() < max(days) < now.date()
+    if _FROM_DAY.search(piece.text):
+        return False
+    posted, days = piece.source.passage.date.date(), list[date]()  # of a span the last
+    for one in find_dates(piece.text.lower()):
+        if one.pair or (one.fields and one.fields[1] and one.fields[2]):
+            period = one.read(posted + _AHEAD)
+            if period and one.pair and period.until:
+                days.append(period.until - timedelta(days=1))
+            elif period and not one.pair and period.since:
+                days.append(period.since)
+    return bool(days) and posted < max(days) < now.date()
 
 
 def select_best_pieces(
@@ -336,6 +334,7 @@ def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:
 
 
 _MAX_SERIES_LINES = 5  # values of a series that are shown
+_MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
 
 
 def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
@@ -363,55 +362,33 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     if ranked.is_contested or ranked.in_other_language or not best.holds:
         certainty = Certainty.PROBABLE
     if ranked.series:
-        newest = [_quote_dated_line(piece, question) for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]]
-        return Draft(tuple(reversed(_drop_last_to_fit(newest))), likely, certainty=certainty)
+        lines: list[Sentence] = []
+        for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]:
+            line = quote_piece(piece)
+            text = format_dated_line(line.citations[0].date, line.text, question.asked_at, question.lang)
+            if lines and sum(len(one.text) for one in lines) + len(text) > MAX_ANSWER_LENGTH:
+                break
+            lines.append(replace(line, text=text))
+        return Draft(tuple(reversed(lines)), likely, certainty=certainty)
     sure = certainty is Certainty.SURE
     most = 1 if dated or sure else rag.settings.answer.sentences
     pieces = ranked.select(most, evidence)
     sentences = [quote_piece(piece) for piece in pieces]
     if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts
-        sentences = [_prepend_post_date(sentence, question.lang) for sentence in sentences]
+        sentences = [
+            replace(one, text=f"{format_post_date(one.citations[0].date, question.lang)} {one.text}")
+            for one in sentences
+        ]
     if not dated and (earlier := quote_earlier_piece(ranked, question.lang)):
-        sentences = _insert_second(sentences, earlier, most)
-    candidates = () if dated or rag.writer is None else _list_candidates(pieces, ranked)
-    return Draft(tuple(sentences), likely, certainty=certainty, candidates=candidates)
-
-
-_MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
-
-
-def _list_candidates(shown: Sequence[ExtractCandidate], ranked: RankedPieces) -> tuple[Sentence, ...]:
-    """Quotes that a model may judge: the pieces that are shown, then the next best."""
-    chosen = list[ExtractCandidate]()
-    for one in (*shown, *ranked.pieces):
-        if len(chosen) < _MAX_CANDIDATES and not any(one.overlaps(other) for other in chosen):
-            chosen.append(one)
-    return tuple(map(quote_piece, chosen))
-
-
-def _drop_last_to_fit(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Drop the last sentences of an answer that is too long; the first stays."""
-    kept = list(sentences)
-    while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
-        del kept[-1]
-    return kept
-
-
-def _insert_second(sentences: Sequence[Sentence], second: Sentence, most: int) -> list[Sentence]:
-    """Insert a sentence after the first, and drop the last ones that no longer fit."""
-    first, *rest = sentences
-    kept = [first, second]
-    for sentence in rest:
-        if len(kept) < most and sum(len(one.text) for one in kept) + len(sentence.text) <= MAX_ANSWER_LENGTH:
-            kept.append(sentence)
-    return kept
-
-
-def _quote_dated_line(piece: ExtractCandidate, question: Question) -> Sentence:
-    sentence = quote_piece(piece)
-    date = sentence.citations[0].date
-    return replace(sentence, text=format_dated_line(date, sentence.text, question.asked_at, question.lang))
-
-
-def _prepend_post_date(sentence: Sentence, lang: str) -> Sentence:
-    return replace(sentence, text=f"{format_post_date(sentence.citations[0].date, lang)} {sentence.text}")
+        first, *rest = sentences
+        sentences = [first, earlier]
+        for one in rest:
+            if len(sentences) < most and sum(len(s.text) for s in (*sentences, one)) <= MAX_ANSWER_LENGTH:
+                sentences.append(one)
+    if dated or rag.writer is None:
+        return Draft(tuple(sentences), likely, certainty=certainty)
+    judged = list[ExtractCandidate]()  # a model may judge the pieces that are shown, then the next best
+    for candidate in (*pieces, *ranked.pieces):
+        if len(judged) < _MAX_CANDIDATES and not any(candidate.overlaps(other) for other in judged):
+            judged.append(candidate)
+    return Draft(tuple(sentences), likely, certainty=certainty, candidates=tuple(map(quote_piece, judged)))

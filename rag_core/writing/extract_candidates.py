@@ -124,17 +124,6 @@ def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tup
     return result
 
 
-def _get_line(text: str, at: int) -> str:
-    """Line of a text around an offset."""
-    end = text.find("\n", at)
-    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)]
-
-
-def _has_plain_words(text: str) -> bool:
-    """Check for a word that is no hashtag, mention or link."""
-    return bool(_LETTERS.search(_LINKS_AND_TAGS.sub(" ", text)))
-
-
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone.
 
@@ -145,26 +134,19 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     if poll := find_poll(source.passage):
         spans = [span for span in spans if not text[slice(*span)].endswith("?")]
         spans = [span for span in spans if span[1] <= poll[0]] or [span for span in spans if span[0] >= poll[1]]
-    return [
-        (a, b)
-        for a, b in spans
-        if (_has_plain_words(text[a:b]) or text[max(0, a - MAX_SENTENCE_GAP) : a].rstrip().endswith(":"))
-        and not (repeated and build_text_key(_get_line(text, a)) in repeated)
-    ]
+    kept = []
+    for a, b in spans:
+        end = text.find("\n", a)
+        line = text[text.rfind("\n", 0, a) + 1 : end if end >= 0 else len(text)]
+        telling = _LETTERS.search(_LINKS_AND_TAGS.sub(" ", text[a:b]))
+        announced = text[max(0, a - MAX_SENTENCE_GAP) : a].rstrip().endswith(":")
+        if (telling or announced) and not (repeated and build_text_key(line) in repeated):
+            kept.append((a, b))
+    return kept
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoredSource:
-    """Source with the features that all its pieces share."""
-
-    source: Source
-    rank: float
-    superseded: float
-
-
-def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]:
-    """Score the sources: rank, and whether later posts of the same channel say as much about the same."""
-    top = max((source.score for source in evidence.sources), default=0.0)
+def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[tuple[Source, float]]:
+    """Measure for each source the share of later ones among the posts of its channel that say as much."""
     words = [frozenset(tokenize(s.passage.header)) | collect_terms(s.passage.text) for s in evidence.sources]
     said = [
         asked.matched_share(there)
@@ -172,7 +154,7 @@ def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]
         + contains_answer_type(asked.want, s.passage.text, asked.text)
         for s, there in zip(evidence.sources, words, strict=True)
     ]
-    scored = []
+    measured = []
     for source, amount in zip(evidence.sources, said, strict=True):
         siblings = [
             other.passage.date
@@ -182,9 +164,8 @@ def _score_sources(asked: QueryTerms, evidence: Evidence) -> list[_ScoredSource]
             and much >= amount - _SAME_AMOUNT
         ]
         later = sum(date > source.passage.date for date in siblings)
-        rank = source.score / top if top > 0 else 1.0
-        scored.append(_ScoredSource(source, rank, later / len(siblings) if siblings else 0.0))
-    return scored
+        measured.append((source, later / len(siblings) if siblings else 0.0))
+    return measured
 
 
 class _TermIndex:
@@ -224,10 +205,10 @@ class _TermIndex:
 
 
 def _score_candidates(
-    asked: QueryTerms, scored: _ScoredSource, evidence: Evidence, longest: int
+    asked: QueryTerms, source: Source, superseded: float, evidence: Evidence, longest: int
 ) -> list[ExtractCandidate]:
     """Score every piece of a source."""
-    source, text = scored.source, scored.source.passage.text
+    text, top = source.passage.text, max(one.score for one in evidence.sources)
     similarity = evidence.similarities.get(source.number)
     found = _list_sentences(source, evidence)
     terms_of = dict(tokenize_sentences(text))
@@ -254,12 +235,12 @@ def _score_candidates(
         has = contains_answer_type(asked.want, piece, asked.text)
         maxsim, cosine = similarity.measure_piece((start, end)) if similarity else (0.0, 0.0)
         features = PieceFeatures(
-            rank=scored.rank,
+            rank=source.score / top if top > 0 else 1.0,
             # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
             terms=index.measure(here | scope),
             held=0.5 if vague else float(has),
             length=(end - start) / MAX_SENTENCE_LENGTH,
-            superseded=scored.superseded,
+            superseded=superseded,
             maxsim=maxsim,
             cosine=cosine,
             post_maxsim=similarity.post if similarity else 0.0,
@@ -288,7 +269,9 @@ def rank_candidates(
     asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH
 ) -> list[ExtractCandidate]:
     """Rank all pieces of the evidence, best first; `longest` is in characters."""
-    scored = _score_sources(asked, evidence)
-    return sorted(
-        (c for one in scored for c in _score_candidates(asked, one, evidence, longest)), key=lambda c: -c.score
-    )
+    candidates = [
+        one
+        for source, superseded in _measure_superseded(asked, evidence)
+        for one in _score_candidates(asked, source, superseded, evidence, longest)
+    ]
+    return sorted(candidates, key=lambda one: -one.score)

@@ -115,8 +115,12 @@ class _WritingState:
     async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | DroppedSentence:
         """Return the sentence if its posts support it and are unchanged in the archive, else why it is dropped."""
         sources = [self.sources[number] for number in numbers]
+
+        def attribute() -> Sentence | DropReason:
+            return (attribute_sentence(text, sources) if text else None) or explain_drop(text, sources)
+
         # the rule check takes milliseconds per post: keep it off the event loop
-        sentence = await asyncio.to_thread(self._attribute, text, sources)
+        sentence = await asyncio.to_thread(attribute)
         if isinstance(sentence, Sentence):
             kept = await check_citations(Draft((sentence,)), self.question.viewer, self.rag)
             if kept:
@@ -124,38 +128,28 @@ class _WritingState:
         reason = DropReason.CHANGED if isinstance(sentence, Sentence) else sentence
         return DroppedSentence(text, reason, tuple(source.passage.key for source in sources))
 
-    def _attribute(self, text: str, sources: list[Source]) -> Sentence | DropReason:
-        sentence = attribute_sentence(text, sources) if text else None
-        return sentence or explain_drop(text, sources)
 
-
-async def _write_answer(room: PromptBudget, seat: LlmSession, page: _WritingState) -> None:
+async def _write_answer(budget: PromptBudget, seat: LlmSession, state: _WritingState) -> None:
     """Stream the answer and parse it line by line."""
-    numbers = [excerpt.source.number for excerpt in room.excerpts]
-    page.sources = {number: page.sources[number] for number in numbers}
-    grammar = build_answer_grammar(numbers, page.refusal, room.sentences, room.characters)
+    numbers = [excerpt.source.number for excerpt in budget.excerpts]
+    state.sources = {number: state.sources[number] for number in numbers}
+    grammar = build_answer_grammar(numbers, state.refusal, budget.sentences, budget.characters)
+    llm = state.rag.settings.llm
+    decoding = DecodingParams(budget.tokens, temperature=llm.temperature, top_p=llm.top_p, seed=llm.seed)
     lines = LineSplitter()
-    page.costs.calls += 1
+    state.costs.calls += 1
     async with aclosing(
-        cast(_ReplyStream, seat.stream(room.prompt, _build_decoding(page, room), grammar=grammar))
+        cast(AsyncGenerator[str | Generation, None], seat.stream(budget.prompt, decoding, grammar=grammar))
     ) as stream:
         async for piece in stream:
             if isinstance(piece, Generation):
-                page.costs.figures.append(piece.figures)
-                await page.line(lines.end(), cut=piece.finish is FinishReason.LENGTH)
+                state.costs.figures.append(piece.figures)
+                await state.line(lines.end(), cut=piece.finish is FinishReason.LENGTH)
                 return
             for line in lines.feed(piece):
-                await page.line(line)
-            if page.full:
+                await state.line(line)
+            if state.full:
                 return
-
-
-_ReplyStream = AsyncGenerator[str | Generation, None]
-
-
-def _build_decoding(page: _WritingState, room: PromptBudget) -> DecodingParams:
-    llm = page.rag.settings.llm
-    return DecodingParams(room.tokens, temperature=llm.temperature, top_p=llm.top_p, seed=llm.seed)
 
 
 _MAX_HEADING_POSTS, _MAX_HEADING_POST_LENGTH = 4, 600

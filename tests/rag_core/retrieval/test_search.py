@@ -25,7 +25,6 @@ from rag_core.retrieval.search import (
     append_expansion_hits,
     build_filter,
     extract_expansion_names,
-    list_further_queries,
     search_each_query,
     search_passages,
 )
@@ -343,12 +342,6 @@ def test_the_names_that_the_best_posts_bring_are_looked_for() -> None:
     assert "Third" not in extract_expansion_names(
         "Who?", [*posts, passage("The Third Post")]
     )  # of the first two posts alone
-
-
-def test_what_must_stand_in_a_post_has_a_query_of_its_own() -> None:
-    plan = Plan(("When does “White Gull” sail?", "sail"), must=("White Gull", "#ferry"))
-    assert list_further_queries(plan) == ("sail", "White Gull #ferry")
-    assert list_further_queries(Plan(("ferry",))) == ()
 
 
 async def test_each_query_is_searched_within_the_filter(library: Any) -> None:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rag_core.context.evidence import MAX_SOURCES, compose_evidence, order_copies
-from rag_core.storage.near_duplicates import PostCopies, PostCopy
-from rag_core.text.sentences import build_text_key
+from rag_core.storage.near_duplicates import PostCopy
 from rag_core.types import Hit, Origin, Passage, PostKey
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
@@ -34,62 +33,11 @@ def test_the_original_stands_for_its_forwards_with_the_score_of_the_best() -> No
     assert source.passage.copies == (PostKey(-3, 8), PostKey(-2, 5))
 
 
-def test_of_copies_that_are_no_forwards_the_earliest_is_the_original() -> None:
-    (source,) = compose_evidence([hit(2, "same", days=3), hit(1, "same", days=5, chat=-2)]).sources
-    assert (source.passage.key, source.passage.copies) == (PostKey(-1, 2), (PostKey(-2, 1),))
-
-
 @pytest.mark.parametrize("text", ["", "🔥", "https://t.me/a/1", "@harbour"])
 def test_posts_without_words_are_no_copies_of_each_other(text: str) -> None:
     evidence = compose_evidence([hit(1, text), hit(2, text)])
     assert len(evidence.sources) == 2
     assert not any(source.passage.copies for source in evidence.sources)
-
-
-def test_a_number_makes_another_post() -> None:
-    assert len(compose_evidence([hit(1, "Хлеб по 90"), hit(2, "Хлеб по 95")]).sources) == 2
-
-
-def test_nothing_found_is_no_evidence() -> None:
-    assert compose_evidence([]).sources == ()
-
-
-def test_an_address_is_no_mention() -> None:
-    assert build_text_key("Пишите на a@b.ru") != build_text_key("Пишите на")
-    assert build_text_key("Пишите @anna_k") == build_text_key("пишите!")
-
-
-def known(*hits: Hit, others: tuple[PostCopy, ...] = ()) -> dict[PostKey, PostCopies]:
-    """A family of the hits' posts and others."""
-    passages = [one.passage for one in hits]
-    everybody = (*(PostCopy(p.key, p.date, p.origin, b"x") for p in passages), *others)
-    return {p.key: PostCopies(1, b"x", everybody) for p in passages}
-
-
-def test_a_family_is_one_source_whatever_its_words_and_its_best_passage_is_cited() -> None:
-    best, first = hit(2, "The bridge is closed, they say", 9.0, days=3), hit(1, "The bridge is closed", 5.0, chat=-2)
-    (source,) = compose_evidence([best, first], known(best, first)).sources
-    assert (source.passage.key, source.passage.text) == (best.passage.key, best.passage.text)
-    assert (source.score, source.passage.copies) == (9.0, (first.passage.key,))
-
-
-def test_copies_that_are_no_hits_are_remembered_the_original_first() -> None:
-    found = hit(5, "same", days=5)
-    later, earlier = (PostCopy(PostKey(-3, n), DAY + timedelta(days=n), None, b"x") for n in (7, 2))
-    (source,) = compose_evidence([found], known(found, others=(later, earlier))).sources
-    assert source.passage.copies == (earlier.key, later.key)
-
-
-def test_a_post_that_is_too_new_joins_the_family_that_has_its_words() -> None:
-    old, new = hit(1, "The bridge is closed"), hit(9, "the bridge is CLOSED!", 9.0, chat=-2, days=4)
-    (source,) = compose_evidence([new, old], known(old)).sources
-    assert (source.passage.key, source.passage.copies) == (old.passage.key, (new.passage.key,))
-
-
-def test_families_with_the_same_words_stay_apart() -> None:
-    monday, tuesday = hit(1, "Closed tomorrow"), hit(2, "Closed tomorrow", days=7)
-    told = known(monday) | {key: PostCopies(2, b"y", c.all) for key, c in known(tuesday).items()}
-    assert len(compose_evidence([monday, tuesday], told).sources) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from ingest.indexer import DenseIndexer
 from rag_core.answer import answer_question
-from rag_core.errors import IndexUnavailable, ModelUnavailable, VectorsUnavailable
+from rag_core.errors import ModelUnavailable
 from rag_core.models.active_models import select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.planning.plan import plan_by_rules
@@ -66,31 +65,6 @@ async def test_meaning_finds_what_words_do_not_and_only_what_the_asker_may_read(
     assert hybrid.safe not in {hit.passage.key.chat_id for hit in await hits(hybrid, asked)}
     inside = await hits(hybrid, asked, see=(hybrid.safe,))
     assert [hit.passage.key.chat_id for hit in inside] == [hybrid.safe]
-
-
-async def test_without_its_vectors_words_answer_and_the_shortfall_is_said(hybrid: Any) -> None:
-    class Down:
-        identity, revision = "down", 0
-
-        async def search(self, *args: Any) -> Any:
-            raise VectorsUnavailable("The vectors are on holiday.")
-
-    rag = replace(hybrid.rag, dense=replace(hybrid.rag.dense, vectors=Down()))
-    given = await answer_question(hybrid.question(FERRY), rag)
-    assert "7:30" in given.sentences[0].text
-    assert [(s.stage, s.reason) for s in given.shortfalls] == [("dense", "The vectors are on holiday.")]
-
-
-async def test_meaning_stands_in_for_words_that_cannot_be_searched_and_that_is_said(
-    hybrid: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def down(*args: Any) -> Any:
-        raise IndexUnavailable("The index is down.")
-
-    monkeypatch.setattr(hybrid.rag.lexical, "search", down)
-    given = await answer_question(hybrid.question(FERRY), hybrid.rag)
-    assert given.found[0].passage.key == PostKey(hybrid.harbour, 1)
-    assert [(s.stage, s.reason) for s in given.shortfalls] == [("lexical", "The index is down.")]
 
 
 async def test_a_model_that_is_named_and_not_there_is_said_with_every_answer(

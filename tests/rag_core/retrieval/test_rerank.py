@@ -80,22 +80,21 @@ async def test_a_language_it_does_not_know_is_left_alone(library: Any, found: tu
     assert not reranker.seen
 
 
-async def test_a_clear_lead_of_both_legs_is_not_looked_at_again(library: Any, found: tuple[Hit, ...]) -> None:
-    first, second, *rest = found
-    clear = (replace(first, leg="both", score=1.0), replace(second, score=0.5), *rest)
-    assert is_decisive(clear)
-    assert not is_decisive((replace(first, leg="lexical", score=1.0), *clear[1:]))
+@pytest.mark.parametrize(
+    ("leg", "lead", "number", "decisive"),
+    [
+        ("both", 1.0, 30, True), ("lexical", 1.0, 30, False), ("lexical", 1.0, 20, True), ("lexical", 0.6, 20, False),
+    ],
+)  # fmt: skip
+async def test_a_clear_lead_of_both_legs_or_among_few_hits_is_decisive(
+    library: Any, found: tuple[Hit, ...], leg: str, lead: float, number: int, decisive: bool
+) -> None:
+    first, *rest = found[:number]
+    hits = (replace(first, leg=leg, score=lead), *(replace(hit, score=0.5) for hit in rest))
+    assert is_decisive(hits) is decisive
     reranker = Scripted("page")
-    assert await reranked(library, clear, reranker) == clear
-    assert not reranker.seen
-
-
-async def test_among_few_hits_a_clear_lead_in_one_leg_is_enough(found: tuple[Hit, ...]) -> None:
-    clear = (replace(found[0], leg="lexical", score=1.0), *(replace(hit, score=0.5) for hit in found[1:]))
-    assert len(clear) > 20
-    assert not is_decisive(clear)
-    assert is_decisive(clear[:20])
-    assert not is_decisive((replace(clear[0], score=0.6), *clear[1:20]))  # close scores
+    await reranked(library, hits, reranker)
+    assert bool(reranker.seen) is not decisive
 
 
 async def test_pairs_scored_before_are_not_scored_again(library: Any, found: tuple[Hit, ...]) -> None:
@@ -145,32 +144,30 @@ TEXTS = {
 STATISTICS = TermStatistics(1000, 8.0, lambda term: 3)
 
 
-def order(text: str, scores: dict[int, float]) -> list[int]:
+@pytest.mark.parametrize(
+    ("text", "scores", "near", "order"),
+    [
+        ("how much is a sauna ticket", {1: 9.0, 2: 8.6}, None, [2, 1]),  # the newest price
+        ("how much is a sauna ticket", {3: 8.8, 2: 8.6}, None, [2, 3]),  # a price before a post without one
+        ("how much was a sauna ticket in 2024", {1: 9.0, 2: 8.6, 3: 1.0}, None, [1, 2, 3]),  # no bonus for new posts
+        ("sauna ticket", {2: 1.0, 3: 0.95}, 3, [3, 2]),  # what the dense search found near too
+    ],
+)
+def test_features_order_the_hits(text: str, scores: dict[int, float], near: int | None, order: list[int]) -> None:
     places = {n: PassageRef(PostKey(CHAT, n), 0, 0, len(said)) for n, (_, said) in TEXTS.items()}
     passages = {
         places[n]: Passage(PostKey(CHAT, n), 0, "Steam", said, 0, len(said), date) for n, (date, said) in TEXTS.items()
     }
     question = Question(text, "en", NOW, Viewer(1, frozenset({CHAT})))
-    found = RetrievalResult([(places[n], s) for n, s in scores.items()], {}, None)
+    cosines = {places[near]: 0.6} if near else {}
+    found = RetrievalResult([(places[n], s) for n, s in scores.items()], {}, None, cosines=cosines)
     ranked = rerank_by_features(found, passages, Plan((text,)), question, STATISTICS)
+    assert [place.key.message_id for place, _ in ranked] == order
     assert ranked[0][1] == pytest.approx(1.0)
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
-    return [place.key.message_id for place, _ in ranked]
-
-
-def test_the_newest_price_comes_before_an_older_one_and_before_a_post_without_a_price() -> None:
-    assert order("how much is a sauna ticket", {1: 9.0, 2: 8.6}) == [2, 1]
-    assert order("how much is a sauna ticket", {3: 8.8, 2: 8.6}) == [2, 3]
-
-
-def test_a_question_about_the_past_gives_new_posts_no_bonus() -> None:
-    assert order("how much was a sauna ticket in 2024", {1: 9.0, 2: 8.6, 3: 1.0}) == [1, 2, 3]
 
 
 async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make_post: Any) -> None:
-    from rag_core.retrieval.search import search_passages
-    from rag_core.run import Run
-
     posts = [make_post(n, f"Bulletin {n}: wind and rain.", chat=library.harbour) for n in range(30, 90)]
     await library.keep(*posts)
     rag = library.rag
@@ -179,15 +176,3 @@ async def test_a_question_without_a_topic_is_searched_by_date(library: Any, make
     dates = [hit.passage.date for hit in hits]
     assert len(hits) == rag.keep
     assert dates == sorted(dates, reverse=True)
-
-
-def test_a_post_that_only_the_dense_search_found_near_comes_before_one_it_did_not_find() -> None:
-    places = {n: PassageRef(PostKey(CHAT, n), 0, 0, len(TEXTS[n][1])) for n in (1, 2)}
-    date = TEXTS[1][0]
-    passages = {
-        place: Passage(place.key, 0, "Steam", TEXTS[n][1], 0, len(TEXTS[n][1]), date) for n, place in places.items()
-    }
-    question = Question("sauna ticket", "en", NOW, Viewer(1, frozenset({CHAT})))
-    found = RetrievalResult([(places[1], 1.0), (places[2], 0.9)], {}, None, cosines={places[2]: 0.6})
-    ranked = rerank_by_features(found, passages, Plan((question.text,)), question, STATISTICS)
-    assert [place for place, _ in ranked] == [places[2], places[1]]

@@ -25,12 +25,10 @@ from rag_core.retrieval.search import (
     append_expansion_hits,
     build_filter,
     extract_expansion_names,
-    search_each_query,
     search_passages,
 )
 from rag_core.run import Budgets, Run
 from rag_core.storage import channels, visible_posts
-from rag_core.storage.posts import fetch_passages
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
     Channel,
@@ -108,10 +106,6 @@ async def test_a_post_is_shown_as_it_stands_in_the_archive_now(library: Any, mak
     hits = await searched(library, library.question("ferry"))
     assert [hit.passage.key.message_id for hit in hits] == [5]
     assert "fifteen" in hits[0].passage.text
-
-
-async def test_fetching_what_is_not_there_gives_nothing(library: Any) -> None:
-    assert await fetch_passages(library.rag.archive, [PassageRef(PostKey(-7, 7), 0, 0, 1)]) == {}
 
 
 async def test_all_posts_that_hold_every_term_come_oldest_first(library: Any) -> None:
@@ -305,31 +299,22 @@ def passage(text: str, header: str = "Harbour News · 2025-03-01") -> Passage:
     return Passage(PostKey(-1, 1), 0, header, text, 0, len(text), datetime(2025, 3, 1, tzinfo=UTC))
 
 
-def test_nothing_comes_before_the_first_five_posts_of_the_question_itself() -> None:
-    own, other = ranked(1, 2, 3, 4, 5, 6, 7), ranked(9, 7, 8)
-    for weight, sixth in ((0.15, 7), (0.5, 7), (100.0, 9)):  # 7 is found by both
-        found = [one.key.message_id for one, _ in append_expansion_hits(own, [(other, weight)] * 5)]
-        assert found[:6] == [1, 2, 3, 4, 5, sixth]
-        assert set(found) == {1, 2, 3, 4, 5, 6, 7, 8, 9}
+LONG_POST = [*((place(1, part), 9.0) for part in range(10)), *ranked(2, 3, 4, 5, 6)]
 
 
-def test_what_only_another_query_finds_has_no_score_of_its_own() -> None:
-    found = dict(append_expansion_hits(ranked(1), [(ranked(2), 0.15)]))
-    assert found == {place(1): 10.0, place(2): 0.0}
-    assert append_expansion_hits(ranked(1, 2), []) == ranked(1, 2)
-    assert [one for one, _ in append_expansion_hits([], [(ranked(3, 4), 0.15)])] == [place(3), place(4)]
-
-
-def test_equal_votes_keep_the_order_of_the_queries() -> None:
-    votes = [(ranked(901, 77, 5003), 0.15), (ranked(42, 640, 31), 0.15)]
-    found = [one.key.message_id for one, _ in append_expansion_hits([], votes)]
-    assert found == [901, 42, 77, 640, 5003, 31]
-
-
-def test_a_long_post_of_many_passages_is_one_of_the_five() -> None:
-    own = [*((place(1, part), 9.0) for part in range(10)), *ranked(2, 3, 4, 5, 6)]
-    found = append_expansion_hits(own, [(ranked(6, 7), 100.0)])
-    assert [one.key.message_id for one, _ in found[:14]] == [1] * 10 + [2, 3, 4, 5]
+@pytest.mark.parametrize(
+    ("own", "others", "found"),
+    [
+        (ranked(1, 2, 3, 4, 5, 6, 7), [(ranked(9, 7, 8), 0.15)] * 5, [1, 2, 3, 4, 5, 7]),  # 7 is found by both
+        (ranked(1, 2, 3, 4, 5, 6, 7), [(ranked(9, 7, 8), 100.0)] * 5, [1, 2, 3, 4, 5, 9]),
+        (LONG_POST, [(ranked(6, 7), 100.0)], [1] * 10 + [2, 3, 4, 5]),
+        ([], [(ranked(901, 77, 5003), 0.15), (ranked(42, 640, 31), 0.15)], [901, 42, 77, 640, 5003, 31]),
+    ],
+)
+def test_the_first_five_posts_of_the_question_itself_stay_first(own: Any, others: Any, found: list[int]) -> None:
+    fused = append_expansion_hits(own, others)
+    assert [one.key.message_id for one, _ in fused][: len(found)] == found
+    assert dict(fused) == {one: 0.0 for ranking, _ in others for one, _ in ranking} | dict(own)
 
 
 def test_the_names_that_the_best_posts_bring_are_looked_for() -> None:
@@ -342,15 +327,6 @@ def test_the_names_that_the_best_posts_bring_are_looked_for() -> None:
     assert "Third" not in extract_expansion_names(
         "Who?", [*posts, passage("The Third Post")]
     )  # of the first two posts alone
-
-
-async def test_each_query_is_searched_within_the_filter(library: Any) -> None:
-    only = SearchFilter(frozenset({library.harbour}))
-    ferry, museum, none = await search_each_query(("ferry", "museum", "обжиг"), only, 2, library.rag)
-    assert len(ferry) == 2
-    assert [one.key.message_id for one, _ in museum] == [3]
-    assert none == []
-    assert await search_each_query((), only, 2, library.rag) == []
 
 
 PLACES = [PassageRef(PostKey(-1, number), 0, 0, 10) for number in range(4)]

@@ -29,6 +29,7 @@ from aiogram.utils.formatting import Text
 from pydantic import BaseModel, SecretStr
 
 from bot.i18n import Translator, get_translator
+from bot.worker.question_worker import QuestionWorker
 from ingest.copies import ComparedText as DuplicateWords
 from ingest.copies import parse_compared_text as duplicate_words
 from ingest.json_export import ImportNote
@@ -59,6 +60,7 @@ _NAMES = {
     "Engine": Engine,
     "PassageSimilarity": PassageSimilarity,
     "PostKeySet": PostKeySet,
+    "QuestionWorker": QuestionWorker,
     "Verification": Verification,
 }
 

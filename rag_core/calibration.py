@@ -76,27 +76,23 @@ class Calibration:
     @classmethod
     def load(cls, settings: RagSettings) -> Calibration:
         """Load the calibration: the setting if given, else the stored values, else the built-in ones."""
-        stored = cls._stored(settings)
-        if settings.answer.coverage is not None:
-            bar = settings.answer.coverage
-            return replace(stored, bar=bar, sure=max(bar, stored.sure), data="the setting ANSWER__COVERAGE", date="")
-        return stored
-
-    @classmethod
-    def _stored(cls, settings: RagSettings) -> Calibration:
+        found = cls()
         try:
             stored = json.loads(cls.file(settings).read_text(encoding="utf-8"))
             own = {
                 model: {lang: Fusion(str(f["kind"]), float(f["dense"])) for lang, f in langs.items()}
-                for model, langs in stored.get("fusions", {}).items()
+                for model, langs in stored["fusions"].items()
             }
-            bars = float(stored["bar"]), float(stored.get("sure", stored["bar"]))
-            return cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own})
+            bars = float(stored["bar"]), float(stored["sure"])
+            found = cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own})
         except FileNotFoundError:
-            return cls()
+            pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             log.warning("calibration.json cannot be read: the project's own values are used")
-            return cls()
+        bar = settings.answer.coverage
+        if bar is None:
+            return found
+        return replace(found, bar=bar, sure=max(bar, found.sure), data="the setting ANSWER__COVERAGE", date="")
 
     def save(self, settings: RagSettings) -> Path:
         """Save to `calibration.json` in the data directory; returns the path."""

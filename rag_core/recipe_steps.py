@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from rag_core.context.conflicts import Successor, add_conflicting_post, find_successor
+from rag_core.context.conflicts import add_conflicting_post, find_successor
 from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.engine import Engine
 from rag_core.errors import RagError, StageTimeout
@@ -29,7 +29,7 @@ from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question
 from rag_core.verification import Claim, Label
 from rag_core.verification.judge import judge_draft
 from rag_core.verification.support import attribute_sentence
-from rag_core.writing.extract import RankedPieces, extract_draft, rank_evidence
+from rag_core.writing.extract import extract_draft, rank_evidence
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
@@ -106,6 +106,9 @@ async def compare_sources(question: Question, plan: Plan, evidence: Evidence, ra
     return replace(evidence, similarities=known)
 
 
+_SUCCESSOR_FIRST = 0.25  # probability that a later post supersedes the best piece: that goes first
+
+
 async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> Round:
     """Compose the evidence from hits, and extract from it."""
     evidence = await gather_or_compose_evidence(question, hits, rag, run)
@@ -116,27 +119,16 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     down = any(one.stage.startswith(Stage.LEXICAL) for one in run.shortfalls)  # it would fail once more
     if ranked.may_be_superseded and not plan.has_filters and not down:
         finding = find_successor(ranked.pieces[0], ranked.asked, evidence, question, rag)
-        ranked, evidence = _add_successor(await run.attempt(Stage.SUCCESSOR, finding, None), ranked, evidence)
+        successor = await run.attempt(Stage.SUCCESSOR, finding, None)
+        if successor and successor.likely >= _SUCCESSOR_FIRST:
+            ranked, source = ranked.put_successor_first(successor.piece), successor.piece.source
+            if source not in evidence.sources:
+                evidence = replace(evidence, sources=(*evidence.sources, source))
     async with run.stage(Stage.EXTRACT):
         draft = await asyncio.to_thread(extract_draft, question, plan, ranked, evidence, rag)
         run.note(sources=len(evidence.sources), covered=round(draft.covered, 3), sentences=len(draft.sentences),
                  queries=len(plan.queries), legs=plan.legs, route=", ".join(plan.reasons))  # fmt: skip
     return Round(plan, draft, evidence)
-
-
-_SUCCESSOR_FIRST = 0.25  # probability that a later post supersedes the best piece
-
-
-def _add_successor(
-    successor: Successor | None, ranked: RankedPieces, evidence: Evidence
-) -> tuple[RankedPieces, Evidence]:
-    """Put a likely successor first; its post becomes a source."""
-    if successor is None or successor.likely < _SUCCESSOR_FIRST:
-        return ranked, evidence
-    source = successor.piece.source
-    if source not in evidence.sources:
-        evidence = replace(evidence, sources=(*evidence.sources, source))
-    return ranked.put_successor_first(successor.piece), evidence
 
 
 _MIN_IMPROVEMENT = 0.1  # by which the coverage of the model's plan must exceed that of the rules
@@ -156,23 +148,19 @@ async def search_by_model_plan(question: Question, rules: Round, rag: Engine, ru
     if planned == plan:
         return rules
     run.plan = plan
-    second = await run.attempt(Stage.AGAIN, _search_apart(question, planned, rag, run), rules)
-    if not _is_better(second.draft, draft):
+
+    async def search_apart() -> Round:
+        async with run.use_separate_budgets():  # its stages have their own budgets
+            return await search_and_extract(question, planned, rag, run)
+
+    second = await run.attempt(Stage.AGAIN, search_apart(), rules)
+    found = second.draft
+    surer = found.certainty is Certainty.SURE or not draft.sentences
+    better = surer or found.covered > draft.covered + _MIN_IMPROVEMENT
+    if not found.sentences or found.certainty is Certainty.NONE or not better:
         return rules
     run.plan = read
     return second
-
-
-async def _search_apart(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
-    async with run.use_separate_budgets():  # its stages have their own budgets
-        return await search_and_extract(question, plan, rag, run)
-
-
-def _is_better(second: Draft, first: Draft) -> bool:
-    if not second.sentences or second.certainty is Certainty.NONE:
-        return False
-    surer = second.certainty is Certainty.SURE or not first.sentences
-    return surer or second.covered > first.covered + _MIN_IMPROVEMENT
 
 
 async def add_hyde_query(question: Question, plan: Plan, draft: Draft, rag: Engine, run: Run) -> Plan:
@@ -302,20 +290,21 @@ async def _preview_while_planning(question: Question, rag: Engine, run: Run, *, 
     if not by_model or rag.planner is None or run.on_extract is None:
         yield
         return
-    task = asyncio.create_task(_preview_rules_plan(question, rag, replace(run, spans=[], shortfalls=[], on_stage=None)))
+    apart = replace(run, spans=[], shortfalls=[], on_stage=None)
+
+    async def preview_rules_plan() -> None:
+        try:
+            plan = await asyncio.to_thread(rag.plan, question, await channels.load_channels(rag.archive))
+            await report_extract(question, plan, await search_passages(plan, question, rag, apart), rag, apart)
+        except RagError as exc:  # the recipe fails with the same error and reports it to the reader
+            log.info("%s: nothing could be shown while the model plans: %s", run.trace_id, exc.reason)
+
+    task = asyncio.create_task(preview_rules_plan())
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def _preview_rules_plan(question: Question, rag: Engine, run: Run) -> None:
-    try:
-        plan = await asyncio.to_thread(rag.plan, question, await channels.load_channels(rag.archive))
-        await report_extract(question, plan, await search_passages(plan, question, rag, run), rag, run)
-    except RagError as exc:  # the recipe fails with the same error and reports it to the reader
-        log.info("%s: nothing could be shown while the model plans: %s", run.trace_id, exc.reason)
 
 
 async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> None:

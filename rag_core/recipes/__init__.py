@@ -1,13 +1,14 @@
 """Recipes: one async function for each way to make an answer, built from the same steps.
 
 `direct` plans, searches, extracts, and writes where there is a model; every other recipe falls back to it. The others
-have modules of their own. A recipe returns its best round. It raises
-RagError where it fails. A new recipe is a function and a line in `RECIPES`.
+have modules of their own. A recipe returns its best round, and raises RagError where it fails. A new one is a function
+and a line in `RECIPES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 
 from rag_core.engine import Engine
 from rag_core.planning.plan import widen_plan
@@ -43,37 +44,20 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> Round:
     return await complete_answer(question, best, rag, run)
 
 
-# Imported with their first question: their tables and grammars take 0.1 s.
+def _import_late(name: str) -> Recipe:
+    """Recipe of the module of its name, imported with the first question: tables and grammars take 0.1 s."""
 
+    async def run_imported(question: Question, rag: Engine, run: Run) -> Round:
+        recipe: Recipe = getattr(import_module(f"{__name__}.{name}"), f"run_{name}")
+        return await recipe(question, rag, run)
 
-async def _run_agent(question: Question, rag: Engine, run: Run) -> Round:
-    from rag_core.recipes.agent import run_agent
-
-    return await run_agent(question, rag, run)
-
-
-async def _run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
-    from rag_core.recipes.mapreduce import run_mapreduce
-
-    return await run_mapreduce(question, rag, run)
-
-
-async def _run_council(question: Question, rag: Engine, run: Run) -> Round:
-    from rag_core.recipes.council import run_council
-
-    return await run_council(question, rag, run)
-
-
-async def _run_react(question: Question, rag: Engine, run: Run) -> Round:
-    from rag_core.recipes.react import run_react
-
-    return await run_react(question, rag, run)
+    return run_imported
 
 
 RECIPES: dict[str, Recipe] = {
     "direct": run_direct,
-    "agent": _run_agent,
-    "mapreduce": _run_mapreduce,
-    "council": _run_council,
-    "react": _run_react,
+    "agent": _import_late("agent"),
+    "mapreduce": _import_late("mapreduce"),
+    "council": _import_late("council"),
+    "react": _import_late("react"),
 }

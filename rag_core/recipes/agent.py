@@ -45,16 +45,20 @@ _READ_AROUND = 3  # first hits of a second round whose neighbours are read
 async def run_agent(question: Question, rag: Engine, run: Run) -> Round:
     """Run the recipe `agent`: each part by itself; a second search where nothing in the first is read as an answer."""
     parts = await asyncio.to_thread(complete_parts, question.text, question.asked_at)
-    if len(parts) > 1:
-        if answered := await answer_parts(question, parts, rag, run):
-            return answered
-        plan, _ = await plan_or_answer_exactly(question, rag, run)
-        # the posts may say it in one sentence whose words no part has alone
-        return await _answer_in_rounds(question, plan, rag, run)
+    if len(parts) > 1 and (answered := await _answer_parts(question, parts, rag, run)):
+        return answered
+    # the posts may say it in one sentence whose words no part has alone
     plan, exact = await plan_or_answer_exactly(question, rag, run)
-    if exact is not None:
+    if exact is not None and len(parts) == 1:
         return Round(plan, exact)
-    return await _answer_in_rounds(question, plan, rag, run)
+    first = await search_and_extract(question, plan, rag, run)
+    best = first = await search_by_model_plan(question, first, rag, run)
+    if plan.queries and not first.draft.sentences:
+        wider = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
+        # the second round may fail: the result of the first is kept
+        second = await run.attempt(Stage.AGAIN, _run_second_round(question, wider, rag, run), first)
+        best = second if second.draft.covered >= _SECOND_ROUND_LIKELY else first
+    return await complete_answer(question, best, rag, run)
 
 
 async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Hit, ...]:
@@ -72,25 +76,8 @@ async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run
     return await search_passages(plan, question, rag, run)
 
 
-async def _answer_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
-    """Answer by one search, and by a second, wider one where nothing in the first is read as an answer."""
-    first = await search_and_extract(question, plan, rag, run)
-    best = first = await search_by_model_plan(question, first, rag, run)
-    if plan.queries and not first.draft.sentences:
-        best = await _search_again(question, first, rag, run)
-    return await complete_answer(question, best, rag, run)
-
-
-async def _search_again(question: Question, first: Round, rag: Engine, run: Run) -> Round:
-    """Search again with twice as many hits, both retrievers and other words; the better of both rounds."""
-    plan = await add_hyde_query(question, widen_plan(first.plan), first.draft, rag, run)
-    # the second round may fail: the result of the first is kept
-    second = await run.attempt(Stage.AGAIN, _run_second_round(question, plan, rag, run), first)
-    return second if second.draft.covered >= _SECOND_ROUND_LIKELY else first
-
-
 async def _run_second_round(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
-    """Search, and read the posts around the first hits too."""
+    """Search with twice as many hits, both retrievers and other words; the posts around the first hits are read too."""
     async with run.use_separate_budgets():  # its stages have their own budgets
         hits = await search_passages(plan, question, rag, run)
         hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
@@ -127,7 +114,7 @@ def complete_parts(text: str, now: datetime) -> tuple[CompletePart, ...]:
     return tuple(parts)
 
 
-async def answer_parts(question: Question, parts: Sequence[CompletePart], rag: Engine, run: Run) -> Round | None:
+async def _answer_parts(question: Question, parts: Sequence[CompletePart], rag: Engine, run: Run) -> Round | None:
     """Answer each part by its own search, with its best sentence; the parts without an answer are named.
 
     None where no part has an answer.

@@ -33,7 +33,7 @@ from rag_core.retrieval.search import note_unindexed_posts
 from rag_core.run import Run, Stage
 from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
-from rag_core.types import Citation, Passage, Plan, Question, Sentence
+from rag_core.types import Citation, Passage, Question, Sentence
 from rag_core.writing.prompts import LETTERS, escape_prompt_text, load_prompt, parse_json_object, quote_question
 
 _MAX_CITATIONS = 3
@@ -106,7 +106,12 @@ def parse_step(text: str) -> dict[str, Any] | None:
 @cache
 def build_step_grammar(tools: tuple[Tool, ...]) -> str:
     """Build the GBNF of one step with these tools."""
-    moves = {tool.name.replace("_", ""): _build_tool_rule(tool) for tool in tools}
+    moves = {}
+    for tool in tools:
+        parts = [f'"\\"tool\\": \\"{tool.name}\\", \\"input\\": {{"']
+        for n, (name, field) in enumerate(tool.wants.model_json_schema()["properties"].items()):
+            parts.append(f'"{", " if n else ""}\\"{name}\\": " {_build_value_rule(field)}')
+        moves[tool.name.replace("_", "")] = " ".join([*parts, '"}"'])
     lines = [
         'root ::= "{\\"Thought\\": " thought ", " (move | answer) "}"',
         f"move ::= {' | '.join(moves)}" if moves else "move ::= answer",
@@ -114,13 +119,6 @@ def build_step_grammar(tools: tuple[Tool, ...]) -> str:
         *(f"{name} ::= {rule}" for name, rule in moves.items()),
     ]
     return "\n".join(lines) + _GRAMMAR_RULES
-
-
-def _build_tool_rule(tool: Tool) -> str:
-    parts = [f'"\\"tool\\": \\"{tool.name}\\", \\"input\\": {{"']
-    for n, (name, field) in enumerate(tool.wants.model_json_schema()["properties"].items()):
-        parts.append(f'"{", " if n else ""}\\"{name}\\": " {_build_value_rule(field)}')
-    return " ".join([*parts, '"}"'])
 
 
 def _build_value_rule(field: Mapping[str, Any]) -> str:
@@ -148,12 +146,12 @@ def build_step_schema(tools: Sequence[Tool]) -> dict[str, Any]:
     """Build the JSON schema of one step, for servers without GBNF."""
     calls: dict[str, dict[str, Any]] = {tool.name: tool.wants.model_json_schema() for tool in tools}
     calls[ANSWER] = {"type": "object", "properties": {}, "additionalProperties": False}
-    return {"anyOf": [_build_call_schema(name, given) for name, given in calls.items()]}
-
-
-def _build_call_schema(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {"Thought": {"type": "string", "maxLength": _MAX_THOUGHT_LENGTH}, "tool": {"const": name}, "input": given}
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    steps = []
+    for name, given in calls.items():
+        thought = {"type": "string", "maxLength": _MAX_THOUGHT_LENGTH}
+        fields = {"Thought": thought, "tool": {"const": name}, "input": given}
+        steps.append({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False})
+    return {"anyOf": steps}
 
 
 _STEP_TOKENS, _SPARE_TOKENS = 200, 48  # of a step; reserve beyond the counted texts
@@ -179,7 +177,15 @@ async def run_react(question: Question, rag: Engine, run: Run) -> Round:
         return Round(plan, context.exact)
     if not context.found:
         raise RecipeFailed("The model found no post with its tools.")
-    return await _write_from_found_posts(plan, context)
+    # Interleave the hits of all tools by rank, the last tool first: it was called with the most information
+    rows = zip_longest(*reversed(context.batches))
+    numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
+    hits = tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))
+    written = await complete_answer(question, await extract_from_hits(question, plan, hits, rag, run), rag, run)
+    if written.draft.sentences and (calculation := build_calculation_sentence(context)) is not None:
+        sentences = (calculation, *written.draft.sentences)
+        written = replace(written, draft=replace(written.draft, sentences=sentences))
+    return written
 
 
 async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
@@ -192,7 +198,7 @@ async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
             break
         async with context.run.use_separate_budgets():  # a tool has its own time limit
             outcome = await call_tool(step, tools, context)
-        text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.meta.error}"
+        text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.error}"
         seen.append((step, text[:_MAX_OBSERVATION_LENGTH]))
     return str(seen[-1][0]["tool"]) if seen else ""
 
@@ -224,17 +230,3 @@ async def _request_step(
     if (step := parse_step(reply)) is None:
         raise GenerationFailed("The model's step could not be read.")
     return step
-
-
-async def _write_from_found_posts(plan: Plan, context: ToolContext) -> Round:
-    question, rag, run = context.question, context.rag, context.run
-    # Interleave the hits of all tools by rank, the last tool first: it was called with the most information
-    rows = zip_longest(*reversed(context.batches))
-    numbers = dict.fromkeys(n for n in chain.from_iterable(rows) if n is not None)
-    hits = tuple(replace(context.found[n - 1], score=1 / place) for place, n in enumerate(numbers, 1))
-    extracted = await extract_from_hits(question, plan, hits, rag, run)
-    written = await complete_answer(question, extracted, rag, run)
-    if written.draft.sentences and (calculation := build_calculation_sentence(context)) is not None:
-        sentences = (calculation, *written.draft.sentences)
-        written = replace(written, draft=replace(written.draft, sentences=sentences))
-    return written

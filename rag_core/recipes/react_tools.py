@@ -1,7 +1,6 @@
-"""Tools of the recipe `react`: typed input, {"ok", "data", "meta"} as output, limited to the asker's channels.
+"""Tools of the recipe `react`: typed input, JSON or a sentence of an error as output, over the asker's channels alone.
 
-A call is {"tool", "input"}; the result is {"ok", "data", "meta": {"took_ms", "error"}}, also for any failure, within
-the tool's time limit. Counts and first mentions are exact, because every post is read.
+A call is {"tool", "input"}. Counts and first mentions are exact, because every post is read.
 
 Posts are named by the numbers they were found under. There is no web search: an answer rests on posts alone.
 """
@@ -61,6 +60,8 @@ from rag_core.types import (
 from rag_core.verification import Claim, Label, verify
 from rag_core.writing.extract import select_best_pieces
 
+log = logging.getLogger(__name__)
+
 _MAX_NUMBER = 1e30  # no question needs more, and larger integers are slow
 _MAX_EXPONENT = 200
 # A word is read whole or not at all: read in pieces, a long one would be tried in all ways of cutting it.
@@ -91,10 +92,6 @@ def _bound_operator(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
     return lambda one, other: _check_bounds(work(_check_bounds(one), _check_bounds(other)))
 
 
-def _round_number(value: Any, digits: Any = 0) -> Any:
-    return round(_check_bounds(value), max(-30, min(30, int(digits)))) if digits else round(_check_bounds(value))
-
-
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: _bound_operator(operator.add),
     ast.Sub: _bound_operator(operator.sub),
@@ -110,7 +107,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "max": max,
     "min": min,
-    "round": _round_number,
+    "round": lambda value, digits=0: round(_check_bounds(value), max(-30, min(30, int(digits))) if digits else None),
     "sqrt": lambda value: math.sqrt(_check_bounds(value)),
 }
 _NODES = (ast.Expr, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
@@ -499,8 +496,6 @@ async def verify_claim(
 
 _MIN_SECONDS = 0.05
 
-log = logging.getLogger(__name__)
-
 
 class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -513,19 +508,17 @@ class ToolCall(_StrictModel):
     input: dict[str, Any]
 
 
-class ToolMeta(_StrictModel):
-    """Duration of a call in milliseconds, and one sentence where it failed."""
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """Result of a call: the tool's output, or one sentence where it failed."""
 
-    took_ms: float
+    data: ToolData | None
     error: str | None = None
 
-
-class ToolOutcome(_StrictModel):
-    """Result of a call; `data` is the tool's output, None where it failed."""
-
-    ok: bool
-    data: ToolData | None
-    meta: ToolMeta
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return self.error is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,9 +576,7 @@ async def call_tool(asked: object, tools: Collection[Tool], context: ToolContext
         log.exception("the tool %s is broken", name)
         error = "The tool failed: its log says why."
     took = round((time_module.perf_counter() - started) * 1000, 3)
-    outcome = ToolOutcome(
-        ok=error is None, data=data if error is None else None, meta=ToolMeta(took_ms=took, error=error)
-    )
+    outcome = ToolOutcome(data if error is None else None, error)
     # no texts of readers or posts: `error` is a fixed sentence
     line = {"request_id": context.run.trace_id, "step": context.step, "tool": name,
             "took_ms": took, "ok": outcome.ok, "error": error}  # fmt: skip

@@ -213,21 +213,13 @@ def asks_for_count(question: str) -> bool:
 
 def extract_name_stems(text: str) -> frozenset[str]:
     """Extract stems of capitalized words that are not the first of a sentence."""
-    words = list(_NAME.finditer(text))
-    inner = (
-        m
-        for m in words
-        if m[0][0].isupper()
-        and len(m[0]) > 1
-        and not _begins_sentence(text, m.start())
-        and not _CALENDAR_NAME.fullmatch(m[0].lower())
-    )
-    return frozenset(filter(None, (stem(m[0].lower()) for m in inner)))
-
-
-def _begins_sentence(text: str, at: int) -> bool:
-    before = text[:at].rstrip(" \"'«“„(—–-\t")
-    return not before or before[-1] in ".!?…\n"
+    inner = set[str]()
+    for word in _NAME.finditer(text):
+        if word[0][0].isupper() and len(word[0]) > 1 and not _CALENDAR_NAME.fullmatch(word[0].lower()):
+            before = text[: word.start()].rstrip(" \"'«“„(—–-\t")
+            if before and before[-1] not in ".!?…\n":
+                inner.add(stem(word[0].lower()))
+    return frozenset(inner - {""})
 
 
 def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:

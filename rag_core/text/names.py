@@ -197,7 +197,16 @@ def transliterate_word(word: str) -> tuple[str, ...]:
     """
     low = word.lower()
     if _CYRILLIC.search(low):
-        return tuple(dict.fromkeys(spelt for form in _list_word_forms(low) for spelt in _romanize_form(form)))
+        base, spellings = stem(low) or low, dict[str, None]()
+        forms: tuple[str, ...] = (low,)
+        if base != low.replace("ё", "е"):
+            forms = (low, f"{base}а", *list_dictionary_forms(low)[:_MAX_DICTIONARY_FORMS], base)
+        for form in forms:
+            passport = brand = "".join(_TO_LATIN.get(letter, letter) for letter in form)
+            for spelt, other in _BRAND_SPELLINGS:
+                brand = brand.replace(spelt, other)
+            spellings |= {passport: None, brand: None}
+        return tuple(spellings)
     plain = "".join(c for c in unicodedata.normalize("NFD", low.translate(_UMLAUTS)) if not unicodedata.combining(c))
     return (_LATIN_PATTERN.sub(lambda found: _FROM_LATIN[found[0]], plain),) if _LATIN_PATTERN.search(plain) else ()
 
@@ -216,20 +225,6 @@ def list_names_in_other_script(text: str, frequency: Callable[[str], int]) -> tu
         if (other := stem(spelt)) and frequency(other)
     )
     return tuple(found)
-
-
-def _list_word_forms(low: str) -> tuple[str, ...]:
-    base, forms = stem(low) or low, list_dictionary_forms(low)[:_MAX_DICTIONARY_FORMS]
-    return tuple(dict.fromkeys((low, f"{base}а", *forms, base))) if base != low.replace("ё", "е") else (low,)
-
-
-def _romanize_form(form: str) -> tuple[str, str]:
-    """The passport spelling and the brand spelling."""
-    plain = "".join(_TO_LATIN.get(letter, letter) for letter in form)
-    brand = plain
-    for passport, other in _BRAND_SPELLINGS:
-        brand = brand.replace(passport, other)
-    return plain, brand
 
 
 _QUOTED = r"[«„“\"]{1,2}(?P<quoted>[^«»„“”\"\n]{2,40})[»“”\"]"

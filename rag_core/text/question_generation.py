@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rag_core.text.sentences import split_sentences
-from rag_core.text.tokens import WordReading, detect_language, read_word, tokenize
+from rag_core.text.tokens import detect_language, read_word, tokenize
 
 _MIN_NOUN_LENGTH = 3
 _MAX_SENTENCE_CHARACTERS, _MAX_SENTENCES = 300, 20
@@ -99,8 +99,13 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
 def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> str:
     """Find the thing that a value belongs to, in the form in which it is asked about; "" where none is sure."""
     if kind == "count":
-        noun = _WORD.match(sentence, value.end())
-        return _format_counted(noun[0].lower(), lang) if noun else ""
+        counted = _WORD.match(sentence, value.end())
+        noun = counted[0].lower() if counted else ""
+        if not noun or lang == "en":
+            return noun if noun.endswith("s") and noun.removesuffix("s") not in _NO_THINGS else ""
+        reading = read_word(noun)[0]
+        plural = reading.part == "NOUN" and reading.case == "gent" and reading.number == "plur"
+        return noun if plural and reading.lemma not in _NO_THINGS else ""
     if lang == "en":
         return _find_english_thing(sentence, value, kind)
     return _find_russian_thing(sentence[: value.start()])
@@ -118,20 +123,13 @@ def _find_english_thing(sentence: str, value: re.Match[str], kind: str) -> str:
     return "" if unclear else " ".join(words)
 
 
-def _format_counted(noun: str, lang: str) -> str:
-    if lang == "en":
-        return noun if noun.endswith("s") and noun.removesuffix("s") not in _NO_THINGS else ""
-    reading = read_word(noun)[0]
-    counted = reading.part == "NOUN" and reading.case == "gent" and reading.number == "plur"
-    return noun if counted and reading.lemma not in _NO_THINGS else ""
-
-
 def _find_russian_thing(before: str) -> str:
     """Find the nearest noun in the nominative before a value, with its adjective and its genitive."""
     words = [(match[0].lower(), read_word(match[0].lower())[0]) for match in list(_WORD.finditer(before))[-12:]]
     for at in range(len(words) - 1, -1, -1):
         word, reading = words[at]
-        if not _is_thing(reading):
+        noun = reading.part == "NOUN" and reading.case == "nomn" and not reading.name
+        if not noun or len(reading.lemma) < _MIN_NOUN_LENGTH or reading.lemma in _NO_THINGS:
             continue
         phrase = [word]
         if at and words[at - 1][1].part == "ADJF" and words[at - 1][1].case == "nomn":
@@ -141,8 +139,3 @@ def _find_russian_thing(before: str) -> str:
             phrase.append(words[at + 1][0])
         return " ".join(phrase)
     return ""
-
-
-def _is_thing(reading: WordReading) -> bool:
-    noun = reading.part == "NOUN" and reading.case == "nomn" and not reading.name
-    return noun and len(reading.lemma) >= _MIN_NOUN_LENGTH and reading.lemma not in _NO_THINGS

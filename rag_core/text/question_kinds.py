@@ -148,14 +148,13 @@ _DENIED = re.compile(r"(?<!\w)(?:не|not)\W{1,3}\Z", re.IGNORECASE)
 @lru_cache(maxsize=64)
 def compile_name(name: str) -> re.Pattern[str]:
     """Compile a pattern of a name in all its forms, a surname and quotes about it included."""
-    forms = r"\W{1,3}".join(map(_match_forms, fold_case(name).split()))
+    words = fold_case(name).split()
+    forms = r"\W{1,3}".join(re.escape(word) if word.isascii() else _match_russian_forms(word) for word in words)
     return re.compile(rf"(?<!\w)[«\"“„]?{forms}(?: (?-i:[A-ZА-ЯЁ])\w{{1,30}})?[»\"”]?(?!\w)", re.IGNORECASE)
 
 
-def _match_forms(word: str) -> str:
-    """Pattern of the forms of a word: in Russian what it shares with its stem, and an ending."""
-    if word.isascii():
-        return re.escape(word)
+def _match_russian_forms(word: str) -> str:
+    """Pattern of the forms of a Russian word: what it shares with its stem, and an ending."""
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False)))
     kept = word[:shared] if shared >= _MIN_PREFIX else word
     return rf"{re.escape(kept)}\w{{0,4}}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from rag_core.text.names import list_surname_stems, transliterate_word
 from rag_core.text.query_terms import is_table_word, list_table_stems
@@ -43,10 +43,20 @@ def correct_spelling(
     `is_asking_word`: whether a word asks, such as "запостили" or "почом"; posts seldom have them.
     `is_english_word` of a lower-case word; without it English words are left alone.
     """
-    read: dict[str, str] = {}
+    read, sought = dict[str, str](), dict[str, str]()
 
-    is_word = partial(_is_word, frequency=frequency, is_asking_word=is_asking_word)
-    is_known = partial(_is_known, is_word=is_word, frequency=frequency, is_english_word=is_english_word)
+    def is_word(word: str) -> bool:
+        term = stem(word)
+        if not term or frequency(term) > 0:
+            return True
+        return is_table_word(word) or is_dictionary_word(word) or is_asking_word(word)
+
+    def is_known(word: str) -> bool:
+        """Whether a word is one, or posts have it in the other script, or a surname in any form: "Торосов"."""
+        if is_word(word) or (word.isascii() and (is_english_word is None or is_english_word(word))):
+            return True
+        terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
+        return any(frequency(term) for term in terms if term)
 
     def switch_layout(found: re.Match[str]) -> str:
         typed = found[0].lower()
@@ -59,14 +69,10 @@ def correct_spelling(
                 return other
         return found[0]
 
-    sought: dict[str, str] = {}
-
     def correct(found: re.Match[str]) -> str:
         word = found[0].lower()
         if word not in sought:
-            if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH:
-                return found[0]
-            if is_known(word):
+            if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH or is_known(word):
                 return found[0]
             nearest = _find_nearest_term(word, list_vocabulary(), frequency)
             sought[word] = _restore_ending(word, nearest) if nearest else ""
@@ -77,24 +83,6 @@ def correct_spelling(
 
     head = text[:_MAX_TEXT]
     return _LETTERS.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
-
-
-def _is_word(word: str, frequency: Callable[[str], int], is_asking_word: Callable[[str], bool]) -> bool:
-    term = stem(word)
-    return not term or frequency(term) > 0 or is_table_word(word) or is_dictionary_word(word) or is_asking_word(word)
-
-
-def _is_known(
-    word: str,
-    is_word: Callable[[str], bool],
-    frequency: Callable[[str], int],
-    is_english_word: Callable[[str], bool] | None,
-) -> bool:
-    """Whether a word is one, or posts have it in the other script, or a surname in any form: "Торосов"."""
-    if is_word(word) or (word.isascii() and (is_english_word is None or is_english_word(word))):
-        return True
-    terms = (*(stem(spelt) for spelt in transliterate_word(word)), *list_surname_stems(word.capitalize()))
-    return any(frequency(term) for term in terms if term)
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:

@@ -119,12 +119,6 @@ def fold_mixed_script(word: str) -> str:
     return word
 
 
-def fold_short_name(word: str) -> str:
-    """Fold a short name with a digit or a sign, all of whose letters look Latin, to Latin: "1С", "С++", "А4"."""
-    table = _TABLES[_LATIN]
-    return "".join(table.get(char, char) for char in word) if all(c in table or c < "\x80" for c in word) else word
-
-
 def _fold_words(text: str) -> str:
     if _LATIN_IN_CYRILLIC.search(text) or _GREEK_IN_OTHERS.search(text):
         return _WORD.sub(lambda found: fold_mixed_script(found[0]), text)
@@ -152,11 +146,6 @@ def normalize_characters(text: str) -> str:
     if _ANY_IGNORABLE.search(text):
         text = _WORD_WITH_IGNORABLE.sub(lambda found: "".join(filter(str.isalnum, found[0])).ljust(len(found[0])), text)
     return _fold_words(text.translate(_FOLDED_TO_ONE))
-
-
-def fold_word(word: str) -> str:
-    """Fold a lower-case word by itself: compatibility forms, and letters of another script."""
-    return word if word.isascii() else fold_mixed_script(word.translate(_FOLDED).lower())
 
 
 def detect_language(text: str) -> str:
@@ -201,8 +190,7 @@ STOP_BEFORE_NAME = r"(?:\.(?<![\w.]\.)(?=[a-zа-я]{2,4}(?![\w.])))?"
 SIGN_AFTER_NAME = r"(?:(?<=[^\W\d_])(?<![^\W_]{3})(?:\+\+(?![^\W\d_+])|[+#](?![\w+#])))?"
 _SIGNED_WORD = re.compile(rf"{STOP_BEFORE_NAME}[^\W_]+{SIGN_AFTER_NAME}")
 _CYRILLIC = re.compile(r"[а-я]")
-# Marks left after NFC composition: the stress mark of "за́мок" is no part of the word.
-_COMBINING_MARKS = re.compile("[\u0300-\u036f]")
+_COMBINING_MARKS = re.compile(f"[{_MARKS}]")
 _RUSSIAN_STEMMER, _ENGLISH_STEMMER = SnowballStemmer("russian"), SnowballStemmer("english")
 
 # Function words and question words: they shape the question and say nothing of its topic.
@@ -240,10 +228,15 @@ _HUNDRED = frozenset({"сто", "ста"})  # Snowball gives the numeral the ste
 
 def _fold_spelling(word: str) -> str:
     """Fold spelling variants: forms and scripts of letters, ё to е everywhere, é to e in Latin words."""
-    word = fold_word(word).replace("ё", "е")
+    if not word.isascii():
+        word = fold_mixed_script(word.translate(_FOLDED).lower()).replace("ё", "е")
     if not word.isascii() and not _CYRILLIC.search(word):
         word = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
-    return word if word.isalpha() or word[:1] == "." else fold_short_name(word)
+    if word.isalpha() or word[:1] == ".":
+        return word
+    # a short name with a digit or a sign, all of whose letters look Latin: "1С", "С++", "А4"
+    latin = _TABLES[_LATIN]
+    return "".join(latin.get(char, char) for char in word) if all(c in latin or c < "\x80" for c in word) else word
 
 
 def stem_dictionary_form(word: str) -> str:

@@ -201,13 +201,6 @@ class Excerpt:
         return quote_post(self.text, self.source.number, self.source.passage.header)
 
 
-@dataclass(frozen=True, slots=True)
-class _ExcerptPiece:
-    span: TextSpan
-    tokens: int
-    worth: int  # terms of the question
-
-
 async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: LlmSession) -> list[Excerpt]:
     """Fit excerpts into `tokens` tokens in total, best first; sources that do not fit are left out without an error.
 
@@ -227,16 +220,22 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     shown: list[Excerpt] = []
     tokens_left = tokens
     for n, source in enumerate(sources):
-        pieces = [
-            _ExcerptPiece(
-                (a, b), next(counts) + _SEAM_TOKENS, len(question_terms & {*tokenize(source.passage.text[a:b])})
-            )
-            for a, b in spans[n]
-        ]
-        room = int(tokens_left * weights[n] / sum(weights[n:])) - framed[n]
-        if excerpt := _build_excerpt(source, pieces, room, tokens_left - framed[n], framed[n]):
-            shown.append(excerpt)
-            tokens_left -= excerpt.tokens
+        text, chosen = source.passage.text, dict[TextSpan, int]()
+        room, most = int(tokens_left * weights[n] / sum(weights[n:])) - framed[n], tokens_left - framed[n]
+        sizes = {span: next(counts) + _SEAM_TOKENS for span in spans[n]}
+        worth = {span: len(question_terms & {*tokenize(text[slice(*span)])}) for span in spans[n]}
+        for span in sorted(spans[n], key=lambda span: (-worth[span], span)):
+            if sizes[span] <= room or (not chosen and sizes[span] <= most):
+                chosen[span] = sizes[span]
+                room -= sizes[span]
+        if not chosen:
+            continue
+        words, end = "", None
+        for start, stop in sorted(chosen):
+            between = "" if end is None else text[end:start] if not text[end:start].strip() else _GAP
+            words, end = words + between + text[start:stop], stop
+        shown.append(Excerpt(source, words, framed[n] + sum(chosen.values())))
+        tokens_left -= shown[-1].tokens
     return shown
 
 
@@ -259,25 +258,6 @@ def _choose_pieces(text: str, asked: frozenset[str]) -> list[TextSpan]:
                 end = stop
     best = max(range(len(pieces)), key=lambda n: len(asked & {*tokenize(text[slice(*pieces[n])])}), default=0)
     return [piece for n, piece in enumerate(pieces) if n == 0 or abs(n - best) <= _AROUND]
-
-
-def _build_excerpt(source: Source, pieces: list[_ExcerptPiece], room: int, most: int, framed: int) -> Excerpt | None:
-    """Build an excerpt of the best pieces that fit into `room`; the first piece may take up to `most`."""
-    chosen: list[_ExcerptPiece] = []
-    for piece in sorted(pieces, key=lambda piece: (-piece.worth, piece.span)):
-        if piece.tokens <= room or (not chosen and piece.tokens <= most):
-            chosen.append(piece)
-            room -= piece.tokens
-    if not chosen:
-        return None
-    text = source.passage.text
-    chosen.sort(key=lambda piece: piece.span)
-    shown, end = "", None
-    for piece in chosen:
-        start, stop = piece.span
-        between = "" if end is None else text[end:start] if not text[end:start].strip() else _GAP
-        shown, end = shown + between + text[start:stop], stop
-    return Excerpt(source, shown, framed + sum(piece.tokens for piece in chosen))
 
 
 _MESSAGE_TOKENS = 12  # most tokens that a chat template adds to a message

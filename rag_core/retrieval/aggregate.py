@@ -54,9 +54,8 @@ from rag_core.writing.extract import quote_piece, quote_post_span, quote_span, s
 from rag_core.writing.phrases import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_day,
-    format_first_mention,
-    format_last_mention,
-    format_mention_count,
+    format_mention,
+    format_post_count,
     format_post_date,
 )
 
@@ -252,9 +251,10 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     if plan.kind in {Kind.HOW_MANY, Kind.TIMELINE}:
         return await _count_mentions(question, places, words, rag, dated=plan.kind is Kind.TIMELINE)
     shown = await _quote_mentions(question, places[:1], words, rag)
-    format_mention = format_first_mention if plan.kind is Kind.FIRST else format_last_mention
+    first = plan.kind is Kind.FIRST
     sentences = tuple(
-        Sentence(f"{format_mention(s.citations[0].date, question.lang)} {s.text}", s.citations) for s in shown
+        Sentence(f"{format_mention(s.citations[0].date, question.lang, first=first)} {s.text}", s.citations)
+        for s in shown
     )
     return Draft(sentences, 1.0) if sentences else None
 
@@ -290,7 +290,7 @@ async def _count_mentions(
         return None
     dates = [passage.date for passage in ends.values()]
     wording = _restore_wording(question.text, words)
-    count = format_mention_count(len(places), wording, (min(dates), max(dates)), question.lang)
+    count = format_post_count(len(places), (min(dates), max(dates)), question.lang, wording)
     if len(count) > MAX_SENTENCE_LENGTH:
         return None
     total = Sentence(count, tuple(s.citations[0] for s in shown))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -80,10 +80,10 @@ _Counts = tuple[tuple[str, int], ...]
 def _extract_topics(
     texts: Sequence[str], weigh: Callable[[str], float]
 ) -> tuple[_Counts, _Counts, tuple[tuple[str, str], ...]]:
-    names, words = _GroupedCounts(), _GroupedCounts()
+    names = list[tuple[int, Hashable, str]]()
     texts = [_ADDRESS.sub(" ", text) for text in texts]
     namings = Counter(pair for text in texts for pair in set(list_written_namings(text)))
-    for text in texts:
+    for n, text in enumerate(texts):
         for match in find_names(text):
             parts = match[0].split()
             before = text[max(0, match.start() - _START_LENGTH) : match.start()]
@@ -92,15 +92,17 @@ def _extract_topics(
                 parts, within = parts[1:], True
             # one capital letter at the beginning of a sentence makes no name
             if len(parts) > 1 or (parts and len(parts[0]) > 1 and within):
-                names.add(tuple(strip_inflection(word) for word in " ".join(parts).lower().split()), " ".join(parts))
-        names.close_post()
-        for match in _COMMON_WORD.finditer(text):
-            for term in tokenize(match[0]):
-                words.add(term, match[0])
-        words.close_post()
+                key = tuple(strip_inflection(word) for word in " ".join(parts).lower().split())
+                names.append((n, key, " ".join(parts)))
+    words = (
+        (n, term, match[0])
+        for n, text in enumerate(texts)
+        for match in _COMMON_WORD.finditer(text)
+        for term in tokenize(match[0])
+    )
     most = _MAX_SHARE * len(texts) if len(texts) >= _MIN_SHARED_POSTS else len(texts)
-    named = [(written, count) for _, written, count in names.list_frequent() if count <= most]
-    common = [one for one in words.list_frequent() if one[2] <= most and one[0] not in list_time_stems()]
+    named = [(written, count) for _, written, count in _list_frequent(names) if count <= most]
+    common = [one for one in _list_frequent(words) if one[2] <= most and one[0] not in list_time_stems()]
     subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
     nouns = [
         (next(iter(list_dictionary_forms(word)), word), count)
@@ -111,32 +113,22 @@ def _extract_topics(
     return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED]), tuple(pairs)
 
 
-class _GroupedCounts:
-    """Numbers of posts in which words stand that have one key in common, such as a stem."""
+def _list_frequent(found: Iterable[tuple[int, Hashable, str]]) -> list[tuple[Hashable, str, int]]:
+    """List keys, such as stems, with their most frequent form and their number of posts, the most frequent first.
 
-    def __init__(self) -> None:
-        self._posts: Counter[Hashable] = Counter()
-        self._forms: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
-        self._here: set[Hashable] = set()
-
-    def add(self, key: Hashable, written: str) -> None:
-        """Count a form in the present post."""
-        self._here.add(key)
-        self._forms[key][written] += 1
-
-    def close_post(self) -> None:
-        """End the present post."""
-        self._posts.update(self._here)
-        self._here.clear()
-
-    def list_frequent(self) -> list[tuple[Hashable, str, int]]:
-        """List keys with their most frequent form and the number of posts, the most frequent first."""
-        found = [
-            (key, min(self._forms[key].items(), key=lambda one: (-one[1], one[0]))[0], count)
-            for key, count in self._posts.items()
-            if count >= _MIN_COUNT
-        ]
-        return sorted(found, key=lambda one: (-one[2], one[1]))
+    `found`: number of the post, key and written form of each word.
+    """
+    numbers: defaultdict[Hashable, set[int]] = defaultdict(set)
+    forms: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
+    for n, key, written in found:
+        numbers[key].add(n)
+        forms[key][written] += 1
+    frequent = [
+        (key, min(forms[key].items(), key=lambda one: (-one[1], one[0]))[0], len(posts))
+        for key, posts in numbers.items()
+        if len(posts) >= _MIN_COUNT
+    ]
+    return sorted(frequent, key=lambda one: (-one[2], one[1]))
 
 
 _MAX_NAMING_POSTS = 500  # the newest that have all words of the name, and the first

@@ -119,7 +119,8 @@ class Fusion:
         `most` is the number of hits asked of each retriever: a shorter ranking is complete.
         """
         if self.kind == "rrf":
-            return fuse_reciprocal_ranks(lexical, dense, self.dense)
+            rankings = [[item for item, _ in ranking] for ranking in (lexical, dense)]
+            return fuse_rankings(rankings, (1 - self.dense, self.dense))
         return fuse_weighted_sum(lexical, dense, self.dense, most)
 
 
@@ -134,20 +135,16 @@ def fuse_weighted_sum(lexical: Ranking[T], dense: Ranking[T], weight: float, mos
     return _sort_by_score({item: (1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0) for item in a | b})
 
 
-def fuse_reciprocal_ranks(lexical: Ranking[T], dense: Ranking[T], weight: float) -> list[tuple[T, float]]:
-    """Fuse two rankings by weighted reciprocal rank; the score is 1 for an item that is first in both."""
-    a, b = _compute_reciprocal_ranks(lexical), _compute_reciprocal_ranks(dense)
-    scale = RRF_K + 1
-    fused = {item: scale * ((1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0)) for item in a | b}
-    return _sort_by_score(fused)
+def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()) -> list[tuple[T, float]]:
+    """Fuse any number of rankings by reciprocal rank; the score is 1 for an item that is first in all.
 
-
-def fuse_rankings(rankings: Sequence[Sequence[T]]) -> list[tuple[T, float]]:
-    """Fuse any number of rankings by reciprocal rank; the score is 1 for an item that is first in all."""
+    `weights` sum to 1; by default they are equal.
+    """
     scores: dict[T, float] = {}
-    for ranking in rankings:
+    weights = weights or [1 / len(rankings) for _ in rankings]
+    for ranking, weight in zip(rankings, weights, strict=True):
         for n, item in enumerate(ranking, 1):
-            scores[item] = scores.get(item, 0.0) + (RRF_K + 1) / (RRF_K + n) / len(rankings)
+            scores[item] = scores.get(item, 0.0) + weight * (RRF_K + 1) / (RRF_K + n)
     return _sort_by_score(scores)
 
 
@@ -159,10 +156,6 @@ def _scale_min_max(ranking: Ranking[T], whole: bool) -> dict[T, float]:
     span = max(scores) - least
     # one hit, or equal scores: each counts as the best
     return {item: (score - least) / span if span > 0 else 1.0 for item, score in ranking}
-
-
-def _compute_reciprocal_ranks(ranking: Ranking[T]) -> dict[T, float]:
-    return {item: 1 / (RRF_K + n) for n, (item, _) in enumerate(ranking, 1)}
 
 
 def _sort_by_score(scores: Mapping[T, float]) -> list[tuple[T, float]]:

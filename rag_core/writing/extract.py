@@ -206,21 +206,35 @@ def rank_pieces(
 ) -> RankedPieces:
     """Rank the pieces of the evidence; `longest` is in characters.
 
-    `period`: the time that the question names: posts of it are preferred, and the value of that time answers.
+    `period`: the time that the question names: posts of it are preferred, and the value of that time answers; of one
+    day nothing else is left where a piece of that day comes first.
     """
     ranked = rank_candidates(asked, evidence, longest)
     if period is not None and not _CALENDAR_TIME.search(period.words):
         period = None  # "on Sunday" is a part of the topic
     if period is not None:
-        ranked = _prefer_period(ranked, period)
+        ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
+        one_day = period.since and period.until and period.until - period.since <= timedelta(days=1)
+        if ranked and one_day and _fit_period(ranked[0], period) > 0:
+            ranked = [one for one in ranked if _fit_period(one, period) > 0]
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
     found = RankedPieces(asked, tuple(ranked), _estimate_likely(ranked), timed=timed)
     if not ranked or asked.want not in _CHANGING_TYPES:
         return found
-    series = _find_series(ranked)
-    if len(series) == 1 or timed:
+    if timed:
+        return found
+    # the series of the best piece: the best piece of each post of its channel with such a value, oldest first
+    first = ranked[0]
+    best = {first.source.number: first}
+    for one in ranked:
+        told = one.holds and one.features.terms >= _SERIES_TERMS * first.features.terms
+        near = one.features.timeless_score >= first.features.timeless_score - _SERIES_MARGIN
+        if told and near and one.source.passage.key.chat_id == first.source.passage.key.chat_id:
+            best.setdefault(one.source.number, one)
+    series = sorted(best.values(), key=lambda one: one.source.passage.date)
+    if len(series) == 1:
         return found
     if asks_for_changes(asked.text):
         return replace(found, series=tuple(series))
@@ -236,27 +250,6 @@ def _estimate_likely(ranked: Sequence[ExtractCandidate]) -> float:
     others = [score for number, score in best_of_post.items() if number != best.source.number]
     lead = best.score - sum(others) / len(others) if others else _LONELY_LEAD
     return estimate_answering(best.score, lead, terms)
-
-
-def _find_series(ranked: Sequence[ExtractCandidate]) -> list[ExtractCandidate]:
-    """Find the series of the best piece: the best piece of each post of its channel with such a value, oldest first."""
-    first = ranked[0]
-    best = {first.source.number: first}
-    for one in ranked:
-        told = one.holds and one.features.terms >= _SERIES_TERMS * first.features.terms
-        near = one.features.timeless_score >= first.features.timeless_score - _SERIES_MARGIN
-        if told and near and one.source.passage.key.chat_id == first.source.passage.key.chat_id:
-            best.setdefault(one.source.number, one)
-    return sorted(best.values(), key=lambda one: one.source.passage.date)
-
-
-def _prefer_period(ranked: Sequence[ExtractCandidate], period: Period) -> list[ExtractCandidate]:
-    """Put pieces of the period first; of one day nothing else is left where a piece of that day comes first."""
-    ranked = sorted(ranked, key=lambda one: -one.score - _PERIOD_BONUS * _fit_period(one, period))
-    one_day = period.since and period.until and period.until - period.since <= timedelta(days=1)
-    if ranked and one_day and _fit_period(ranked[0], period) > 0:
-        return [one for one in ranked if _fit_period(one, period) > 0]
-    return ranked
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:

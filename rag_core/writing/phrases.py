@@ -27,16 +27,13 @@ def format_dated_line(moment: datetime, quote: str, asked_at: datetime, lang: st
     return f"{format_date(moment, pattern, locale=lang)}: {' '.join(quote.split())}"
 
 
-def format_first_mention(moment: datetime, lang: str) -> str:
-    """Phrase before the quote of the first post."""
-    phrase = "Впервые в постах —" if lang == "ru" else "First mentioned on"
-    return f"{phrase} {format_day(moment, lang)}:"
-
-
-def format_last_mention(moment: datetime, lang: str) -> str:
-    """Phrase before the quote of the latest post."""
-    phrase = "В последний раз в постах —" if lang == "ru" else "Last mentioned on"
-    return f"{phrase} {format_day(moment, lang)}:"
+def format_mention(moment: datetime, lang: str, *, first: bool) -> str:
+    """Phrase before the quote of the first or the latest post."""
+    phrases = {
+        "ru": ("В последний раз в постах —", "Впервые в постах —"),
+        "en": ("Last mentioned on", "First mentioned on"),
+    }
+    return f"{phrases[lang][first]} {format_day(moment, lang)}:"
 
 
 def format_post_date(moment: datetime, lang: str) -> str:
@@ -71,11 +68,17 @@ def format_yes_or_no(quote: str, lang: str, *, holds: bool) -> str:
     return f"{word}: {quote}"
 
 
-def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str) -> str:
-    """Sentence with the number of posts between two dates, without a word filter."""
-    form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]
+def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str, words: Sequence[str] = ()) -> str:
+    """Sentence with the number of posts, the words that all of them hold, if any, and the range of their dates."""
+    counted = f"{number} {_POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]}"
     first, last = (format_day(moment, lang) for moment in ends)
-    return f"{number} {form}: {first if first == last else f'{first} — {last}'}".removesuffix(".") + "."
+    if words:
+        opened, closed, one, several = {
+            "ru": ("«", "»", "со словом", "со словами"), "en": ("“", "”", "with the word", "with the words")
+        }[lang]  # fmt: skip
+        named = ", ".join(f"{opened}{word}{closed}" for word in words)
+        counted += f" {one if len(words) == 1 else several} {named}"
+    return f"{counted}: {first if first == last else f'{first} — {last}'}".removesuffix(".") + "."
 
 
 def format_last_post_before(moment: datetime, lang: str) -> str:
@@ -83,15 +86,3 @@ def format_last_post_before(moment: datetime, lang: str) -> str:
     if lang == "ru":
         return f"За это время постов нет. Последний до того, {format_day(moment, lang)}:"
     return f"There are no posts of that time. The last one before it, {format_day(moment, lang)}:"
-
-
-def format_mention_count(number: int, words: Sequence[str], ends: tuple[datetime, datetime], lang: str) -> str:
-    """Sentence with the number of posts that hold these words, the words themselves, and the range of dates."""
-    form = _POST_PLURALS[lang][Locale.parse(lang).plural_form(number)]
-    first, last = (format_day(moment, lang) for moment in ends)
-    if lang == "ru":
-        counted = ("со словом " if len(words) == 1 else "со словами ") + ", ".join(f"«{word}»" for word in words)
-    else:
-        counted = ("with the word " if len(words) == 1 else "with the words ") + ", ".join(f"“{w}”" for w in words)
-    sentence = f"{number} {form} {counted}: {first if first == last else f'{first} — {last}'}"
-    return sentence.removesuffix(".") + "."

@@ -208,21 +208,20 @@ def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence
         sentences.append((text, tuple(number for number in given if number in known)[:MAX_CITED_POSTS]))
         end = match.end()
     sentences.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
-    return [WrittenSentence(_clean_sentence(text), numbers) for text, numbers in sentences if _WORD.search(text)]
+    written = []
+    for text, numbers in sentences:
+        clean = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
+        steps, clean = _REASONING_STEPS.search(clean), _LEADING_LABEL.sub("", clean).strip()
+        if steps or not _WORD.search(clean) or _build_shingles(clean) & _build_prompt_shingles():
+            clean = ""  # reasoning steps, or words of the prompt
+        if _WORD.search(text):
+            written.append(WrittenSentence(clean, numbers))
+    return written
 
 
 def equals_phrase(line: str, words: str) -> bool:
     """Check whether a line consists of exactly these words, ignoring case and punctuation."""
     return _WORD.findall(line.casefold()) == _WORD.findall(words.casefold())
-
-
-def _clean_sentence(text: str) -> str:
-    """Clean one sentence; empty if it shows reasoning steps or repeats the prompt."""
-    text = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
-    if _REASONING_STEPS.search(text):
-        return ""
-    text = _LEADING_LABEL.sub("", text).strip()
-    return "" if not _WORD.search(text) or _build_shingles(text) & _build_prompt_shingles() else text
 
 
 _NO_BRACKETS = str.maketrans("[]<>{}|\\", " " * 8)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.retrieval.fusion import Fusion, fuse_reciprocal_ranks, fuse_weighted_sum, select_by_mmr
+from rag_core.retrieval.fusion import Fusion, fuse_weighted_sum, select_by_mmr
 
 RANKING = st.lists(st.tuples(st.integers(0, 20), st.floats(-5, 30)), unique_by=lambda pair: pair[0], max_size=12).map(
     lambda pairs: sorted(pairs, key=lambda pair: -pair[1])
@@ -26,8 +26,8 @@ def test_every_item_of_both_legs_comes_out_once_best_first(
 @given(lexical=RANKING.filter(lambda r: len({score for _, score in r}) == len(r)))
 def test_a_dense_leg_without_weight_changes_nothing(lexical: list[tuple[int, float]]) -> None:
     dense = [(item, 1.0) for item, _ in reversed(lexical)]
-    for fuse in (fuse_weighted_sum, fuse_reciprocal_ranks):
-        assert [item for item, _ in fuse(lexical, dense, 0.0)][: len(lexical)] == [item for item, _ in lexical]
+    for kind in ("sum", "rrf"):
+        assert [item for item, _ in Fusion(kind, 0.0)(lexical, dense)][: len(lexical)] == [item for item, _ in lexical]
 
 
 def test_the_sum_weighs_how_much_better_not_only_that_it_is_better() -> None:
@@ -45,7 +45,7 @@ def test_the_last_of_a_few_is_more_than_what_was_not_found() -> None:
 
 
 def test_ranks_are_those_of_the_paper() -> None:
-    fused = dict(fuse_reciprocal_ranks([("a", 3.0), ("b", 2.0)], [("b", 0.9)], 0.5))
+    fused = dict(Fusion("rrf", 0.5)([("a", 3.0), ("b", 2.0)], [("b", 0.9)]))
     assert fused["b"] == pytest.approx(61 * 0.5 * (1 / 62 + 1 / 61))
     assert fused["a"] == pytest.approx(61 * 0.5 / 61)
 

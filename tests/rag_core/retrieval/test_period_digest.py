@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from sample_sizes import choose_size
 
 from ingest.copies import CopyIndexer
-from rag_core.retrieval.digests import MAX_DIGEST_LINES, build_period_digest
+from rag_core.retrieval.digests import MAX_DIGEST_LINES, DigestLine, build_period_digest
 from rag_core.storage import Archive, channels, posts
 from rag_core.types import Channel, Post, PostKey
 
@@ -25,7 +26,18 @@ async def save(archive: Archive, written: list[Post]) -> None:
     await CopyIndexer(archive).catch_up()
 
 
-async def test_further_posts_about_a_subject_are_counted_and_not_quoted(tmp_path: Path) -> None:
+@pytest.fixture
+async def archive(tmp_path: Path) -> AsyncIterator[Archive]:
+    archive = await Archive.open(tmp_path)
+    yield archive
+    await archive.close()
+
+
+async def digest(archive: Archive, *chats: int) -> list[DigestLine]:
+    return await build_period_digest(archive, chats, MONDAY, MONDAY + timedelta(days=7))
+
+
+async def test_further_posts_about_a_subject_are_counted_and_not_quoted(archive: Archive) -> None:
     texts = [
         "The bridge over the Drava at Mlinska is closed after a barge hit its pillar. Divers look at it today.",
         "The harbour library opens a reading room for children on the second floor next to the atlas hall.",
@@ -38,10 +50,8 @@ async def test_further_posts_about_a_subject_are_counted_and_not_quoted(tmp_path
         Post(PostKey(-1001, n), MONDAY + timedelta(days=day, hours=n), text)
         for n, (day, text) in enumerate(zip(days, texts, strict=True))
     ]
-    archive = await Archive.open(tmp_path)
     await save(archive, written)
-    lines = await build_period_digest(archive, [-1001], MONDAY, MONDAY + timedelta(days=7))
-    await archive.close()
+    lines = await digest(archive, -1001)
     # three days later is another event
     assert {line.post.key.message_id: len(line.related) for line in lines} in (
         {0: 1, 1: 0, 3: 0, 4: 0},
@@ -49,7 +59,7 @@ async def test_further_posts_about_a_subject_are_counted_and_not_quoted(tmp_path
     )
 
 
-async def test_what_is_no_news_has_no_line_and_a_subject_counts_the_channels_of_all_its_posts(tmp_path: Path) -> None:
+async def test_what_is_no_news_has_no_line_and_a_subject_counts_the_channels_of_all_its_posts(archive: Archive) -> None:
     texts = {
         (-1001, 0): "Rates of the harbour exchange today: a crown costs 97 pence, a florin 12 pence.",
         (-1001, 1): "Rates of the harbour exchange today: a crown costs 98 pence, a florin 14 pence.",
@@ -67,18 +77,16 @@ async def test_what_is_no_news_has_no_line_and_a_subject_counts_the_channels_of_
     written = [
         Post(PostKey(chat, number), MONDAY + timedelta(hours=number), text) for (chat, number), text in texts.items()
     ]
-    archive = await Archive.open(tmp_path)
     await save(archive, written)
-    lines = await build_period_digest(archive, [-1001, -1002], MONDAY, MONDAY + timedelta(days=7))
-    alone = await build_period_digest(archive, [-1001], MONDAY, MONDAY + timedelta(days=7))
-    await archive.close()
+    lines = await digest(archive, -1001, -1002)
+    alone = await digest(archive, -1001)
     assert [(line.channels, len(line.related)) for line in lines] == [(2, 1), (1, 0)]
     assert [line.post.key.message_id for line in lines][1:] == [6]
     # who may not read the other channel sees nothing of it
     assert {(line.post.key.message_id, line.channels, line.changed) for line in alone} == {(7, 1, True), (6, 1, False)}
 
 
-async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(tmp_path: Path) -> None:
+async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(archive: Archive) -> None:
     events = ("The ferry pier closes for repairs until Monday.", "A walrus sleeps beside the fish market of the port.")
     written = [
         *(
@@ -90,19 +98,14 @@ async def test_a_heading_of_every_post_is_no_column_and_columns_alone_are_shown(
             for n in (2, 3)
         ),
     ]
-    archive = await Archive.open(tmp_path)
     await save(archive, written)
-    week = MONDAY, MONDAY + timedelta(days=7)
-    headed = await build_period_digest(archive, [-1001], *week)
-    columns = await build_period_digest(archive, [-1002], *week)
-    both = await build_period_digest(archive, [-1001, -1002], *week)
-    await archive.close()
+    headed, columns, both = [await digest(archive, *chats) for chats in ((-1001,), (-1002,), (-1001, -1002))]
     assert {line.quote for line in headed} == {line.quote for line in both} == set(events)
     assert columns
 
 
 @pytest.mark.slow
-async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shared_data: Path, tmp_path: Path) -> None:
+async def test_lines_of_real_weeks_are_of_that_week_and_differ(shared_data: Path, archive: Archive) -> None:
     folder = shared_data / "tg_ru_news"
     weeks = [MONDAY + timedelta(days=7 * n) for n in range(2)]
     with gzip.open(folder / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -117,7 +120,6 @@ async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shar
         {key_of[one] for one in json.loads(line)["ids"] if one in key_of}
         for line in (folder / "exact_duplicates.jsonl").read_text("utf-8").splitlines()
     ]
-    archive = await Archive.open(tmp_path)
     await save(archive, [Post(key_of[row["id"]], dates[row["id"]], row["text"]) for row in rows])
     known = await channels.load_channels(archive)
     for since in weeks:
@@ -130,4 +132,3 @@ async def test_lines_of_real_weeks_are_of_that_week_and_of_different_events(shar
         shown = {line.post.key for line in lines}
         assert all(len(shown & family) <= 1 for family in families)
         assert any(line.related for line in lines)
-    await archive.close()

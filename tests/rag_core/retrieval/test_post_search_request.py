@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, date, datetime
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -56,29 +57,26 @@ def test_times_and_channels_are_told_from_the_words(
     assert bool(found.plan.queries) == bool(words)
 
 
-def test_a_title_in_quotes_is_no_time_and_has_to_stand_word_for_word() -> None:
-    found = looked_for("«Первый в августе» в августе")
-    assert (found.words, found.filters) == ("«Первый в августе»", ("в августе",))
-    assert found.plan.must == ("Первый в августе",)
-
-
-def test_a_channel_is_meant_by_its_name_or_a_part_of_its_title() -> None:
+def test_titles_channels_and_what_is_beside_the_text_are_filters() -> None:
+    found = looked_for("«Первый в августе» в августе")  # a title in quotes is no time
+    assert (found.words, found.filters, found.plan.must) == (
+        "«Первый в августе»",
+        ("в августе",),
+        ("Первый в августе",),
+    )
     assert looked_for("mackerel @HARBOUR_News").plan.channels == {HARBOUR}
     found = looked_for("обжиг в канале «Печь и глина»")
     assert (found.words, found.plan.channels, found.plan.must) == ("обжиг", {KILN}, ())
+    found = looked_for("посты с фото за вчера")
+    assert (found.words, found.beside, found.plan.media) == ("", ("посты с фото",), ("photo",))
+    found = looked_for("ferry posts by Tamara last week")
+    assert (found.words, found.beside, found.plan.authors) == ("ferry", ("posts by Tamara",), ("Tamara",))
 
 
 def test_a_channel_that_the_asker_may_not_read_is_a_word_like_any_other() -> None:
     known, unknown = looked_for("padlock @crew_only"), looked_for("padlock @no_such_one")
     assert known.plan.channels is unknown.plan.channels is None
     assert (known.words, unknown.words) == ("padlock @crew_only", "padlock @no_such_one")
-
-
-def test_what_a_post_is_beside_its_text_is_a_filter_too() -> None:
-    found = looked_for("посты с фото за вчера")
-    assert (found.words, found.beside, found.plan.media) == ("", ("посты с фото",), ("photo",))
-    found = looked_for("ferry posts by Tamara last week")
-    assert (found.words, found.beside, found.plan.authors) == ("ferry", ("posts by Tamara",), ("Tamara",))
 
 
 def test_nothing_that_can_be_found_is_no_search() -> None:
@@ -122,26 +120,24 @@ def test_words_are_found_in_their_forms(words: str, text: str, found: list[str])
     assert shown(words, text) == found
 
 
-def test_a_phrase_is_found_word_for_word_signs_and_stress_marks_aside() -> None:
+def test_a_phrase_is_found_signs_and_stress_marks_aside() -> None:
     text = "Паром уходит. Паро́м, уходит! Паромы уходят, а паром не уходит."
     assert shown("паром уходит", text, ("паром уходит",))[:2] == ["Паром уходит", "Паро́м, уходит"]
-    spots = TextMatcher.of("паром уходит", ("паром уходит",))
-    assert spots.all_in(text)
-    assert not spots.all_in("Паромы уходят, а паром не уходит.")
     assert not TextMatcher.of("пар", ("пар",)).phrases_in("паром")
 
 
-def test_a_tag_is_found_as_a_tag() -> None:
-    spots = TextMatcher.of("#паром", ("#паром",))
-    assert spots.all_in("Расписание #Паром!")
-    assert not spots.all_in("Расписание: паром")
-    assert not spots.all_in("#паромы")
-
-
-def test_all_words_have_to_stand_there_in_any_order() -> None:
-    spots = TextMatcher.of("island ferry")
-    assert spots.all_in("Ferries to the islands")
-    assert not spots.all_in("Ferries to the mainland")
+@pytest.mark.parametrize(
+    ("words", "phrases", "text", "whole"),
+    [
+        ("паром уходит", ("паром уходит",), "Паро́м, уходит!", True),
+        ("паром уходит", ("паром уходит",), "Паромы уходят, а паром не уходит.", False),
+        ("#паром", ("#паром",), "Расписание #Паром!", True), ("#паром", ("#паром",), "Расписание: паром", False),
+        ("#паром", ("#паром",), "#паромы", False), ("island ferry", (), "Ferries to the islands", True),
+        ("island ferry", (), "Ferries to the mainland", False),
+    ],
+)  # fmt: skip
+def test_all_words_and_phrases_have_to_stand_there(words: str, phrases: Any, text: str, whole: bool) -> None:
+    assert TextMatcher.of(words, phrases).all_in(text) is whole
 
 
 def test_a_text_full_of_stress_marks_takes_no_longer() -> None:

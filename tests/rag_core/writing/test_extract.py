@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rag_core.calibration import estimate_answering
 from rag_core.context.evidence import find_repeated_lines, is_boilerplate
 from rag_core.dates import parse_period
-from rag_core.text.answer_type import detect_answer_type
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, build_text_key
 from rag_core.types import Evidence, Passage, PostKey, Source
@@ -46,24 +45,38 @@ def best(
     return [piece.source.passage.text[piece.start : piece.end] for piece in pieces]
 
 
-def test_the_sentence_that_answers_comes_first() -> None:
-    text = "Доброе утро! Мост закрыт до пятницы. Не забудьте зонт, обещают дождь и ветер."
-    assert best("До какого дня закрыт мост?", evidence(text))[0] == "Мост закрыт до пятницы."
+BREAD = ("Хлеб стоит 90 рублей.", "Хлеб стоит 95 рублей.")
+LEVELS = "There are three levels of forbidding evil:\nFirst with the hand, " + "then with the tongue and so on, " * 12
+JOIN = "Our brother started a new channel, please join:\nhttps://t.me/madrasa\nGood night to all of you."
 
 
-def test_what_was_asked_for_wins_over_what_repeats_the_question() -> None:
-    texts = "О цене абонемента спрашивают часто.", "Абонемент стоит 2 750 рублей."
-    assert best("Сколько стоит абонемент?", evidence(*texts))[0] == texts[1]
+@pytest.mark.parametrize(
+    ("question", "found", "shown"),
+    [
+        (
+            "До какого дня закрыт мост?",
+            evidence("Доброе утро! Мост закрыт до пятницы. Не забудьте зонт, обещают дождь и ветер."),
+            "Мост закрыт до пятницы.",
+        ),
+        (
+            "Сколько стоит абонемент?",
+            evidence("О цене абонемента спрашивают часто.", "Абонемент стоит 2 750 рублей."),
+            "Абонемент стоит 2 750 рублей.",
+        ),
+        ("Сколько стоит хлеб?", evidence(*BREAD, days=(0, 30)), BREAD[1]),  # the later one of a channel
+        ("Сколько стоит хлеб?", evidence(*BREAD, days=(0, 30), chats=(-1, -2)), BREAD[0]),  # not of another channel
+        ("Когда откроют мост?", evidence("слово " * 200 + "а мост откроют в пятницу"), "пятницу"),
+        ("Почему новый замок?", evidence("Новый замок на воротах. Старый замёрз."), "Старый замёрз."),
+        ("new channel to join", evidence(JOIN), "https://t.me/madrasa"),  # a colon announces it
+        ("levels of forbidding evil", evidence(LEVELS), "with the hand"),  # of what it announces the beginning
+    ],
+)
+def test_the_piece_that_answers_comes_first(question: str, found: Evidence, shown: str) -> None:
+    assert shown in best(question, found)[0]
 
 
-def test_of_two_equal_posts_of_a_channel_the_later_one_comes_first() -> None:
-    texts = "Хлеб стоит 90 рублей.", "Хлеб стоит 95 рублей."
-    assert best("Сколько стоит хлеб?", evidence(*texts, days=(0, 30)))[0] == texts[1]
-
-
-def test_a_later_post_of_another_channel_supersedes_nothing() -> None:
-    texts = "Хлеб стоит 90 рублей.", "Хлеб стоит 95 рублей."
-    assert best("Сколько стоит хлеб?", evidence(*texts, days=(0, 30), chats=(-1, -2)))[0] == texts[0]
+def test_hashtags_mentions_and_links_alone_are_no_sentence() -> None:
+    assert best("мост", evidence("#мост @most https://most.ru/most\n12 34")) == []
 
 
 def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> None:
@@ -79,15 +92,6 @@ def test_a_sentence_longer_than_a_phrase_leaves_room_for_is_quoted_in_part() -> 
     assert 240 < len(text) <= MAX_SENTENCE_LENGTH
     (piece,) = best("Почему закрыт мост?", evidence(text), most=1, longest=240)
     assert 0 < len(piece) <= 240
-
-
-def test_the_far_end_of_an_endless_sentence_can_be_shown() -> None:
-    text = "слово " * 200 + "а мост откроют в пятницу"
-    assert "пятницу" in best("Когда откроют мост?", evidence(text))[0]
-
-
-def test_hashtags_mentions_and_links_alone_are_no_sentence() -> None:
-    assert best("мост", evidence("#мост @most https://most.ru/most\n12 34")) == []
 
 
 def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
@@ -206,42 +210,23 @@ def test_four_posts_are_too_few_to_call_a_line_boilerplate() -> None:
     assert not find_repeated_lines(["Хлеб 90 ₽"] * 4)
 
 
-def test_why_is_answered_with_the_sentence_that_follows() -> None:
-    assert best("Почему новый замок?", evidence("Новый замок на воротах. Старый замёрз."))[0].endswith("Старый замёрз.")
+@pytest.mark.parametrize(
+    ("text", "days", "outdated"),
+    [
+        ("Мост откроют 1 мая.", 30, False), ("Мост откроют 1 мая.", 90, True), ("Мост открыли 20 февраля.", 90, False),
+        ("Мост открыт с 1 мая.", 90, False), ("Мост закрыт с 1 мая по 5 мая.", 90, True), ("Мост откроют.", 90, False),
+    ],
+)  # fmt: skip
+def test_a_plan_is_outdated_once_its_day_has_passed(text: str, days: int, outdated: bool) -> None:
+    (piece,) = rank_pieces(asked("мост"), evidence(text)).pieces
+    assert is_outdated_plan(piece, DAY + timedelta(days=days)) is outdated
 
 
-def test_a_plan_is_outdated_once_its_day_has_passed() -> None:
-    (piece,) = rank_pieces(asked("мост"), evidence("Мост откроют 1 мая.")).pieces
-    assert not is_outdated_plan(piece, DAY + timedelta(days=30))
-    assert is_outdated_plan(piece, DAY + timedelta(days=90))
-    (report,) = rank_pieces(asked("мост"), evidence("Мост открыли 20 февраля.")).pieces
-    assert not is_outdated_plan(report, DAY + timedelta(days=90))
-    (lasting,) = rank_pieces(asked("мост"), evidence("Мост открыт с 1 мая.")).pieces
-    assert not is_outdated_plan(lasting, DAY + timedelta(days=90))
-    (ended,) = rank_pieces(asked("мост"), evidence("Мост закрыт с 1 мая по 5 мая.")).pieces
-    assert is_outdated_plan(ended, DAY + timedelta(days=90))
-    (bare,) = rank_pieces(asked("мост"), evidence("Мост откроют.")).pieces
-    assert not is_outdated_plan(bare, DAY + timedelta(days=90))
-
-
-def test_a_value_may_be_asked_for_after_its_name() -> None:
-    assert detect_answer_type("ставка какая") is detect_answer_type("какая ставка")
-
-
-def test_a_post_of_another_language_says_so() -> None:
-    assert ranked("when is the bridge open", evidence("Мост bridge открыт.")).in_other_language
-    assert not ranked("when is the bridge open", evidence("The bridge is open.")).in_other_language
-    assert not ranked("when is the bridge open", evidence("")).in_other_language
-
-
-def test_a_link_that_a_colon_announces_is_shown() -> None:
-    text = "Our brother started a new channel, please join:\nhttps://t.me/madrasa\nGood night to all of you."
-    assert "https://t.me/madrasa" in best("new channel to join", evidence(text), most=1)[0]
-
-
-def test_of_what_a_colon_announces_the_beginning_is_shown() -> None:
-    text = "There are three levels of forbidding evil:\nFirst with the hand, " + "then with the tongue and so on, " * 12
-    assert "with the hand" in best("levels of forbidding evil", evidence(text), most=1)[0]
+@pytest.mark.parametrize(
+    ("text", "other"), [("Мост bridge открыт.", True), ("The bridge is open.", False), ("", False)]
+)
+def test_a_post_of_another_language_says_so(text: str, other: bool) -> None:
+    assert ranked("when is the bridge open", evidence(text)).in_other_language is other
 
 
 def titled(found: Evidence, *titles: str) -> Evidence:

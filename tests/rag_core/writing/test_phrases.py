@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -8,9 +9,8 @@ from rag_core.text.sentences import MAX_SENTENCE_LENGTH
 from rag_core.writing.phrases import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_day,
-    format_first_mention,
-    format_last_mention,
-    format_mention_count,
+    format_mention,
+    format_post_count,
     format_post_date,
 )
 
@@ -22,7 +22,9 @@ def test_a_day_in_words() -> None:
     assert [format_day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025\u202fг.", "March 3, 2025"]
 
 
-@pytest.mark.parametrize("phrase", [format_first_mention, format_last_mention, format_post_date])
+@pytest.mark.parametrize(
+    "phrase", [partial(format_mention, first=True), partial(format_mention, first=False), format_post_date]
+)
 @pytest.mark.parametrize("lang", ["ru", "en"])
 def test_a_phrase_with_its_quote_is_one_short_sentence(phrase: object, lang: str) -> None:
     assert callable(phrase)
@@ -35,10 +37,10 @@ def test_a_phrase_with_its_quote_is_one_short_sentence(phrase: object, lang: str
     [(1, "1 пост "), (2, "2 поста "), (5, "5 постов "), (11, "11 постов "), (21, "21 пост "), (104, "104 поста ")],
 )
 def test_russian_numbers_agree_with_their_noun(number: int, form: str) -> None:
-    assert format_mention_count(number, ["мост"], (MARCH, MAY), "ru").startswith(form)
+    assert format_post_count(number, (MARCH, MAY), "ru", ["мост"]).startswith(form)
 
 
 def test_a_count_says_what_was_counted_and_between_which_days() -> None:
     said = "2 posts with the words “Owl”, “ferry”: March 3, 2025 — May 9, 2025."
-    assert format_mention_count(2, ["Owl", "ferry"], (MARCH, MAY), "en") == said
-    assert format_mention_count(1, ["мост"], (MARCH, MARCH), "ru") == "1 пост со словом «мост»: 3 марта 2025\u202fг."
+    assert format_post_count(2, (MARCH, MAY), "en", ["Owl", "ferry"]) == said
+    assert format_post_count(1, (MARCH, MARCH), "ru", ["мост"]) == "1 пост со словом «мост»: 3 марта 2025\u202fг."

@@ -1,41 +1,6 @@
 """Exception tree: all failures that are planned for.
 
 Any other exception is a bug: it is not caught, is logged with its traceback, and the reader gets a general sentence.
-Those with a file are there, beside what raises them; all others are here:
-
-    RagError
-        StageTimeout
-        ArchiveUnavailable
-            ArchiveVersionUnknown
-            ArchiveNotUpdated
-            FolderLocked                    bot/data_folder.py
-            BotSilent                       bot/control/__init__.py
-        BackupFailed
-        IndexUnavailable
-            VectorsUnavailable
-                QdrantGone
-                    CollectionLost
-        HistoryUnavailable
-            FloodWait                       ingest/mtproto.py
-            NoAccess                        ingest/mtproto.py
-        ImportRefused
-        VectorRefused
-        RebuildRefused
-        ModelUnavailable
-        GenerationFailed
-            ModelTooSlow
-            ModelLeftAlone
-            ServerUnavailable               rag_core/llm/openai_client.py
-                ServerTooSlow               rag_core/llm/openai_client.py
-                _TransientServerFailure     rag_core/llm/openai_client.py
-            ServerRefused                   rag_core/llm/openai_client.py
-        RecipeFailed
-        ToolFailed
-        SettingsWrong
-        SendingRefused                      bot/telegram/recheck.py
-            ContentWithdrawn                bot/telegram/recheck.py
-            RecheckUnavailable              bot/telegram/recheck.py
-        BotGone                             bot/control/__init__.py
 """
 
 from __future__ import annotations

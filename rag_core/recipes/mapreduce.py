@@ -130,7 +130,11 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
     draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
     if not draft.sentences:
         return await finish_draft(question, replace(extracted, draft=keep_extract(extract, model.name, run)), rag, run)
-    overlap = measure_overlap(question, draft, rag)
+    # the weight share of the question's terms in the answer and its quotes
+    asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
+    quotes = [citation.quote for sentence in draft.sentences for citation in sentence.citations]
+    terms = frozenset(term for text in (*(one.text for one in draft.sentences), *quotes) for term in tokenize(text))
+    overlap = min(1.0, asked.matched_share(terms) + asked.similar_share(terms))
     if overlap < _MIN_OVERLAP:
         doubt = "The answer has few of the question's words: it may be about something else."
         run.shortfalls.append(Shortfall("overlap", doubt))
@@ -191,12 +195,3 @@ async def _reduce_facts(
     if not has_time_to_reduce(rag.writer.rates if rag.writer else None):
         return fallback
     return await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run, shown), fallback)
-
-
-def measure_overlap(question: Question, draft: Draft, rag: Engine) -> float:
-    """Measure the IDF-weighted share of the question's terms in the answer and its quotes, 0..1."""
-    asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
-    texts = [sentence.text for sentence in draft.sentences]
-    texts += [citation.quote for sentence in draft.sentences for citation in sentence.citations]
-    terms = frozenset(term for text in texts for term in tokenize(text))
-    return min(1.0, asked.matched_share(terms) + asked.similar_share(terms))

@@ -60,15 +60,6 @@ class _Group:
     terms: Mapping[str, Mapping[str, float]]
     related: bool
 
-    def list_variants(self, lang: str) -> Iterator[tuple[str, float]]:
-        """List the variants of a word of this language, with weights."""
-        for other, terms in self.terms.items():
-            weight = _RELATED_WEIGHT if self.related else SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
-            yield from (
-                (term, _ANNOTATION_WEIGHT if term.startswith("<") else weight * factor)
-                for term, factor in terms.items()
-            )
-
 
 _STOP_MARK = "'"  # before a stop word in a phrase, as other words may have the stem of one: "имя" and "им"
 
@@ -168,35 +159,29 @@ def _expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
     variants: dict[str, dict[str, float]] = {}
     for word in words:
         if day := _ORDINAL_OR_DAY.fullmatch(word):  # "the 11th" and "11 July"
-            variants[word] = {day[1]: 1.0} if day[2] else {f"{word}{_find_ordinal_ending(int(word))}": 1.0}
-    for term, lang, group in _find_groups(words):
-        mine = variants.setdefault(term, {})
-        for variant, weight in group.list_variants(lang):
-            if variant != term:
-                mine[variant] = max(weight, mine.get(variant, 0.0))
-    return variants
-
-
-def _find_ordinal_ending(number: int) -> str:
-    return "th" if number in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-
-
-def _find_groups(words: list[str]) -> Iterator[tuple[str, str, _Group]]:
-    """Find the groups of words and phrases: (term or phrase, language, group)."""
+            ending = "th" if word in {"11", "12", "13"} else {"1": "st", "2": "nd", "3": "rd"}.get(word[-1], "th")
+            variants[word] = {day[1]: 1.0} if day[2] else {f"{word}{ending}": 1.0}
     stems = [_STOP_MARK + word if word in STOP_WORDS else stem(word) or word for word in words]
     for first, word in enumerate(words):
         lang = "en" if word.isascii() else "ru"
         for length in range(1, min(_MAX_PHRASE_WORDS, len(words) - first) + 1):
-            keys = [tuple(stems[first : first + length])]
+            phrase = tuple(stems[first : first + length])
+            keys = [phrase]
             if length == 1 and word not in STOP_WORDS:
                 keys += [(stem_dictionary_form(form.replace("ё", "е")),) for form in list_dictionary_forms(word)]
-            for key in dict.fromkeys(keys):
-                yield from ((" ".join(stems[first : first + length]), lang, group) for group in _find_groups_of(key))
+            for group in (group for key in dict.fromkeys(keys) for group in _find_groups_of(key)):
+                _add_variants(variants.setdefault(" ".join(phrase), {}), " ".join(phrase), group, lang)
+    return variants
 
 
-def is_translation(term: str, variant: str) -> bool:
-    """Whether a variant of a term is in the other language."""
-    return variant.isascii() != term.isascii() and variant not in _ANNOTATIONS
+def _add_variants(variants: dict[str, float], term: str, group: _Group, lang: str) -> None:
+    """Add the other terms of a group to the variants of a term of this language, with the greatest weight of each."""
+    for other, terms in group.terms.items():
+        base = _RELATED_WEIGHT if group.related else SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
+        for variant, factor in terms.items():
+            if variant != term:
+                weight = _ANNOTATION_WEIGHT if variant in _ANNOTATIONS else base * factor
+                variants[variant] = max(weight, variants.get(variant, 0.0))
 
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
@@ -254,13 +239,6 @@ _COMBINING_FORM = re.compile(
 )
 
 
-def strip_combining_form(term: str) -> str:
-    """Strip the first part of a Russian compound: "врач" of "главврач"; empty for another stem."""
-    found = _COMBINING_FORM.match(term)
-    rest = term[found.end() :] if found else term
-    return rest if rest != term else ""
-
-
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
     """Query terms with weights: each term's share of the total weight; the shares add up to 1.
@@ -286,7 +264,8 @@ class QueryTerms:
         for term in dict.fromkeys(order):
             weight = weigh(term)
             if weight >= unknown:  # no post has it: it matters as much as its rarest variant that one has
-                if (head := strip_combining_form(term)) and weigh(head) < unknown:
+                first = _COMBINING_FORM.match(term)
+                if first and weigh(head := term[first.end() :]) < unknown:
                     variants.setdefault(term, {}).setdefault(head, SYNONYM_WEIGHT)
                 known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
                 weight = max(known, default=weight)
@@ -327,11 +306,11 @@ class QueryTerms:
         spare = (_NO_VARIANT_TERMS - len(self.share)) / (_NO_VARIANT_TERMS - _FULL_WEIGHT_TERMS)
         synonym_factor = min(1.0, max(0.0, spare))
         translation_factor = max(synonym_factor, _LEAST_TRANSLATION_FACTOR)
-        return {
-            term: {
-                variant: weight * factor
-                for variant, weight in found.items()
-                if (factor := translation_factor if is_translation(term, variant) else synonym_factor)
-            }
-            for term, found in self.variants.items()
-        }
+        weighed: dict[str, dict[str, float]] = {}
+        for term, found in self.variants.items():
+            weighed[term] = {}
+            for variant, weight in found.items():
+                is_translation = variant.isascii() != term.isascii() and variant not in _ANNOTATIONS
+                if factor := translation_factor if is_translation else synonym_factor:
+                    weighed[term][variant] = weight * factor
+        return weighed

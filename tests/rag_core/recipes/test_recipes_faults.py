@@ -118,46 +118,30 @@ async def test_every_recipe_ends_with_a_real_tiny_model(quick: Any, tiny_gguf: P
         await model.close()
 
 
+BADLY = {"gone": GONE, "slow": SLOW, "silent": "", "babble": BABBLE, "untrue": UNTRUE}
 # recipe, who plays badly, what it does, which recipe answers in the end, what is said to be missing
 ROWS = [
-    ("agent", "write", GONE, "agent", {"write"}),
-    ("agent", "write", SLOW, "agent", {"write"}),
-    ("agent", "write", "", "agent", {"write"}),
-    ("agent", "write", BABBLE, "agent", {"write"}),
-    ("agent", "write", UNTRUE, "agent", {"write"}),
-    ("mapreduce", "map", GONE, "direct", {"recipe"}),
-    ("mapreduce", "map", SLOW, "direct", {"recipe"}),
-    ("mapreduce", "map", "", "mapreduce", set()),
-    ("mapreduce", "map", BABBLE, "mapreduce", set()),
-    ("mapreduce", "map", '{"relevant": true, "facts": ["The ferry sails to Bear Mountain."]}', None, None),
-    ("mapreduce", "write", GONE, "mapreduce", {"write"}),
-    ("mapreduce", "write", SLOW, "mapreduce", {"write"}),
-    ("mapreduce", "write", "", "mapreduce", {"write"}),
-    ("mapreduce", "write", BABBLE, "mapreduce", {"write"}),
-    ("mapreduce", "write", UNTRUE, "mapreduce", {"write"}),
-    ("council", "judge", GONE, "council", {"judge"}),
-    ("council", "judge", SLOW, "council", {"judge"}),
-    ("council", "write", GONE, "council", {"write"}),
-    ("council", "write", SLOW, "council", {"write"}),
-    ("council", "write", "", "council", {"write"}),
-    ("council", "write", BABBLE, "council", {"write"}),
-    ("council", "write", UNTRUE, "council", {"write"}),
-    ("council", "parts", GONE, "council", {"parts"}),
-    ("council", "parts", SLOW, "council", {"parts"}),
-    ("council", "parts", "", "council", {"parts"}),
-    ("council", "parts", BABBLE, "council", {"parts"}),
+    *((recipe, "write", does, recipe, {"write"}) for recipe in ("agent", "mapreduce", "council") for does in BADLY),
+    *(("mapreduce", "map", does, "direct", {"recipe"}) for does in ("gone", "slow")),
+    *(("mapreduce", "map", does, "mapreduce", set[str]()) for does in ("silent", "babble")),
+    *(("council", "judge", does, "council", {"judge"}) for does in ("gone", "slow")),
+    *(("council", "parts", does, "council", {"parts"}) for does in ("gone", "slow", "silent", "babble")),
 ]
 
 
 @pytest.mark.parametrize(("recipe", "who", "does", "ends", "without"), ROWS)
 async def test_a_stage_that_fails_has_a_stand_in(
-    quick: Any, recipe: str, who: str, does: Any, ends: str | None, without: set[str] | None
+    quick: Any, recipe: str, who: str, does: str, ends: str, without: set[str]
 ) -> None:
-    model = RoleLlm(GOOD, odds=does) if who == "judge" else RoleLlm(GOOD | {who: does})
+    play = BADLY[does]
+    model = RoleLlm(GOOD, odds=play) if who == "judge" else RoleLlm(GOOD | {who: play})  # type: ignore[arg-type]
     reply = await answered(quick, recipe, model)
-    if ends is not None:
-        assert (reply.recipe, lacks(reply)) == (ends, without)
-        assert "7:30" in shown(reply)
+    assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == (ends, without, True)
+
+
+async def test_an_untrue_fact_is_not_shown(quick: Any) -> None:
+    fact = '{"relevant": true, "facts": ["The ferry sails to Bear Mountain."]}'
+    await answered(quick, "mapreduce", RoleLlm(GOOD | {"map": fact}))
 
 
 @pytest.mark.parametrize("recipe", OWN)

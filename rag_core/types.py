@@ -411,11 +411,15 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word."""
+    """Sentence of an answer. `support` is 1.0 where the sentence is its quote, word for word.
+
+    `further`: a quote that may answer where the first does not: it is shown folded.
+    """
 
     text: str
     citations: tuple[Citation, ...]
     support: float = 1.0
+    further: bool = False
 
 
 class Certainty(StrEnum):

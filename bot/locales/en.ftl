@@ -1007,6 +1007,10 @@ live-place = { $count ->
    *[other] { $count } questions are ahead of yours.
 }
 answer-probable = The answer is probably here:
+answer-further = { $count ->
+    [one] If not, perhaps here:
+   *[other] If not, perhaps in one of these:
+}
 delivery-again = Here is your answer. You may already have it…
 answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.
 button-halt = Stop

@@ -150,11 +150,12 @@ def strip_sources(text: str, entities: Sequence[MessageEntity]) -> str:
 def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text:
     """Render the sentences with the numbers of their posts; before a sentence that is only probable, its date.
 
-    The words before a quote ("Earlier, on 1 May:") name its date themselves.
+    The words before a quote ("Earlier, on 1 May:") name its date themselves. Further quotes of an answer that is only
+    probable are folded until they are tapped.
     """
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    rendered, seen = [], set[PostKey]()
-    for sentence in answer.sentences:
+    rendered, folded, seen = list[Text](), list[Text](), set[PostKey]()
+    for place, sentence in enumerate(answer.sentences):
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
         addresses = [one for key in cited if key not in seen for one in _list_addresses(key, answer)]
@@ -166,7 +167,11 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         dates = () if framed else [c.date for c in sentence.citations]
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
-        rendered.append(text)
+        folds = shown and place and sentence.further and answer.certainty is Certainty.PROBABLE
+        (folded if folds else rendered).append(text)
+    if shown and folded:
+        quote = ExpandableBlockQuote(as_list(*folded, sep="\n\n"))
+        rendered.append(Text(shown.words("answer-further", count=len(folded)), "\n", quote))
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
 

@@ -484,7 +484,7 @@ async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Se
         current = tuple(c for c in sentence.citations if _is_current_quote(c, stored, viewer))
         # a sentence of a model may rest on any of its posts: all of them must be current
         if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
-            kept.append(Sentence(sentence.text, current, sentence.support))
+            kept.append(replace(sentence, citations=current))
     return tuple(kept)
 
 

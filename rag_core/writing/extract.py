@@ -366,7 +366,8 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     sure = certainty is Certainty.SURE
     most = 1 if dated or sure else rag.settings.answer.sentences
     pieces = ranked.select(most, evidence)
-    sentences = [quote_piece(piece) for piece in pieces]
+    listed = ranked.asked.want is AnswerType.LIST  # each post may name a part of what is asked for
+    sentences = [replace(quote_piece(piece), further=n > 0 and not listed) for n, piece in enumerate(pieces)]
     if dated or (sure and is_outdated_plan(best, question.asked_at)):  # else the view adds the days of the posts
         sentences = [
             replace(one, text=f"{format_post_date(one.citations[0].date, question.lang)} {one.text}")

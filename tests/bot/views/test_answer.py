@@ -171,6 +171,19 @@ def test_words_before_a_quote_that_name_its_date_are_not_dated_again():
     assert "\n\n12 марта: Цены Ржаной 185 ₽. [1]" in text
 
 
+@pytest.mark.parametrize(
+    ("certainty", "folded"), [(Certainty.PROBABLE, ["B says so.", "C too."]), (Certainty.SURE, [])]
+)
+def test_what_may_answer_besides_the_first_is_folded(certainty, folded):
+    first, *others = (cited(text, PostKey(PUBLIC, n)) for n, text in enumerate(("A.", "B says so.", "C too."), 1))
+    answer = answered(first, *(replace(one, further=True) for one in others), certainty=certainty)
+    content = render_answer(answer, {}, RenderContext(get_translator("en"), UTC))
+    text, entities = content.render()
+    quoted = " ".join(of_type(entities, "expandable_blockquote", text))
+    assert [said for said in ("A.", "B says so.", "C too.") if said in quoted] == folded
+    assert ("If not, perhaps in one of these:" in text) is bool(folded)
+
+
 def test_a_snippet_is_not_cut_behind_a_separator():
     text, _ = render_answer(answered(nearest=(nearest(f"{'паром ' * 22}баржа · {'я' * 20}"),)), {}, EN).render()
     assert re.search(r"\w…$", text), text
@@ -226,11 +239,15 @@ def made(random: Random) -> Answer:
     for _ in range(count):
         text = words(random, random.choice([20, 200, MOST]) // count)[: MOST // count]
         cited = random.sample(keys, random.randint(1, len(keys)))
-        sentences.append(Sentence(text, tuple(Citation(key, text, 0, len(text), NOON) for key in cited)))
+        quotes = tuple(Citation(key, text, 0, len(text), NOON) for key in cited)
+        sentences.append(Sentence(text, quotes, further=random.random() < 0.4))
     stages = random.sample(["dense", "stopped", "write", "search"], random.randint(0, 3))
     shortfalls = tuple(Shortfall(stage, "") for stage in stages)
     model = random.choice([None, "a model"])
-    return Answer(tuple(sentences), random.random(), "direct", model, shortfalls, channels=channels)
+    certainty = random.choice([Certainty.SURE, Certainty.PROBABLE])
+    return Answer(
+        tuple(sentences), random.random(), "direct", model, shortfalls, channels=channels, certainty=certainty
+    )
 
 
 def test_any_answer_renders_to_messages_that_telegram_takes_with_all_links_intact():

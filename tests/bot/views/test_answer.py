@@ -268,7 +268,9 @@ def check(answer: Answer, lang: str) -> None:
         links = [mark for mark in marks if mark["type"] == "text_link"]
         assert len(links) == sum(entity.type == "text_link" for entity in page.entities)
         found += [mark["url"] for mark in links]
-    marked, sources = [answer.link(c) for s in answer.sentences for c in _posts(s)], map(answer.link, answer.posts())
+    probable, (first, *others) = answer.certainty is Certainty.PROBABLE, answer.sentences
+    shown = [first, *sorted(others, key=lambda one: probable and one.further)]  # what is folded comes below
+    marked, sources = [answer.link(c) for s in shown for c in _posts(s)], map(answer.link, answer.posts())
     assert _once(found) == _once([*marked, *sources])
     assert split_pages(render_sentences(answer))
 

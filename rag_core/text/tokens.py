@@ -337,7 +337,6 @@ class WordReading:
     number: str
     person: str
     tense: str
-    animate: bool
     name: bool
 
 
@@ -347,7 +346,7 @@ def read_word(word: str) -> tuple[WordReading, ...]:
     try:
         parses = load_dictionary().parse(word)
     except ValueError:  # pymorphy3 asks for the name of each letter, and some letters have none
-        return (WordReading(word, "", "", "", "", "", "", animate=False, name=False),)
+        return (WordReading(word, "", "", "", "", "", "", name=False),)
     return tuple(
         WordReading(
             parse.normal_form,
@@ -357,7 +356,6 @@ def read_word(word: str) -> tuple[WordReading, ...]:
             parse.tag.number or "",
             parse.tag.person or "",
             parse.tag.tense or "",
-            parse.tag.animacy == "anim",
             bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
         )
         for parse in parses

@@ -67,26 +67,11 @@ async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
         "date": "2025-04-10",
         "snippet": "A ferry ticket costs twelve euros; children under six sail for nothing.",
     }
-
-
-async def test_search_keeps_to_days(library: Any) -> None:
-    desk = desk_of(library)
-    found = await use(desk, "search", queries=["ferry"], since="2025-05-01", until="2025-05-31")
-    assert keys(desk, found) == [(library.harbour, 6)]
-
-
-async def test_the_same_post_keeps_its_number(library: Any) -> None:
-    desk = desk_of(library)
-    first = await use(desk, "search", queries=["ferry ticket cost"])
-    again = await use(desk, "search", queries=["ferry ticket cost"])
-    assert first == again
-
-
-async def test_fetch_gives_the_whole_text(library: Any) -> None:
-    desk = desk_of(library)
-    await use(desk, "search", queries=["ferry ticket cost"])
-    found = await use(desk, "fetch", posts=[1])
-    assert found["posts"][0]["text"].endswith("children under six sail for nothing.")
+    assert await use(desk, "search", queries=["ferry ticket cost"]) == found
+    read = await use(desk, "fetch", posts=[1])
+    assert read["posts"][0]["text"].endswith("children under six sail for nothing.")
+    of_may = await use(desk, "search", queries=["ferry"], since="2025-05-01", until="2025-05-31")
+    assert keys(desk, of_may) == [(library.harbour, 6)]
 
 
 async def test_neighbours_are_of_the_same_channel_in_order(library: Any) -> None:
@@ -112,21 +97,9 @@ async def test_mentions_are_counted_exactly_and_leave_a_cited_answer(library: An
     assert keys(desk, await use(desk, "first_mention", topic="ferry")) == [(library.harbour, 1)]
     line = await use(desk, "timeline", topic="ferry", since="2025-04-01", until=None)
     assert (line["count"], keys(desk, line)) == (2, [(library.harbour, 5), (library.harbour, 6)])
-
-
-async def test_what_nobody_mentions_is_counted_as_none(library: Any) -> None:
-    desk = desk_of(library)
     assert (await use(desk, "count_mentions", topic="submarine"))["count"] == 0
     assert (await use(desk, "first_mention", topic="submarine"))["posts"] == []
-    assert desk.exact is None
-
-
-async def test_what_was_counted_first_is_not_the_answer_to_what_was_counted_last(library: Any) -> None:
-    desk = desk_of(library)
-    await use(desk, "count_mentions", topic="ferry")
-    assert desk.exact is not None
-    await use(desk, "count_mentions", topic="submarine")
-    assert desk.exact is None
+    assert desk.exact is None  # what was counted first is not the answer to what was counted last
 
 
 async def test_an_index_on_a_server_is_not_waited_for_on_the_event_loop(library: Any, monkeypatch: Any) -> None:
@@ -160,14 +133,6 @@ async def test_words_of_time_become_days(library: Any) -> None:
     desk = desk_of(library)
     assert await use(desk, "time_normalize", text="в марте 2025") == {"since": "2025-03-01", "until": "2025-04-01"}
     assert await use(desk, "time_normalize", text="purple") == {"since": None, "until": None}
-
-
-async def test_a_summary_is_word_for_word(library: Any) -> None:
-    desk = desk_of(library)
-    await use(desk, "search", queries=["ferry ticket cost"])
-    told = await use(desk, "summarize", posts=[1, 2])
-    for sentence in told["sentences"]:
-        assert sentence["text"] in desk.passage(sentence["post"]).text
 
 
 async def test_rerank_puts_the_post_that_answers_first(library: Any) -> None:
@@ -249,6 +214,7 @@ async def test_a_summary_keeps_its_length_and_evidence_is_composed(library: Any)
     for most in (60, 200, 600):
         told = await use(desk, "summarize", posts=[1, 2, 3], max_length=most)
         assert sum(len(sentence["text"]) for sentence in told["sentences"]) <= most
+        assert all(sentence["text"] in desk.passage(sentence["post"]).text for sentence in told["sentences"])
     composed = await use(desk, "compose", posts=[1, 2])
     assert {post["post"] for post in composed["posts"]} | set(composed["left_out"]) >= {1, 2}
 
@@ -328,14 +294,6 @@ async def test_a_tool_plugged_in_is_called_like_the_others_and_lays_nothing_down
     outcome = await call_tool({"tool": "pages", "input": {"queries": ["ferry"]}}, [make_tool("pages", work)], desk)
     assert outcome.data == {"pages": [{"title": "ferry", "snippet": "b"}]}
     assert desk.found == []
-
-
-async def test_a_tool_that_is_not_allowed_is_refused(library: Any) -> None:
-    outcome = await call_tool(
-        {"tool": "search", "input": {"queries": ["ferry"]}}, select_allowed_tools("calculate"), desk_of(library)
-    )
-    assert (outcome.ok, outcome.data) == (False, None)
-    assert outcome.error == "This tool is not allowed: TOOLS__ALLOWLIST names those that are."
 
 
 async def test_a_tool_that_takes_too_long_is_ended(library: Any) -> None:

@@ -67,18 +67,9 @@ async def test_what_the_posts_do_not_say_is_refused_with_the_nearest_posts_as_li
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "",
-        "   \n\t",
-        "что это такое и почему?",
-        "what is it?",
-        "🔥🔥🔥",
-        "?!…",
-        "\x00\x01\x1b[",
-        "\u202e\u200b\ufeff",
-        "«»",
-    ],
-)
+    ["", "   \n\t", "что это такое и почему?", "what is it?", "🔥🔥🔥", "?!…",
+     "\x00\x01\x1b[", "\u202e\u200b\ufeff", "«»"],
+)  # fmt: skip
 async def test_a_question_without_a_word_to_search_for_is_refused(library: Any, question: str) -> None:
     answer = await library.ask(question)
     assert answer.refused

@@ -76,35 +76,20 @@ async def test_a_chat_pins_its_recipe(library: Any) -> None:
     assert await load_answer_mode(library.rag.archive, 8) == AnswerMode("auto", careful=False)
 
 
-async def test_what_an_admin_switched_off_is_not_used_though_a_chat_pinned_it(library: Any) -> None:
-    await save_answer_mode(library.rag.archive, CHAT, AnswerMode("council"))
+async def test_a_pinned_recipe_that_is_gone_or_switched_off_is_not_used(library: Any) -> None:
     await set_recipe_enabled(library.rag, "council", on=False)
-    assert await chosen(library, SHORT) == ("direct", "council is off")
-
-
-async def test_a_pinned_recipe_that_is_gone_is_answered_directly(library: Any) -> None:
-    await save_answer_mode(library.rag.archive, CHAT, AnswerMode("oracle"))
-    assert (await chosen(library, SHORT))[0] == "direct"
+    for pinned in ("council", "oracle"):
+        await save_answer_mode(library.rag.archive, CHAT, AnswerMode(pinned))
+        assert await chosen(library, SHORT) == ("direct", f"{pinned} is off")
 
 
 async def test_under_load_everything_falls_to_direct(library: Any) -> None:
     await save_answer_mode(library.rag.archive, CHAT, AnswerMode("agent"))
     for n in range(5):
-        await questions.queue_question(
-            library.rag.archive,
-            questions.QuestionRow(
-                bot_id=1,
-                update_id=n,
-                chat_id=n,
-                message_id=n,
-                thread=None,
-                user_id=n,
-                text="?",
-                lang="en",
-                asked_at=datetime(2025, 3, 1, tzinfo=UTC),
-                private=True,
-            ),
-        )
+        ids = {"bot_id": 1, "update_id": n, "chat_id": n, "message_id": n, "thread": None, "user_id": n}
+        asked_at = datetime(2025, 3, 1, tzinfo=UTC)
+        row = questions.QuestionRow(**ids, text="?", lang="en", asked_at=asked_at, private=True)
+        await questions.queue_question(library.rag.archive, row)
         assert (await chosen(library))[0] == ("agent" if n < 4 else "direct")
 
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.index.bm25_postings import TermStatistics
-from rag_core.models.onnx_models import Reranker
 from rag_core.retrieval.fusion import BOTH, RetrievalResult, fuse_weighted_sum
 from rag_core.run import Run
 from rag_core.text.answer_type import AnswerType, contains_answer_type
@@ -143,20 +142,9 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
     run.note(reranked=len(first) if len(first) >= _MIN_RERANKED else 0)
     if len(first) < _MIN_RERANKED:
         return hits
-    scores = await _score_new_pairs(reranker, question, [f"{h.passage.header}\n{h.passage.text}" for h in first], rag)
-    reranked = sorted(enumerate(scores), key=lambda pair: -pair[1])
-    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
-    # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
-    top = max(hits[0].score, 1e-9)
-    below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])
-    return (*(replace(first[n], score=1.0 + score) for n, score in blended), *below)
-
-
-async def _score_new_pairs(reranker: Reranker, question: Question, texts: Sequence[str], rag: Engine) -> list[float]:
-    """Score texts, of pairs that were scored before from the cache; a changed post has another text.
-
-    A score of an 8-bit model may depend on the texts beside it, so readers of other channels have other pairs.
-    """
+    # pairs that were scored before are cached; a changed post has another text, and as a score of an 8-bit model may
+    # depend on the texts beside it, readers of other channels have other pairs
+    texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
     asked = reranker.name, question.text, question.viewer.channels
     keys = {text: (asked, blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()) for text in texts}
     scores = {text: score for text, key in keys.items() if (score := rag.caches.pairs.get(key, ())) is not None}
@@ -164,4 +152,9 @@ async def _score_new_pairs(reranker: Reranker, question: Question, texts: Sequen
         for text, score in zip(new, await reranker.scores(question.text, new), strict=True):
             rag.caches.pairs.store(keys[text], (), score)
             scores[text] = score
-    return [scores[text] for text in texts]
+    reranked = sorted(((n, scores[text]) for n, text in enumerate(texts)), key=lambda pair: -pair[1])
+    blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
+    # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
+    top = max(hits[0].score, 1e-9)
+    below = (replace(hit, score=min(1.0, hit.score / top)) for hit in hits[len(first) :])
+    return (*(replace(first[n], score=1.0 + score) for n, score in blended), *below)

@@ -95,10 +95,17 @@ class _WritingState:
             self.refused = True
             return
         for written in parse_answer_line(line, self.sources):
-            sentence = await self._check_sentence(written.text, written.numbers)
-            if isinstance(sentence, DroppedSentence):
+            text, sources = written.text, [self.sources[number] for number in written.numbers]
+            # the rule check takes milliseconds per post: keep it off the event loop
+            sentence = await asyncio.to_thread(attribute_sentence, text, sources) if text else None
+            reason = DropReason.CHANGED if sentence else await asyncio.to_thread(explain_drop, text, sources)
+            if sentence:  # and its posts are unchanged in the archive
+                kept = await check_citations(Draft((sentence,)), self.question.viewer, self.rag)
+                sentence = next(iter(kept), None)
+            if sentence is None:
                 if written.numbers or not cut:
-                    self.dropped.append(sentence)
+                    posts = tuple(source.passage.key for source in sources)
+                    self.dropped.append(DroppedSentence(text, reason, posts))
             elif sum(len(one.text) for one in (*self.kept, sentence)) > MAX_ANSWER_LENGTH:
                 self.full = True
             elif all(sentence.text != one.text for one in self.kept):
@@ -111,22 +118,6 @@ class _WritingState:
     def refusal(self) -> str:
         """Fixed phrase for "the posts do not say"."""
         return load_prompt("write", self.question.lang).parts["refusal"]
-
-    async def _check_sentence(self, text: str, numbers: tuple[int, ...]) -> Sentence | DroppedSentence:
-        """Return the sentence if its posts support it and are unchanged in the archive, else why it is dropped."""
-        sources = [self.sources[number] for number in numbers]
-
-        def attribute() -> Sentence | DropReason:
-            return (attribute_sentence(text, sources) if text else None) or explain_drop(text, sources)
-
-        # the rule check takes milliseconds per post: keep it off the event loop
-        sentence = await asyncio.to_thread(attribute)
-        if isinstance(sentence, Sentence):
-            kept = await check_citations(Draft((sentence,)), self.question.viewer, self.rag)
-            if kept:
-                return kept[0]
-        reason = DropReason.CHANGED if isinstance(sentence, Sentence) else sentence
-        return DroppedSentence(text, reason, tuple(source.passage.key for source in sources))
 
 
 async def _write_answer(budget: PromptBudget, seat: LlmSession, state: _WritingState) -> None:
@@ -242,30 +233,23 @@ async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence,
     )
     if judged.content:
         return confident
-    again = await _rewrite_draft(question, confident, judged, evidence, rag, run)
+    extended = question
+    if judged.missing:
+        again_text = load_prompt("reflect", question.lang).parts["again"]
+        extended = replace(question, text=again_text.format(question.text, judged.missing))
+    # written again, its sentences are not streamed before it is chosen
+    shown, run.on_sentence = run.on_sentence, None
+    before = list(run.shortfalls)
+    try:
+        again = await run.attempt(Stage.WRITE, write_draft(extended, evidence, rag, run), Draft())
+    finally:
+        run.on_sentence = shown
+        run.shortfalls[:] = before  # shortfalls of a draft that may never be shown do not matter
     # the rule check takes milliseconds per post: keep it off the event loop
     better = bool(again.sentences) and await asyncio.to_thread(
         lambda: measure_draft_support(again, evidence) >= measure_draft_support(draft, evidence)
     )
     return replace(again, covered=confident.covered) if better else confident
-
-
-async def _rewrite_draft(
-    question: Question, draft: Draft, judged: Judgement, evidence: Evidence, rag: Engine, run: Run
-) -> Draft:
-    """Write the answer again, asking for what is missing; its sentences are not streamed before it is chosen."""
-    extended_question = question
-    if judged.missing:
-        extended_question = replace(
-            question, text=load_prompt("reflect", question.lang).parts["again"].format(question.text, judged.missing)
-        )
-    shown, run.on_sentence = run.on_sentence, None
-    before = list(run.shortfalls)
-    try:
-        return await run.attempt(Stage.WRITE, write_draft(extended_question, evidence, rag, run), Draft())
-    finally:
-        run.on_sentence = shown
-        run.shortfalls[:] = before  # shortfalls of a draft that may never be shown do not matter
 
 
 async def _request_judgement(

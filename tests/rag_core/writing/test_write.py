@@ -43,26 +43,28 @@ async def number_of(library: Any, key: PostKey, text: str = TICKET) -> int:
     return next(source.number for source in found if source.passage.key == key)
 
 
-async def test_a_good_answer_is_shown_with_the_model_s_name_and_cited_word_for_word(library: Any) -> None:
-    number = await number_of(library, PostKey(library.harbour, 5))
-    given = await ask(library, FakeLlm(f"A ticket for the ferry costs twelve euros. [{number}]"))
-    assert texts(given) == ["A ticket for the ferry costs twelve euros."]
+@pytest.mark.parametrize(
+    ("question", "said", "key", "quote"),
+    [
+        (
+            TICKET, "A ticket for the ferry costs twelve euros.", ("harbour", 5),
+            "A ferry ticket costs twelve euros; children under six sail for nothing.",
+        ),
+        (ABONEMENT, "Абонемент стоит 2 750 рублей в месяц.", ("kiln", 3), None),
+        ("When does the Owl Island ferry leave?", "Dogs travel free.", ("harbour", 1), "Dogs travel free of charge."),
+    ],
+)  # fmt: skip
+async def test_a_good_answer_names_the_model_and_cites_word_for_word(
+    library: Any, question: str, said: str, key: tuple[str, int], quote: str | None
+) -> None:
+    model = FakeLlm(f"{said} [{await number_of(library, PostKey(getattr(library, key[0]), key[1]), question)}]")
+    given = await ask(library, model, question)
+    assert texts(given) == [said]
     assert (given.model, given.shortfalls) == ("scripted", ())
     (citation,) = given.sentences[0].citations
-    assert citation.quote == "A ferry ticket costs twelve euros; children under six sail for nothing."
-    assert 0.5 <= given.sentences[0].support < 1
-
-
-async def test_a_russian_question_is_told_in_russian(library: Any) -> None:
-    model = FakeLlm("Абонемент стоит 2 750 рублей в месяц. [1]")
-    given = await ask(library, model, ABONEMENT)
-    assert texts(given) == ["Абонемент стоит 2 750 рублей в месяц."]
-    assert "short sentences in Russian" in model.asked[0].system
-
-
-async def test_of_a_post_the_sentence_is_quoted_that_says_it(library: Any) -> None:
-    given = await ask(library, FakeLlm("Dogs travel free. [1]"), "When does the ferry to Owl Island leave?")
-    assert given.sentences[0].citations[0].quote == "Dogs travel free of charge."
+    assert quote is None or citation.quote == quote
+    assert 0.5 <= given.sentences[0].support <= 1
+    assert ("short sentences in Russian" in model.asked[0].system) is (question == ABONEMENT)
 
 
 UNSAID = (
@@ -166,12 +168,6 @@ async def test_counts_and_dates_are_told_by_code(library: Any) -> None:
     assert model.asked == []
 
 
-async def test_a_model_that_fails_leaves_the_extract(library: Any) -> None:
-    given = await ask(library, FakeLlm(GenerationFailed("The model went away.")))
-    assert texts(given) == ["A ferry ticket costs twelve euros; children under six sail for nothing."]
-    assert [(s.stage, s.reason) for s in given.shortfalls] == [("write", "The model went away.")]
-
-
 class Breaking(FakeLlm):
     """Goes away after its first line."""
 
@@ -193,17 +189,13 @@ class Slow(FakeLlm):
             self.closed = True
 
 
-async def test_a_model_that_goes_away_in_the_middle_leaves_the_extract(library: Any) -> None:
-    given = await ask(library, Breaking())
-    assert (given.model, stages(given)) == (None, ["write"])
-    assert texts(given) == ["A ferry ticket costs twelve euros; children under six sail for nothing."]
-
-
-async def test_a_model_that_takes_too_long_is_stopped_and_leaves_the_extract(library: Any) -> None:
-    model = Slow()
-    library.rag = replace(library.rag, budgets=Budgets(write=0.3))
+@pytest.mark.parametrize("model", [FakeLlm(GenerationFailed("The model went away.")), Breaking(), Slow()])
+async def test_a_model_that_fails_or_takes_too_long_leaves_the_extract(library: Any, model: Any) -> None:
+    library.rag = replace(library.rag, budgets=Budgets(write=0.3 if isinstance(model, Slow) else 60.0))
     given = await ask(library, model)
-    assert (given.model, stages(given), model.closed, model.waiting) == (None, ["write"], True, 0)
+    assert texts(given) == ["A ferry ticket costs twelve euros; children under six sail for nothing."]
+    assert (given.model, stages(given), model.waiting) == (None, ["write"], 0)
+    assert model.closed if isinstance(model, Slow) else given.shortfalls[0].reason == "The model went away."
 
 
 async def test_an_answer_that_is_cut_keeps_its_whole_sentences(library: Any) -> None:

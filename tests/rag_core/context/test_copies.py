@@ -48,16 +48,27 @@ async def test_copies_are_told_though_no_leg_brought_them_up_and_the_earliest_is
     assert (cited.key, cited.text) == (first.key, first.text)
 
 
-async def test_of_nearly_the_same_the_one_that_was_found_is_cited_and_both_are_told(
-    library: Any, make_post: MakePost
+CLOSED = "The pottery on the hill is closed tomorrow because of the marathon."
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "later", "cited"),
+    [
+        (BRIDGE, MORE, 1, [(51, (50,))]),  # of nearly the same the one that was found
+        (BRIDGE, BRIDGE.replace("six", "seven"), 1, [(51, ()), (50, ())]),  # a corrected fact stands for itself
+        (CLOSED, CLOSED, 7, [(51, ()), (50, ())]),  # another week
+    ],
+)
+async def test_near_copies_are_one_source_and_other_facts_or_weeks_are_not(
+    library: Any, make_post: MakePost, first: str, second: str, later: int, cited: list[Any]
 ) -> None:
-    first = make_post(50, BRIDGE, chat=library.harbour, days=0)
-    longer = make_post(51, MORE, chat=library.kiln, days=1)
-    await keep(library, longer, first)
-    (cited,) = await gathered_from(library, hit(longer))
-    assert (cited.key, cited.text, cited.copies) == (longer.key, MORE, (first.key,))
-    (cited,) = await gathered_from(library, hit(longer, 2.0), hit(first, 1.0))
-    assert (cited.key, cited.text, cited.copies) == (longer.key, MORE, (first.key,))
+    kept = make_post(50, first, chat=library.harbour), make_post(51, second, chat=library.kiln, days=later)
+    await keep(library, *kept)
+    for hits in ((hit(kept[1], 2.0), hit(kept[0])), (hit(kept[1]),)):
+        found = await gathered_from(library, *hits)
+        told = [(one.key.message_id, tuple(key.message_id for key in one.copies)) for one in found]
+        assert told == (cited if len(hits) > 1 else cited[:1])
+        assert found[0].text == second
 
 
 async def test_of_nearly_the_same_the_original_is_cited_where_it_holds_the_words(
@@ -103,14 +114,6 @@ async def test_an_answer_cites_the_original_and_names_its_copies(library: Any, m
     assert first.text[answer.sentences[0].citations[0].start :].startswith(answer.sentences[0].text)
 
 
-async def test_a_corrected_fact_stands_for_itself(library: Any, make_post: MakePost) -> None:
-    wrong = make_post(50, BRIDGE, chat=library.kiln, days=1)
-    right = make_post(51, BRIDGE.replace("six", "seven"), chat=library.harbour, days=2)
-    await keep(library, wrong, right)
-    cited = await gathered_from(library, hit(right), hit(wrong))
-    assert [(passage.key, passage.copies) for passage in cited] == [(right.key, ()), (wrong.key, ())]
-
-
 async def test_a_forward_is_the_original_only_where_nobody_knows_its_post(library: Any, make_post: MakePost) -> None:
     source = make_post(50, BRIDGE, chat=library.harbour, days=5)
     early = make_post(51, BRIDGE, chat=library.kiln, days=1, origin=Origin("Harbour News", library.harbour, 50))
@@ -133,14 +136,6 @@ async def test_what_is_new_or_was_edited_just_now_is_judged_by_its_words(library
     assert (cited.key, cited.copies) == (first.key, (new.key,))
     cited = await gathered_from(library, hit(edited), hit(first))
     assert [(passage.key, passage.copies) for passage in cited] == [(edited.key, ()), (first.key, ())]
-
-
-async def test_the_same_words_of_another_week_are_another_source(library: Any, make_post: MakePost) -> None:
-    closed = "The pottery on the hill is closed tomorrow because of the marathon."
-    then = [make_post(50 + days, closed, chat=library.kiln, days=days) for days in (0, 7)]
-    await keep(library, *then)
-    cited = await gathered_from(library, *map(hit, then))
-    assert [passage.key for passage in cited] == [post.key for post in then]
 
 
 async def test_parts_of_a_long_post_stay_apart(library: Any, make_post: MakePost) -> None:

@@ -30,20 +30,25 @@ async def named(library: Any, make_post: Any) -> Any:
     return library
 
 
-async def test_what_says_it_in_so_many_words_is_sure_and_comes_before_mentions(named: Any) -> None:
-    for question in ("who is Pixel?", "who's pixel", "pixel это кто?"):
-        answer = await named.ask(question)
-        assert (lines(answer)[0], answer.certainty) == ("Pixel is the harbour cat, eleven years old.", Certainty.SURE)
-    answer = await named.ask("кто такая Зинаида?")
-    assert lines(answer)[0] == "Знакомьтесь: Зинаида. Ржаная закваска, одиннадцать лет."
+CAT, LEAVEN = "Pixel is the harbour cat, eleven years old.", "Знакомьтесь: Зинаида. Ржаная закваска, одиннадцать лет."
+MENDING = "Новое слово у пристани: «Чинильня». Раз в месяц чиним чайники."
 
 
-async def test_a_role_and_a_first_mention_are_probable(named: Any) -> None:
-    answer = await named.ask("who is greta holm")
-    assert (lines(answer), answer.certainty) == (["Our new warden is Greta Holm."], Certainty.PROBABLE)
-    answer = await named.ask("что за чинильня")
-    assert lines(answer) == ["Новое слово у пристани: «Чинильня». Раз в месяц чиним чайники."]
-    assert answer.certainty is Certainty.PROBABLE
+@pytest.mark.parametrize(
+    ("question", "line", "certainty"),
+    [
+        ("who is Pixel?", CAT, Certainty.SURE), ("who's pixel", CAT, Certainty.SURE),
+        ("pixel это кто?", CAT, Certainty.SURE), ("кто такая Зинаида?", LEAVEN, None),
+        ("who is greta holm", "Our new warden is Greta Holm.", Certainty.PROBABLE),  # a role
+        ("что за чинильня", MENDING, Certainty.PROBABLE),  # a first mention
+    ],
+)  # fmt: skip
+async def test_what_says_it_in_so_many_words_is_sure(
+    named: Any, question: str, line: str, certainty: Certainty | None
+) -> None:
+    answer = await named.ask(question)
+    assert lines(answer)[0] == line
+    assert certainty is None or answer.certainty is certainty
 
 
 async def test_a_name_that_no_post_of_the_viewer_has_is_not_defined(named: Any) -> None:

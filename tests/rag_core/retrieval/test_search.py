@@ -120,11 +120,6 @@ async def test_a_post_of_many_passages_is_one_post(library: Any, make_post: Any)
     assert await matched(library, "drawbridge") == [9]
 
 
-async def test_a_channel_s_title_is_not_what_its_posts_say(library: Any) -> None:
-    assert await matched(library, "harbour") == []
-    assert await found(library, "harbour") != []
-
-
 async def test_neither_are_a_date_an_origin_or_a_parent_but_a_file_name_is(library: Any, make_post: Any) -> None:
     key = {"chat": library.harbour}
     await library.keep(

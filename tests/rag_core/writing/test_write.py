@@ -265,24 +265,6 @@ async def test_the_trace_has_calls_tokens_and_the_time_to_the_first_sentence(lib
     assert all("ferry" not in str(value) for value in span.counts.values())
 
 
-async def test_the_grammar_names_the_numbers_that_exist_and_no_others(library: Any) -> None:
-    model = FakeLlm("x")
-    found = (await ask(library, model)).found
-    grammar = model.grammars_asked[0]
-    assert grammar is not None
-    numbers = " | ".join(f'"{source.number}"' for source in found)
-    assert f"number ::= {numbers}\n" in grammar + "\n"
-    assert 'refusal ::= "The posts do not say."' in grammar
-
-
-async def test_the_question_comes_last_and_what_is_the_same_for_all_first(library: Any) -> None:
-    first, second = FakeLlm("x"), FakeLlm("x")
-    await ask(library, first)
-    await ask(library, second, "When does the ferry to Owl Island leave?")
-    assert (first.asked[0].system, first.asked[0].shots) == (second.asked[0].system, second.asked[0].shots)
-    assert first.asked[0].ask.endswith(f"<question>\n{TICKET}\n</question>")
-
-
 async def test_evidence_is_trimmed_to_any_context(library: Any, make_post: Any) -> None:
     """A script's tokens are four characters each, so that what was asked can be counted here."""
     weather = "The ferry sails in any weather, says the clerk of office {n}. " * 40

@@ -20,7 +20,7 @@ from rag_core.calibration import Calibration
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import CircuitBreaker, FinishReason, Generation, LanguageModel, Prompt
 from rag_core.settings import LlmSettings
-from rag_core.writing.prompts import LineSplitter, equals_phrase, load_prompt, parse_answer_line
+from rag_core.writing.prompts import equals_phrase, load_prompt, parse_answer_line
 
 pytestmark = pytest.mark.slow
 
@@ -92,12 +92,3 @@ async def test_no_answer_names_a_number_that_does_not_exist(library: Any, make_p
                 assert {int(n) for n in re.findall(r"\d+", marks[1])} <= shown
                 assert len(parse_answer_line(line, shown)) == 1
     assert not any(equals_phrase(end.text, "") for _, _, end in overheard.heard)
-
-
-async def test_pieces_are_the_same_lines_as_the_whole(library: Any, overheard: Overheard) -> None:
-    library.rag = replace(library.rag, writer=overheard, calibration=Calibration(bar=0.0))
-    await library.ask(QUESTIONS[0])
-    (_, _, end) = overheard.heard[-1]
-    lines = LineSplitter()
-    found = [line for character in end.text for line in lines.feed(character)] + [lines.end()]
-    assert found == end.text.split("\n")

@@ -19,7 +19,7 @@ from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings
 from rag_core.types import Draft, Evidence, Sentence
 from rag_core.writing import write
-from rag_core.writing.write import measure_draft_support, parse_judgement, reflect_on_draft
+from rag_core.writing.write import parse_judgement, reflect_on_draft
 
 ASKED = "How much does a ferry ticket cost, and for children?"
 PRICE = "A ferry ticket costs twelve euros."
@@ -92,13 +92,6 @@ async def test_the_one_that_is_supported_better_is_kept(library: Any, monkeypatc
     rag = replace(library.rag, writer=FakeLlm(judged(2), f"{FREE}[1]"))
     after = await reflect_on_draft(library.question(ASKED), draft, evidence, rag, run)
     assert [s.text for s in after.sentences] == [PRICE]
-
-
-async def test_support_is_that_of_the_cited_posts(library: Any) -> None:
-    good, evidence = await draft_of(library, PRICE)
-    bad, _ = await draft_of(library, PRICE, "Berlin has 99 bridges.")
-    assert measure_draft_support(good, evidence) > measure_draft_support(bad, evidence) > 0
-    assert measure_draft_support(Draft(), evidence) == 0
 
 
 async def test_nothing_of_a_second_writing_is_shown_before_it_is_chosen(library: Any) -> None:

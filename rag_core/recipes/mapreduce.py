@@ -127,7 +127,7 @@ async def run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
     facts = await run.require(Stage.MAP, _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
     run.show("map", (f"[{number}] {fact.text}" for number, found in facts.items() for fact in found))
     kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
-    draft = await _reduce_facts(question, kept, facts, rag, run) if kept.sources else Draft()
+    draft = await _reduce_facts(question, kept, facts, model, rag, run) if kept.sources else Draft()
     if not draft.sentences:
         return await finish_draft(question, replace(extracted, draft=keep_extract(extract, model.name, run)), rag, run)
     # the weight share of the question's terms in the answer and its quotes
@@ -184,14 +184,19 @@ def _keep_supported_facts(question: Question, one: PassageFacts, source: Source,
 
 
 async def _reduce_facts(
-    question: Question, evidence: Evidence, facts: Mapping[int, tuple[Sentence, ...]], rag: Engine, run: Run
+    question: Question,
+    evidence: Evidence,
+    facts: Mapping[int, tuple[Sentence, ...]],
+    model: LanguageModel,
+    rag: Engine,
+    run: Run,
 ) -> Draft:
+    """Write the answer from the facts; the first facts where there is no time, or the model fails."""
+    first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
+    fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model.name)
+    if not has_time_to_reduce(model.rates):
+        return fallback
     # in the prompt the text of a post is replaced by its facts
     texts = {number: "\n".join(fact.text for fact in found) for number, found in facts.items()}
     shown = Evidence(tuple(replace(s, passage=replace(s.passage, text=texts[s.number])) for s in evidence.sources))
-    model = rag.writer.name if rag.writer else None
-    first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
-    fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model)
-    if not has_time_to_reduce(rag.writer.rates if rag.writer else None):
-        return fallback
     return await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run, shown), fallback)

@@ -127,7 +127,7 @@ def is_name_variant(one: str, other: str) -> bool:
         return False
     if is_cyrillic(one) == is_cyrillic(other):
         return len(one) >= _MIN_BASE_LENGTH and len(other) >= _MIN_BASE_LENGTH and _is_variant_in_script(one, other)
-    return any(_sound_alike(a, b) for a in skeletons(one) for b in skeletons(other))
+    return any(_sound_alike(a, b) for a in list_phonetic_keys(one) for b in list_phonetic_keys(other))
 
 
 @lru_cache(maxsize=20_000)
@@ -136,7 +136,7 @@ def is_cyrillic(word: str) -> bool:
     return bool(_CYRILLIC_SCRIPT.search(word))
 
 
-def skeletons(word: str) -> set[str]:
+def list_phonetic_keys(word: str) -> set[str]:
     """Phonetic keys of a word: as it is, and without its Russian ending."""
     return {build_phonetic_key(word), build_phonetic_key(strip_inflection(word))}
 

@@ -154,13 +154,13 @@ def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGT
     return spans
 
 
-def parted(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
+def split_into_parts(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
     """Split a long sentence into consecutive parts of at most `longest` characters."""
     cuts = [span[0], *_cut_between_words(text, *span, longest), span[1]]
     return [part for part in (_strip_span(text, *cut) for cut in pairwise(cuts)) if part[0] < part[1]]
 
 
-def windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
+def split_into_windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
     """Split a long sentence into windows of at most `longest` characters that overlap by half."""
     start, end = span
     if end - start <= longest:

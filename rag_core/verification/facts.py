@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from rag_core.dates.moments import Moment, parse_moments
-from rag_core.text.names import is_cyrillic, is_name_variant, skeletons
+from rag_core.text.names import is_cyrillic, is_name_variant, list_phonetic_keys
 from rag_core.text.numbers import Number, parse_numbers
-from rag_core.text.sentences import split_sentences, windows
+from rag_core.text.sentences import split_into_windows, split_sentences
 from rag_core.text.tokens import SIGN_AFTER_NAME, STOP_BEFORE_NAME, measure_stem_similarity, normalize_characters, stem
 
 SAME_WORD = 0.7  # similarity from which two words count as the same
@@ -152,7 +152,7 @@ def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
     """
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
     keys |= {("side", side) for side in list_sides(low)}
-    keys |= {("sound", (skeleton[:1], is_cyrillic(low) != sought)) for skeleton in skeletons(low)}
+    keys |= {("sound", (skeleton[:1], is_cyrillic(low) != sought)) for skeleton in list_phonetic_keys(low)}
     return frozenset(keys)
 
 
@@ -439,7 +439,7 @@ def _find_names(free: list[Word], everything: Sequence[Word]) -> tuple[Name, ...
 @lru_cache(maxsize=512)
 def extract_facts_by_sentence(text: str, lang: str) -> tuple[SentenceFacts, ...]:
     """Extract the facts of a post, sentence by sentence."""
-    parts = (part for span in split_sentences(text) for part in windows(text, span, LONGEST_STATED))
+    parts = (part for span in split_sentences(text) for part in split_into_windows(text, span, LONGEST_STATED))
     return tuple(extract_facts(text[start:end], lang, start) for start, end in parts)
 
 

@@ -34,7 +34,7 @@ from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
     TextSpan,
     build_text_key,
-    parted,
+    split_into_parts,
     split_long_span,
     split_sentences,
 )
@@ -165,7 +165,7 @@ def _split_clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
     if end - start <= LONGEST_STATED:
         yield start, end
         return
-    yield from (part for part in parted(text, (start, end), LONGEST_STATED) if is_claim(text[slice(*part)]))
+    yield from (part for part in split_into_parts(text, (start, end), LONGEST_STATED) if is_claim(text[slice(*part)]))
 
 
 def _trim_span(text: str, start: int, end: int) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, TextSpan, split_long_span
 from rag_core.text.tokens import fold_case, read_word, tokenize
 from rag_core.types import Draft, Passage, Plan, PostKey, Question
 from rag_core.writing.extract import quote_span
+from rag_core.writing.extract_candidates import MAX_SENTENCE_GAP
 from rag_core.writing.phrases import format_dated_line
 
 _ANNOUNCED_AHEAD = timedelta(days=120)  # what was announced earlier is read no more
@@ -34,7 +35,6 @@ _MAX_READ_SENTENCES = 400  # that have words of days, 0.5 ms each
 _MAX_SENTENCE_LENGTH = 1000  # characters: a longer one is a list or a table
 _CONTEXT_LENGTH = 30  # characters read before a date
 _MAX_LINE_LENGTH = 160  # characters of a quote
-_MAX_GAP = 3  # characters between two sentences that adjoin
 _AHEAD = timedelta(days=300)  # a day without a year is the one before this long after the post
 _SHORT_SPAN, _LONG_PERIOD = timedelta(days=3), timedelta(days=20)
 # Expressions that are dates only after certain words: "2024", "the last days of".
@@ -212,7 +212,7 @@ def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tupl
                 past = bool(_TOLD_AS_PAST.search(_AHEAD_VERBS.sub(" ", low))) or "past" in verbs
             if past:
                 continue  # "on Saturday nobody came"
-        days = _read_announced(point, posted, low)
+        days = _read_announced(point, told, before, posted, low)
         if days is None or days.since is None or days.until is None:
             continue
         bound = bool(_BEFORE_BOUND.search(before))
@@ -223,7 +223,7 @@ def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tupl
             )
 
 
-def _read_announced(point: DateMatch, posted: date, low: str) -> DateRange | None:
+def _read_announced(point: DateMatch, told: str, before: str, posted: date, low: str) -> DateRange | None:
     """Read a date as it was meant in a post; None for what names no single event: "every Saturday", "in a few days"."""
     if point.fields and point.fields[1] and point.fields[2]:
         # "8 October 10-3" names hours, and no year
@@ -231,7 +231,6 @@ def _read_announced(point: DateMatch, posted: date, low: str) -> DateRange | Non
         return resolve_date_parts(year, point.fields[1], point.fields[2], posted + _AHEAD)
     if point.pair:
         return point.read(posted + _AHEAD)
-    told, before = low[point.at : point.to], low[max(0, point.at - _CONTEXT_LENGTH) : point.at]
     if point.recurrence:
         among = _DASH.match(low, point.to) or before.rstrip().endswith(("-", "–", "—"))  # "Mon-Fri 8 to 18"
         if _BEFORE_REGULAR.search(before) or told.endswith(("days", "ам", "ям")) or (among and not point.fields):
@@ -247,8 +246,8 @@ def _widen(text: str, spans: Sequence[TextSpan], n: int, at: int) -> TextSpan:
     if end - start > _MAX_LINE_LENGTH:
         windows = split_long_span(text, (start, end), _MAX_LINE_LENGTH)
         return max(windows, key=lambda one: min(at - one[0], one[1] - at))
-    if n and start - spans[n - 1][1] <= _MAX_GAP and end - spans[n - 1][0] <= _MAX_LINE_LENGTH:
+    if n and start - spans[n - 1][1] <= MAX_SENTENCE_GAP and end - spans[n - 1][0] <= _MAX_LINE_LENGTH:
         start = spans[n - 1][0]
-    if n + 1 < len(spans) and spans[n + 1][0] - end <= _MAX_GAP and spans[n + 1][1] - start <= _MAX_LINE_LENGTH:
+    if n + 1 < len(spans) and spans[n + 1][0] - end <= MAX_SENTENCE_GAP and spans[n + 1][1] - start <= _MAX_LINE_LENGTH:
         end = spans[n + 1][1]
     return start, end

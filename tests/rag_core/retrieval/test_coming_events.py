@@ -77,7 +77,7 @@ async def test_hours_after_a_day_are_no_year_and_tomorrow_is_a_day(announced: An
     ]
 
 
-async def test_without_a_period_four_weeks_count_and_what_was_moved_is_told_with_its_new_day(announced: Any) -> None:
+async def test_without_a_period_four_weeks_count_and_a_moved_event_has_its_new_day(announced: Any) -> None:
     shown = lines(await ask(announced, "ближайшие мероприятия"))
     assert [line for line in shown if "ombola" in line] == [
         "31 января: Tombola postponed: the hall is flooded, new date 31 January."

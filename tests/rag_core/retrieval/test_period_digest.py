@@ -59,7 +59,7 @@ async def test_further_posts_about_a_subject_are_counted_and_not_quoted(archive:
     )
 
 
-async def test_what_is_no_news_has_no_line_and_a_subject_counts_the_channels_of_all_its_posts(archive: Archive) -> None:
+async def test_no_news_has_no_line_and_a_subject_counts_all_its_channels(archive: Archive) -> None:
     texts = {
         (-1001, 0): "Rates of the harbour exchange today: a crown costs 97 pence, a florin 12 pence.",
         (-1001, 1): "Rates of the harbour exchange today: a crown costs 98 pence, a florin 14 pence.",

@@ -124,7 +124,7 @@ def ranked(question: str, found: Evidence) -> RankedPieces:
     return rank_pieces(asked(question), found)
 
 
-def test_the_newest_value_of_a_series_comes_first_and_the_one_before_it_is_called_earlier() -> None:
+def test_the_newest_value_of_a_series_is_first_and_the_one_before_is_earlier() -> None:
     pieces = ranked("Сколько стоит буханка ржаного хлеба?", evidence(*PRICES, days=(300, 0, 400)))
     earlier = quote_earlier_piece(pieces, "ru")
     assert pieces.pieces[0].text == PRICES[0]

@@ -70,7 +70,7 @@ def test_both_languages_are_told_the_same_things() -> None:
         assert len(english.system.split("\n")) == len(russian.system.split("\n"))
 
 
-def test_the_examples_of_the_writer_hold_no_number_or_date_that_could_leak_and_the_refusal_is_not_last() -> None:
+def test_the_writer_s_examples_hold_no_number_and_the_refusal_is_not_last() -> None:
     for lang in QUESTIONS:
         template = load_prompt("write", lang)
         refused, last = template.shots

@@ -120,7 +120,7 @@ async def test_sentences_that_are_left_out_are_counted(library: Any) -> None:
     assert [s.reason for s in given.shortfalls] == ["2 sentences were left out: the posts do not say them."]
 
 
-async def test_what_the_named_post_does_not_say_is_searched_and_cited_where_another_one_says_it(library: Any) -> None:
+async def test_what_the_named_post_does_not_say_is_searched_and_cited_elsewhere(library: Any) -> None:
     number = await number_of(library, PostKey(library.harbour, 5))
     lines = f"A ferry ticket costs twelve euros. [{number}]\nThe lighthouse museum shows brass lamps. [{number}]"
     given = await ask(library, FakeLlm(lines))
@@ -341,7 +341,7 @@ async def test_without_a_model_or_while_one_is_busy_there_is_none(library: Any) 
     assert busy.asked == []
 
 
-async def test_what_was_written_and_dropped_stands_with_the_reason_in_the_trace_and_nowhere_else(library: Any) -> None:
+async def test_what_was_dropped_stands_with_its_reason_in_the_trace_alone(library: Any) -> None:
     number = await number_of(library, PostKey(library.harbour, 5))
     right, wrong, bare = "A ferry ticket costs twelve euros.", "The ferry costs thirteen euros.", "Ask at the pier."
     library.rag = replace(library.rag, writer=FakeLlm(f"{right} [{number}]\n{wrong} [{number}]\n{bare}"))

@@ -14,14 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
-from rag_core.text.tokens import (
-    compile_pattern,
-    detect_language,
-    fold_case,
-    is_dictionary_word,
-    read_phrases,
-    read_word,
-)
+from rag_core.text.numbers import compile_pattern
+from rag_core.text.tokens import detect_language, fold_case, is_dictionary_word, read_phrases, read_word
 
 
 class TalkKind(StrEnum):

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from rag_core.text.tokens import compile_pattern, tokenize
+from rag_core.text.numbers import compile_pattern
+from rag_core.text.tokens import tokenize
 from rag_core.types import Channel
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rag_core.text.tokens import compile_pattern, fold_case, read_phrases, tokenize
+from rag_core.text.numbers import compile_pattern
+from rag_core.text.tokens import fold_case, read_phrases, tokenize
 from rag_core.types import Kind
 
 INTENT_PREFIX_LENGTH = 1000  # characters read for the intent: some patterns look ahead from every word

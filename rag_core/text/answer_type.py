@@ -10,7 +10,8 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from rag_core.text.tokens import compile_pattern, stem
+from rag_core.text.numbers import compile_pattern
+from rag_core.text.tokens import stem
 
 
 class AnswerType(StrEnum):

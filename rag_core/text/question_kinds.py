@@ -8,7 +8,8 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from rag_core.text.tokens import compile_pattern, fold_case, stem, tokenize
+from rag_core.text.numbers import compile_pattern
+from rag_core.text.tokens import fold_case, stem, tokenize
 
 
 class ChannelAspect(StrEnum):

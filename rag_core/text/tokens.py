@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from py_rust_stemmers import SnowballStemmer
 
-from rag_core.text.numerals import write_numbers_in_digits
+from rag_core.text.numbers import write_numbers_in_digits
 
 if TYPE_CHECKING:
     from pymorphy3 import MorphAnalyzer
@@ -162,10 +162,6 @@ def detect_language(text: str) -> str:
     letters = [c for c in low if c.isalpha()]
     cyrillic = sum("а" <= c <= "я" for c in letters)
     return "ru" if letters and cyrillic * 3 >= len(letters) else "en"
-
-
-# Compiles a pattern with its first use: a question needs a third of them, and to compile all takes a third of a second.
-compile_pattern = cache(re.compile)
 
 
 def read_phrases(file: Path) -> dict[str, str]:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_core.text.numbers import parse_numbers
-from rag_core.text.numerals import write_numbers_in_digits
+from rag_core.text.numbers import parse_numbers, write_numbers_in_digits
 from rag_core.text.tokens import tokenize
 
 

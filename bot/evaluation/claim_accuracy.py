@@ -16,8 +16,9 @@ from rag_core.errors import StageTimeout
 from rag_core.run import Run
 from rag_core.types import Passage, PostKey, Question
 from rag_core.verification import Claim, Label, Verdict
+from rag_core.verification.comparison import measure_covered_share
 from rag_core.verification.facts import Vocabulary, extract_facts, split_words
-from rag_core.verification.stance import assess_by_words, measure_covered_share
+from rag_core.verification.stance import assess_by_words
 from rag_core.verification.verify import plan_claim_search, retrieve_claim_passages, verify_claim
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")

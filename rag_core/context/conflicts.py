@@ -19,8 +19,9 @@ from rag_core.text.sentences import MAX_ANSWER_LENGTH, collect_terms, split_long
 from rag_core.text.tokens import tokenize
 from rag_core.types import Citation, Draft, Evidence, Kind, Passage, Plan, Question, SearchFilter, Sentence, Source
 from rag_core.verification import Claim, Label
-from rag_core.verification.stance import assess_by_words, names_thing, speaks_of_other_thing
+from rag_core.verification.stance import assess_by_words
 from rag_core.verification.support import find_best_quote
+from rag_core.verification.things import names_thing, speaks_of_other_thing
 from rag_core.writing.extract import announces_change
 from rag_core.writing.extract_candidates import ExtractCandidate, rank_candidates
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict

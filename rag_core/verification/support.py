@@ -39,6 +39,7 @@ from rag_core.text.tokens import (
     tokenize,
 )
 from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
+from rag_core.verification.comparison import find_opposite_words, is_same_value
 from rag_core.verification.facts import (
     Name,
     SentenceFacts,
@@ -50,7 +51,6 @@ from rag_core.verification.facts import (
     is_same_name,
     remove_links,
 )
-from rag_core.verification.stance import find_opposite_words, is_same_value
 from rag_core.writing.phrases import format_day
 
 _MIN_SHARE = 0.55  # of the words and values of the claim that its sentence of the post has

@@ -12,7 +12,8 @@ import pytest
 from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, PostKey
 from rag_core.verification import Claim, Label
-from rag_core.verification.stance import assess_by_words, names_thing, speaks_of_other_thing
+from rag_core.verification.stance import assess_by_words
+from rag_core.verification.things import names_thing, speaks_of_other_thing
 from rag_core.verification.verify import AssessedPassage, decide_verdict
 
 SET = Path(__file__).parents[2] / "data" / "siblings"

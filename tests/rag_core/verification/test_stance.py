@@ -12,7 +12,8 @@ from rag_core.text.tokens import detect_language
 from rag_core.types import Passage, Post
 from rag_core.verification import Claim, Label, Support
 from rag_core.verification.facts import extract_facts
-from rag_core.verification.stance import assess_by_words, find_other_thing
+from rag_core.verification.stance import assess_by_words
+from rag_core.verification.things import find_other_thing
 from rag_core.verification.verify import AssessedPassage, decide_verdict
 
 NOTHING = Support(Label.NOT_FOUND, 0.1, "rules")

@@ -1,0 +1,270 @@
+"""Things that are spoken of: whether a sentence is about another one of the kind ("house 5", "the 27", "Anna's kiln")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
+from typing import NamedTuple
+
+from rag_core.text.answer_type import extract_asking_stems
+from rag_core.text.numbers import Number
+from rag_core.text.spelling_correction import is_misspelt
+from rag_core.text.tokens import WordReading, measure_stem_similarity, read_word
+from rag_core.verification.comparison import (
+    find_main_verb,
+    is_light,
+    is_predicate_verb,
+    is_verb_form,
+    list_identifiers,
+    list_unit_words,
+)
+from rag_core.verification.facts import (
+    SentenceFacts,
+    Word,
+    are_opposites,
+    extract_facts,
+    extract_facts_by_sentence,
+    is_verb,
+)
+
+_PHRASE_END = re.compile(r"[,.;:!?…()|\n]|\s[—–-]\s")
+
+
+_ASKED_WITH_VERB = re.compile(r"(?:\w+\s+){0,3}?(?:do|does|did|will|can|would|should)\s[^?]*\?", re.IGNORECASE)
+
+
+_BEFORE_VERB = frozenset(
+    "to will can could would should may might must do does did i you he she it we they who really".split()
+)
+
+
+_CONJUNCTIONS = frozenset("и или а но and or but".split())
+
+
+_SKIPPED = frozenset("the a an our your its this that not не".split())  # between a word and the one beside it
+
+
+_ADJECTIVE_ENDING = re.compile("(?:ск|н|ов|ев)[а-я]{2,3}")
+
+
+_FAR = 3  # words
+
+
+_MIN_ROOT = 4  # letters
+
+
+class _Place(NamedTuple):
+    """Place of a word: the content word beside it, before (-1) or after it (1), and the function words between."""
+
+    word: Word
+    side: int
+    anchor: Word
+    between: tuple[str, ...]
+    adjoins: bool  # nothing is between, no article either
+    copula: bool  # among the words between
+    preposition: str  # before the word
+
+    @property
+    def is_attribute(self) -> bool:
+        """Whether the word describes the one beside it: "школьный автобус", "урок гитары", "вход для гостей"."""
+        return self.side == -1 or (self.adjoins and _agrees(self.word, self.anchor))
+
+    @property
+    def is_distinction(self) -> bool:
+        """Whether it says which one: "платный вход", "вход для детей", not "вход платный"."""
+        return self.adjoins if self.side == 1 else bool(self.between) and not self.copula
+
+
+def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts] = ()) -> str:
+    """Find that a sentence speaks of another thing than a claim or a question: "школьный ≠ дачный"; "" if not.
+
+    `around`: what the sentence may leave to its context, as a heading; a word from there must be replaced in its very
+    place, by one of the same part of speech.
+    """
+    if why := _find_other_number(claim, here, around):
+        return why
+    things = _list_things(claim)
+    missing = [word for word in things if not _is_said(word, here)]
+    spare = [word for word in _list_things(here) if not _is_said(word, claim)] if missing else []
+    theirs = [place for word in spare for place in _list_places(word, here)]
+    for word in missing:
+        known = any(_is_said(word, one) for one in around)
+        for mine in _list_places(word, claim):
+            for other in theirs:
+                if _is_replaced(mine, other, claim, strictly=known):
+                    return f"{word.low} ≠ {other.word.low}"
+    if spare and len(missing) == len(things):  # an item of a list, and the claim's is another
+        items = [one for one in around if _have_value_of_same_kind(claim, one)]
+        if other_item := next((word for word in missing if any(_is_said(word, one) for one in items)), None):
+            return f"{other_item.low} ≠ {spare[0].low}"
+    return ""
+
+
+def speaks_of_other_thing(question: str, text: str, lang: str) -> bool:
+    """Check whether a text speaks of another thing than a question asks about, and nowhere of that itself."""
+    asked = extract_facts(question, lang)
+    things = _list_things(asked)
+    about = [one for one in extract_facts_by_sentence(text, lang) if any(_is_said(word, one) for word in things)]
+    return bool(about) and all(find_other_thing(asked, one) for one in about)
+
+
+def names_thing(question: str, text: str, lang: str) -> bool:
+    """Check whether a text has every word of the thing that a question asks about."""
+    asked, there = extract_facts(question, lang), extract_facts(text, lang)
+    asking = extract_asking_stems(question)
+    things = [word for word in _list_things(asked) if word.stem not in asking]
+    return bool(things) and all(_is_said(word, there) for word in things) and not _find_other_number(asked, there, ())
+
+
+def _have_value_of_same_kind(one: SentenceFacts, other: SentenceFacts) -> bool:
+    units = {number.unit for number in one.numbers if number.unit} & {number.unit for number in other.numbers}
+    return bool(units) or any(m.fields().keys() & n.fields().keys() for m in one.moments for n in other.moments)
+
+
+def _list_things(facts: SentenceFacts) -> list[Word]:
+    """List the nouns, adjectives and names of a sentence, without words such as "price" that say nothing of a thing."""
+    verb, units = _find_question_verb(facts) or find_main_verb(facts), list_unit_words(facts)
+    infinitives = {word.start for before, word in pairwise(facts.all_words) if before.low in _BEFORE_VERB}
+    return [
+        word
+        for word in facts.words
+        if not (word is verb or word.start in units or word.start in infinitives)
+        and not (is_verb_form(word) or _is_ending(word, facts.text))
+        and (not is_light(word) or _is_attribute(word, facts))
+    ]
+
+
+def _find_question_verb(facts: SentenceFacts) -> Word | None:
+    """Find the verb of an English question, the last word: "When does the pharmacy close?"."""
+    asked = _ASKED_WITH_VERB.match(facts.text)
+    return next((word for word in reversed(facts.words) if not word.capital), None) if asked else None
+
+
+def _is_attribute(word: Word, facts: SentenceFacts) -> bool:
+    """Whether a word such as "day" describes the noun after it: "day ticket"."""
+    adjective = word.low.isascii() or _read(word).part == "ADJF"
+    beside = (place for place in _list_places(word, facts) if place.side == 1 and place.adjoins)
+    return adjective and any(not is_light(place.anchor) for place in beside)
+
+
+def _is_ending(word: Word, text: str) -> bool:
+    """Whether the letters belong to a number: "2026-го"."""
+    return text[word.start - 1 : word.start] == "-" and text[: word.start - 1][-1:].isdigit()
+
+
+def _read(word: Word) -> WordReading:
+    return read_word(word.low)[0]
+
+
+def _is_said(word: Word, there: SentenceFacts) -> bool:
+    """Check whether a word is in a sentence, in any form, derived, or misspelt."""
+    if there.all_words.has(word):
+        return True
+    return any(_is_derived(word, other) or is_misspelt(word.low, other.low) for other in there.words)
+
+
+def _is_derived(one: Word, other: Word) -> bool:
+    """Check whether one of two words is derived from the other: "мостик" and "мост", "детский" and "дети"."""
+    short, long = sorted((one.stem, other.stem), key=len)
+    if len(short) >= _MIN_ROOT and long.startswith(short):
+        return True
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(one.low, other.low, strict=False))
+    root = sum(1 for _ in pairs)
+    rests = one.low[root:], other.low[root:]
+    return root >= _MIN_ROOT - 1 and any(
+        _ADJECTIVE_ENDING.fullmatch(rest) and len(ending) <= 2 for rest, ending in (rests, rests[::-1])
+    )
+
+
+def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:
+    """List the places of a word: beside the content words before and after it in its phrase."""
+    words, content = facts.all_words, {one.start for one in facts.words}
+    at = next(n for n, other in enumerate(words) if other.start == word.start)
+    before = next((one for one in reversed(words[:at]) if one.low not in _SKIPPED), word)
+    preposition = "" if before.stem or is_verb(before) else before.low
+    for side in (-1, 1):
+        between, last, n = list[Word](), word, at + side
+        while 0 <= n < len(words):
+            low, high = sorted((last, words[n]), key=lambda one: one.start)
+            if _PHRASE_END.search(facts.text, low.end, high.start):
+                break
+            if words[n].low in _CONJUNCTIONS or (words[n].stem and words[n].start not in content):
+                break  # the latter are numbers and dates
+            if words[n].stem:
+                lows, copula = tuple(one.low for one in between), any(map(is_verb, between))
+                yield _Place(word, side, words[n], lows, abs(n - at) == 1, copula, preposition)
+                if side == 1 or not between or n < at - _FAR or is_predicate_verb(words[n]):
+                    break  # "for children" may describe "pass" in "a pass to the pool for children"
+            elif words[n].low not in _SKIPPED:
+                between.append(words[n])
+            last, n = words[n], n + side
+
+
+def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly: bool) -> bool:
+    """Check whether two different words stand in the same place, beside the same word."""
+    if _is_value(mine, claim) or _is_name(mine.word) != _is_name(other.word):  # "бассейн" may be «Щука»
+        return False
+    if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
+        alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
+        return alike and not strictly and mine.preposition == other.preposition != ""
+    if are_opposites(mine.word.low, other.word.low):  # "вход платный" and "the pool is closed" say it of the thing
+        return mine.is_distinction and other.is_distinction
+    same_place = mine.side == other.side and mine.between == other.between
+    if is_predicate_verb(mine.anchor):
+        return _share_case(mine.word, other.word) if not mine.word.low.isascii() else same_place
+    if not strictly and mine.is_attribute and other.is_attribute:
+        return True
+    agrees = mine.side == -1 or not other.adjoins or _agrees(other.word, other.anchor)
+    return same_place and agrees and _have_same_part(mine.word, other.word)
+
+
+def _is_value(mine: _Place, claim: SentenceFacts) -> bool:
+    """Check for a name that the claim says of its thing, as who leads it; it is compared as a name."""
+    strong = {name.word.start for name in claim.names if not name.weak}
+    if mine.word.start not in strong:
+        return False
+    if is_predicate_verb(mine.anchor):
+        return True
+    beside = (one for one in claim.names if one.word is not mine.word)
+    full = any(-1 <= one.word.start - mine.word.end <= 1 or -1 <= mine.word.start - one.word.end <= 1 for one in beside)
+    return full and mine.anchor.start in strong
+
+
+def _is_name(word: Word) -> bool:
+    return word.capital and not word.opens
+
+
+def _share_case(one: Word, other: Word) -> bool:
+    mine, theirs = ({r.case for r in read_word(w.low) if r.part == "NOUN"} for w in (one, other))
+    return not mine.isdisjoint(theirs)
+
+
+def _agrees(word: Word, noun: Word) -> bool:
+    """Check that a Russian adjective before a noun has its number and case; any other word may describe it."""
+    readings = [reading for reading in read_word(word.low) if reading.part == "ADJF"]
+    forms = {(reading.number, reading.case) for reading in read_word(noun.low)}
+    return word.low.isascii() or not readings or any((one.number, one.case) in forms for one in readings)
+
+
+def _have_same_part(one: Word, other: Word) -> bool:
+    if any(word.low.isascii() or (word.capital and not word.opens) for word in (one, other)):
+        return True
+    return _read(one).part == _read(other).part
+
+
+def _find_other_number(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts]) -> str:
+    """Find that the number by which the claim names its thing is not there."""
+    mine = list_identifiers(claim)
+    theirs = list_identifiers(here) if mine else []
+    for number in mine:
+        if not any(_has_identifier(number, one) for one in (here, *around)):
+            return f"{claim.text[number.start : number.end]} is not there"
+        others = [other for other in theirs if not set(other.values) & set(number.values)]
+        if others and not _has_identifier(number, here):
+            return f"{claim.text[number.start : number.end]} ≠ {here.text[others[0].start : others[0].end]}"
+    return ""
+
+
+def _has_identifier(number: Number, there: SentenceFacts) -> bool:
+    return any(n.unit in {"", "ordinal"} and set(n.values) & set(number.values) for n in there.numbers)

@@ -53,6 +53,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
                 {
                     "text": s.text,
                     "support": s.support,
+                    "further": s.further,
                     "citations": [
                         {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
                         | _build_post_details(c.post, cited.get(c.post))

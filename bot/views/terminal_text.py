@@ -42,9 +42,14 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
         sources[:0] = [words("nearest", count=len(sources))] if sources else []
     else:
-        marked = zip(answer["sentences"], found["marks"], strict=True)
-        lines = [f"{strip_control_characters(s['text'])} {' '.join(f'[{n}]' for n in marks)}" for s, marks in marked]
-        lines[:0] = [words("answer-probable")] if answer["certainty"] == Certainty.PROBABLE else []
+        first, further = list[str](), list[str]()
+        for place, (sentence, marks) in enumerate(zip(answer["sentences"], found["marks"], strict=True)):
+            line = f"{strip_control_characters(sentence['text'])} {' '.join(f'[{n}]' for n in marks)}"
+            (further if place and sentence["further"] else first).append(line)
+        lines = first + further
+        if answer["certainty"] == Certainty.PROBABLE:
+            heading = [words("answer-further", count=len(further))] if further else []
+            lines = [words("answer-probable"), *first, *heading, *further]
         lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]
     if found["understood"]:

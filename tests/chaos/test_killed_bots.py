@@ -83,4 +83,4 @@ async def test_three_kills_lose_no_notice(tmp_path: Path) -> None:
     figures = await measure_kills(tmp_path, 3)
     assert figures["posts"] == 4 * POSTS_A_KILL
     assert figures["lost"] == 0
-    assert figures["twice"] <= 1
+    assert figures["twice"] <= 3  # one for each kill between the taking of a message and the note of it

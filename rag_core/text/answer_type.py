@@ -228,7 +228,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
 
     False for reasons, steps, places and others that any sentence may be.
     """
-    if want is AnswerType.ANYTHING or want in VAGUE_TYPES:
+    if want in VAGUE_TYPES:
         return want is AnswerType.ANYTHING
     low, (asked, stems) = _normalize_text(text), _read_question(question)
     if pattern := _TYPE_PATTERNS.get(want):

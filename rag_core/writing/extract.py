@@ -221,17 +221,15 @@ def rank_pieces(
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
     found = RankedPieces(asked, tuple(ranked), _estimate_likely(ranked), timed=timed)
-    if not ranked or asked.want not in _CHANGING_TYPES:
-        return found
-    if timed:
+    if not ranked or timed or asked.want not in _CHANGING_TYPES:
         return found
     # the series of the best piece: the best piece of each post of its channel with such a value, oldest first
     first = ranked[0]
-    best = {first.source.number: first}
+    best, chat = {first.source.number: first}, first.source.passage.key.chat_id
+    terms, score = _SERIES_TERMS * first.features.terms, first.features.timeless_score - _SERIES_MARGIN
     for one in ranked:
-        told = one.holds and one.features.terms >= _SERIES_TERMS * first.features.terms
-        near = one.features.timeless_score >= first.features.timeless_score - _SERIES_MARGIN
-        if told and near and one.source.passage.key.chat_id == first.source.passage.key.chat_id:
+        told = one.holds and one.source.passage.key.chat_id == chat and one.features.terms >= terms
+        if told and one.features.timeless_score >= score:
             best.setdefault(one.source.number, one)
     series = sorted(best.values(), key=lambda one: one.source.passage.date)
     if len(series) == 1:

@@ -36,7 +36,7 @@ LIBRARIES = {
     "rensa": {"ingest/copies.py"},
     "simpleeval": {"rag_core/recipes/react_tools.py"},
     "pymorphy3": {"rag_core/text/tokens.py"},
-    "rapidfuzz": {"rag_core/text/spelling_correction.py", "rag_core/conversation/small_talk.py"},
+    "rapidfuzz": {"rag_core/planning/spelling_correction.py", "rag_core/conversation/small_talk.py"},
     "py_rust_stemmers": {"rag_core/text/tokens.py"},
     "ijson": {"ingest"},
     "fastembed": {"rag_core/models/onnx_models.py"},

@@ -25,6 +25,7 @@ import numpy as np
 
 from bot.cli.folder import catch_up_vectors, show_progress_bar
 from bot.evaluation.recorded_replies import Recording
+from bot.question_generation import GeneratedQuestion, generate_questions
 from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
 from ingest.json_export import ImportOptions
@@ -37,7 +38,6 @@ from rag_core.recipes import RECIPES
 from rag_core.run import Run
 from rag_core.settings import DataSettings, ModelSettings, RagSettings
 from rag_core.storage import channels, posts
-from rag_core.text.question_generation import GeneratedQuestion, generate_questions
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import AUTO_RECIPE, HYBRID, Channel, Plan, Post, PostKey, Question, Viewer, Visibility

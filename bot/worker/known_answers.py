@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import chain, zip_longest
 
+from bot.question_generation import generate_questions
 from bot.stored_answer import hash_text_version
 from bot.views.keyboards import make_callback_token
 from ingest.copies import describe_fingerprint
@@ -46,7 +47,6 @@ from rag_core.storage import (
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.readers import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.question_generation import generate_questions
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import DIRECT_RECIPE, Answer, Draft, Post, PostKey, Question, Sentence, Viewer

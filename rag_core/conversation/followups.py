@@ -17,14 +17,18 @@ from rag_core.dates import find_dates, parse_coming_period, parse_period
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
-from rag_core.planning.intents import asks_about_recent_events, counts_all_posts, strip_asking_phrase
+from rag_core.planning.intents import (
+    asks_about_recent_events,
+    asks_of_this_channel,
+    counts_all_posts,
+    strip_asking_phrase,
+)
 from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS
 from rag_core.run import Run, Stage
 from rag_core.storage.readers import ConversationTurn
 from rag_core.text.answer_type import extract_numbers
 from rag_core.text.names import find_names
 from rag_core.text.query_terms import is_asking_word
-from rag_core.text.question_kinds import asks_of_this_channel
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, WordReading, detect_language, fold_case, read_word, tokenize
 from rag_core.types import Question

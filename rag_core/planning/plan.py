@@ -25,10 +25,12 @@ from rag_core.planning.intents import (
     asks_for_digest,
     asks_for_posts,
     counts_all_posts,
+    detect_channel_question,
     detect_intent,
     extract_coming_topic,
     extract_posts_topic,
     extract_topic,
+    find_defined_name,
     is_empty_topic,
     is_request_word,
     names_events,
@@ -44,14 +46,13 @@ from rag_core.planning.queries import (
     rewrite_as_statement,
     sanitize_query,
 )
+from rag_core.planning.spelling_correction import correct_spelling
 from rag_core.run import Run, Stage
 from rag_core.storage import channels
 from rag_core.storage.channels import list_synonyms
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import list_names_in_other_script
-from rag_core.text.question_kinds import detect_channel_question, find_defined_name
 from rag_core.text.sentences import is_pasted
-from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import stem, tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, TELEGRAM_START, Channel, Kind, Plan, Question
 

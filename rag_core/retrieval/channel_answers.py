@@ -14,20 +14,20 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rag_core.engine import Engine
+from rag_core.planning.intents import ChannelAspect, detect_channel_question, find_defined_name
+from rag_core.retrieval.definitions import (
+    Definition,
+    compile_name,
+    is_written_as_name,
+    list_time_stems,
+    list_written_namings,
+    read_definition,
+)
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
-from rag_core.text.names import find_names, list_time_stems, list_written_namings, strip_inflection
+from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.post_text import find_poll
-from rag_core.text.question_kinds import (
-    ChannelAspect,
-    Definition,
-    compile_name,
-    detect_channel_question,
-    find_defined_name,
-    is_written_as_name,
-    read_definition,
-)
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
 from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, tokenize
 from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer

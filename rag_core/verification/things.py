@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
+from rag_core.planning.spelling_correction import is_misspelt
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.numbers import Number
-from rag_core.text.spelling_correction import is_misspelt
 from rag_core.text.tokens import WordReading, measure_stem_similarity, read_word
 from rag_core.verification.comparison import (
     find_main_verb,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rag_core.planning.intents import detect_channel_question
 from rag_core.planning.plan import plan_by_rules
-from rag_core.text.question_kinds import detect_channel_question
 from rag_core.types import Channel, Kind, Question, Viewer
 
 SETS = Path(__file__).parents[2] / "data" / "intents"

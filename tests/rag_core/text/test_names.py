@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from rag_core.retrieval.definitions import list_written_namings
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.names import (
     build_surname_pattern,
     find_names,
     get_surname_base,
     list_names_in_other_script,
-    list_written_namings,
     matches_file_name,
     matches_name,
 )

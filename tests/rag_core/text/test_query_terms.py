@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rag_core.index.bm25_postings import NO_VARIANTS, PostingsBM25
+from rag_core.planning.spelling_correction import correct_spelling
 from rag_core.text import query_terms
 from rag_core.text.answer_type import AnswerType
 from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words, is_table_word
-from rag_core.text.spelling_correction import correct_spelling
 from rag_core.text.tokens import STOP_WORDS, measure_stem_similarity, stem, stem_dictionary_form, tokenize
 
 

@@ -6,15 +6,13 @@ import time
 
 import pytest
 
-from rag_core.text.question_kinds import (
+from rag_core.planning.intents import (
     ChannelAspect,
-    Definition,
     asks_of_this_channel,
     detect_channel_question,
     find_defined_name,
-    is_written_as_name,
-    read_definition,
 )
+from rag_core.retrieval.definitions import Definition, is_written_as_name, read_definition
 
 NAMES = {
     "who is Moth": "Moth", "who's ludo?": "ludo", "what is Tawny?": "Tawny", "кто такая Зинаида?": "Зинаида",

@@ -145,17 +145,6 @@ class MemorySettings(_SettingsSection):
     minutes: int = Field(60, ge=1, le=10_080, description="Minutes after which an earlier question is forgotten.")
 
 
-class ToolSettings(_SettingsSection):
-    """Tools of the recipe react."""
-
-    allowlist: str = Field(
-        "all",
-        description="Tools that may be used: all, none, or of search, bm25_search, dense_search, hybrid_search, "
-        "fusion_rank, rerank, rewrite, query_plan, route, fetch, neighbours, newest, first_mention, count_mentions, "
-        "timeline, time_normalize, calculate, compose, summarize, verify.",
-    )
-
-
 class RagSettings(_SettingsSection):
     """All settings of `open_engine`."""
 
@@ -166,7 +155,6 @@ class RagSettings(_SettingsSection):
     retrieval: SearchSettings = SearchSettings()
     answer: AnswerSettings = AnswerSettings()
     memory: MemorySettings = MemorySettings()
-    tools: ToolSettings = ToolSettings()
     agent: AgentSettings = AgentSettings()
     council: CouncilSettings = CouncilSettings()
     verify: VerifySettings = VerifySettings()

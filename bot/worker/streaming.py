@@ -137,10 +137,8 @@ _TYPING_INTERVAL_SECONDS = 4.0
 # Stages shown to the reader; the others are parts of them.
 _SHOWN_STAGES = {"plan", "search", "rerank", "hyde", "write", "read", "calculate", "check"}
 # Steps and tools of `react`, and stages of other recipes, as the stage that the reader is told.
-_TOLD_AS = {"step": "plan", "tool.query_plan": "plan", "tool.route": "plan", "tool.rewrite": "plan",
-            "tool.time_normalize": "plan", "tool.calculate": "calculate", "tool.verify": "check", "parts": "check",
-            "judge": "check", "map": "read", "predict": "read", "tool.fetch": "read", "tool.compose": "read",
-            "tool.summarize": "read", "tool.neighbours": "read", "tool.rerank": "rerank"}  # fmt: skip
+_TOLD_AS = {"step": "plan", "tool.calculate": "calculate", "parts": "check", "judge": "check", "map": "read",
+            "predict": "read", "tool.open": "read"}  # fmt: skip
 
 
 class ProgressView:

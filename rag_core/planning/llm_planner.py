@@ -483,12 +483,3 @@ async def _ask_planner(
                 raise GenerationFailed(_UNREADABLE_REPLY.format(request.name))
             heard.append(piece)
     raise GenerationFailed("The model ended without a reply: only the rules' queries are searched with.")
-
-
-async def rewrite_question(
-    question: Question, around: KnownEntities, planner: LanguageModel, run: Run
-) -> tuple[str, ...]:
-    """Write one to three other queries for a question. Raises GenerationFailed, StageTimeout."""
-    own = truncate_query(sanitize_query(question.text))
-    asked = partial(build_rewrite_prompt, question, around, (own,), around.other_language(own))
-    return (await _ask_planner(_REWRITE_REQUEST, asked, question, planner, run, [])).queries

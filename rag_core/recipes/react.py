@@ -10,7 +10,7 @@ A calculation becomes a sentence only where each of its numbers occurs in a foun
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import chain, zip_longest
@@ -21,14 +21,7 @@ from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.llm.rates import MAX_REACT_STEPS
 from rag_core.recipe_steps import Round, complete_answer, extract_from_hits, plan_or_answer_exactly
-from rag_core.recipes.react_tools import (
-    MAX_POSTS,
-    SUM_FORMAT,
-    Tool,
-    ToolContext,
-    call_tool,
-    select_allowed_tools,
-)
+from rag_core.recipes.react_tools import MAX_POSTS, SUM_FORMAT, TOOLS, ToolContext, call_tool
 from rag_core.retrieval.search import note_unindexed_posts
 from rag_core.run import Run, Stage
 from rag_core.text.numbers import extract_figures
@@ -80,15 +73,9 @@ _GRAMMAR_RULES = rf"""
 thought ::= "\"" char{{1,{_MAX_THOUGHT_LENGTH}}} "\""
 char ::= [{LETTERS}]
 number ::= [1-9] [0-9]?
-fifty ::= [1-9] | [1-4] [0-9] | "50"
-length ::= [6-9] [0-9] | [1-5] [0-9] [0-9] | "600"
-share ::= "0" ("." [0-9] [0-9]?)? | "1"
-sum ::= [0-9a-z+*/().,% -]
+sum ::= [0-9+*/()., -]
 day ::= "\"20" [0-9] [0-9] "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) "\""
 """
-
-
-_INTEGER_RULES = {(1, MAX_POSTS): "number", (1, 50): "fifty", (60, 600): "length"}  # longer than a digit
 
 
 def parse_step(text: str) -> dict[str, Any] | None:
@@ -104,17 +91,17 @@ def parse_step(text: str) -> dict[str, Any] | None:
 
 
 @cache
-def build_step_grammar(tools: tuple[Tool, ...]) -> str:
-    """Build the GBNF of one step with these tools."""
+def build_step_grammar() -> str:
+    """Build the GBNF of one step."""
     moves = {}
-    for tool in tools:
+    for tool in TOOLS:
         parts = [f'"\\"tool\\": \\"{tool.name}\\", \\"input\\": {{"']
         for n, (name, field) in enumerate(tool.wants.model_json_schema()["properties"].items()):
             parts.append(f'"{", " if n else ""}\\"{name}\\": " {_build_value_rule(field)}')
-        moves[tool.name.replace("_", "")] = " ".join([*parts, '"}"'])
+        moves[tool.name] = " ".join([*parts, '"}"'])
     lines = [
         'root ::= "{\\"Thought\\": " thought ", " (move | answer) "}"',
-        f"move ::= {' | '.join(moves)}" if moves else "move ::= answer",
+        f"move ::= {' | '.join(moves)}",
         f'answer ::= "\\"tool\\": \\"{ANSWER}\\", \\"input\\": {{}}"',
         *(f"{name} ::= {rule}" for name, rule in moves.items()),
     ]
@@ -131,20 +118,18 @@ def _build_value_rule(field: Mapping[str, Any]) -> str:
         item = _build_value_rule(field["items"])
         more = f"{{{field['minItems'] - 1},{field['maxItems'] - 1}}}"
         return f'"[" {item} (", " {item}){more} "]"'
-    if field["type"] == "number":
-        return "share"
     if field["type"] == "integer":
         least, most = field["minimum"], field["maximum"]
-        return _INTEGER_RULES.get((least, most)) or f"[{least}-{most}]"
+        return "number" if most == MAX_POSTS else f"[{least}-{most}]"
     if field.get("format") == "date":
         return "day"
     letter = "sum" if field.get("format") == SUM_FORMAT else "char"
     return f'"\\"" {letter}{{1,{field["maxLength"]}}} "\\""'
 
 
-def build_step_schema(tools: Sequence[Tool]) -> dict[str, Any]:
+def build_step_schema() -> dict[str, Any]:
     """Build the JSON schema of one step, for servers without GBNF."""
-    calls: dict[str, dict[str, Any]] = {tool.name: tool.wants.model_json_schema() for tool in tools}
+    calls: dict[str, dict[str, Any]] = {tool.name: tool.wants.model_json_schema() for tool in TOOLS}
     calls[ANSWER] = {"type": "object", "properties": {}, "additionalProperties": False}
     steps = []
     for name, given in calls.items():
@@ -157,13 +142,12 @@ def build_step_schema(tools: Sequence[Tool]) -> dict[str, Any]:
 _STEP_TOKENS, _SPARE_TOKENS = 200, 48  # of a step; reserve beyond the counted texts
 _MAX_OBSERVATION_LENGTH = 700  # characters of a tool's result in the prompt
 _TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
-_EXACT_TOOLS = frozenset({"first_mention", "count_mentions", "timeline"})
 
 
 async def run_react(question: Question, rag: Engine, run: Run) -> Round:
     """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found.
 
-    Exact answers of the aggregation tools are returned as they are.
+    Where the last tool counted, its exact answer is returned as it is.
     """
     model = rag.writer or rag.planner
     if model is None:
@@ -172,7 +156,7 @@ async def run_react(question: Question, rag: Engine, run: Run) -> Round:
     if exact is not None:
         return Round(plan, exact)
     context = ToolContext(question, rag, run)
-    if await _run_steps(context, model) in _EXACT_TOOLS and context.exact is not None:
+    if await _run_steps(context, model) == "count" and context.exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
         return Round(plan, context.exact)
     if not context.found:
@@ -191,24 +175,20 @@ async def run_react(question: Question, rag: Engine, run: Run) -> Round:
 async def _run_steps(context: ToolContext, model: LanguageModel) -> str:
     """Run steps until the model answers, repeats itself or fails; the name of the last tool."""
     seen = list[_TakenStep]()
-    tools = select_allowed_tools(context.rag.settings.tools.allowlist)
     for context.step in range(1, MAX_REACT_STEPS + 1):
-        step = await context.run.attempt(Stage.STEP, _request_step(context, model, tools, seen), None)
+        step = await context.run.attempt(Stage.STEP, _request_step(context, model, seen), None)
         if step is None or step["tool"] == ANSWER or any(step == before for before, _ in seen):
             break
         async with context.run.use_separate_budgets():  # a tool has its own time limit
-            outcome = await call_tool(step, tools, context)
-        text = json.dumps(outcome.data, ensure_ascii=False) if outcome.ok else f"error: {outcome.error}"
-        seen.append((step, text[:_MAX_OBSERVATION_LENGTH]))
+            data, _ = await call_tool(step["tool"], step["input"], context)
+        seen.append((step, json.dumps(data, ensure_ascii=False)[:_MAX_OBSERVATION_LENGTH]))
     return str(seen[-1][0]["tool"]) if seen else ""
 
 
-async def _request_step(
-    context: ToolContext, model: LanguageModel, tools: tuple[Tool, ...], seen: list[_TakenStep]
-) -> dict[str, Any] | None:
+async def _request_step(context: ToolContext, model: LanguageModel, seen: list[_TakenStep]) -> dict[str, Any] | None:
     """Ask for the next step with the tools, the current time, the question, and as many of the last steps as fit."""
     template = load_prompt("react", context.question.lang)
-    offered = "\n".join(f"{tool.name}: {template.parts[tool.name]}" for tool in tools)
+    offered = "\n".join(f"{tool.name}: {template.parts[tool.name]}" for tool in TOOLS)
     system = f"{template.system}\n{offered}\n{ANSWER}: {template.parts[ANSWER]}"
     head = f"<now>{context.question.asked_at:%Y-%m-%d %H:%M %A}</now>\n{quote_question(context.question.text)}"
     texts = [(json.dumps(step, ensure_ascii=False), observed) for step, observed in seen]
@@ -223,7 +203,7 @@ async def _request_step(
         out = next(n for n in range(len(pieces) + 1) if sum(pieces[n:]) <= left or n == len(pieces))
         return Prompt(system, "\n".join([head, *steps[max(0, out - 1) :]]), () if out else template.shots)
 
-    grammar, schema = build_step_grammar(tools), build_step_schema(tools)
+    grammar, schema = build_step_grammar(), build_step_schema()
     decoding, reader = DecodingParams(_STEP_TOKENS, 0.0), context.question.viewer.user_id
     reply = await context.run.ask_model(model, reader, build_prompt, decoding, grammar=grammar, schema=schema)
     context.run.note(step=context.step)

@@ -85,11 +85,11 @@ def write_react_step(prompt: Prompt) -> str:
         ("search", {"queries": [orders[0]]}),
         ("delete", {"chat": -1001000004, "posts": [10]}),
         ("search", {"queries": ["silver trophy"], "channels": [-1001000004], "viewer": 1}),
-        ("fetch", {"posts": [1, 2, 99]}),
-        ("neighbours", {"post": 1, "before": 3, "after": 3}),
+        ("open", {"post": 99}),
+        ("open", {"post": 1, "around": 3}),
         ("web_search", {"query": KNOWN}),
         ("search", {"queries": ["silver trophy in The safe"]}),
-        ("newest", {"about": "treasurer", "limit": 9}),
+        ("list", {"about": "treasurer", "limit": 9}),
     ]
     tool, given = moves[(len(prompt.ask) + 3 * prompt.ask.count("<step>")) % len(moves)]
     return json.dumps({"Thought": THOUGHT, "tool": tool, "input": given}, ensure_ascii=False)

@@ -16,9 +16,9 @@ from scripted_model import FakeLlm
 from rag_core.errors import GenerationFailed, IndexUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.recipes.react import build_step_grammar, build_step_schema, parse_step
-from rag_core.recipes.react_tools import TOOLS, select_allowed_tools
+from rag_core.recipes.react_tools import TOOLS
 from rag_core.run import Budgets, Run
-from rag_core.settings import LlmSettings, ToolSettings
+from rag_core.settings import LlmSettings
 
 TICKET = "How much does a ferry ticket cost?"
 PRICE = "A ferry ticket costs twelve euros."
@@ -33,11 +33,10 @@ LOOK = step("search", queries=["ferry ticket cost"], since=None, until=None)
 END = json.dumps(DONE)
 
 
-def reacting(library: Any, *replies: Any, **tools: Any) -> FakeLlm:
+def reacting(library: Any, *replies: Any) -> FakeLlm:
     """The library answered by react, with a model that says these things."""
     model = FakeLlm(*replies)
-    settings = library.rag.settings.model_copy(update={"tools": ToolSettings(**tools)})
-    library.rag = replace(library.rag, writer=model, recipe="react", settings=settings)
+    library.rag = replace(library.rag, writer=model, recipe="react")
     return model
 
 
@@ -61,7 +60,7 @@ async def test_each_step_is_under_a_grammar_and_is_told_the_time_and_what_was_se
     first, second, _ = model.asked
     assert "<now>2026-01-15 09:00 Thursday</now>" in first.ask
     assert "children under six" in second.ask
-    assert all(grammar == build_step_grammar(TOOLS) for grammar in model.grammars_asked[:2])
+    assert all(grammar == build_step_grammar() for grammar in model.grammars_asked[:2])
     assert all(f"\n{tool.name}: " in first.system for tool in TOOLS)
 
 
@@ -84,7 +83,7 @@ async def test_a_model_that_repeats_itself_or_takes_four_steps_is_made_to_write(
 
 async def test_a_count_says_what_the_index_has_not_got_yet(library: Any, make_post: Any) -> None:
     await library.keep(make_post(9, "The ferry is late.", chat=library.harbour), index=False)
-    count = step("count_mentions", topic="ferry", since=None, until=None)
+    count = step("count", about="ferry", since=None, until=None)
     reacting(library, count, END)
     answer = await library.ask("Tell me something of the ferry")
     assert (answer.recipe, len(answer.posts())) == ("react", 3)
@@ -103,17 +102,14 @@ async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library: 
     assert answer.sentences[0].citations[0].post == (library.kiln, 3)
 
 
-async def test_only_allowed_tools_are_offered_and_used(library: Any) -> None:
-    newest = step("newest", about=None, limit=5)
-    model = reacting(library, newest, LOOK, END, f"{PRICE}[1]", allowlist="search")
-    await library.ask(TICKET)
-    assert "\nnewest: " not in model.asked[0].system
-    assert '\\"newest\\"' not in (model.grammars_asked[0] or "")
-    assert "not allowed" in model.asked[1].ask
+async def test_a_tool_that_is_not_there_is_not_used(library: Any) -> None:
+    model = reacting(library, step("web_search", query="ferry"), LOOK, END, f"{PRICE}[1]")
+    assert (await library.ask(TICKET)).recipe == "react"
+    assert "no such tool" in model.asked[1].ask
 
 
 async def test_a_tool_that_fails_is_told_to_the_model(library: Any) -> None:
-    model = reacting(library, step("fetch", posts=[9]), LOOK, END, f"{PRICE}[1]")
+    model = reacting(library, step("open", post=9), LOOK, END, f"{PRICE}[1]")
     assert (await library.ask(TICKET)).recipe == "react"
     assert "There is no post 9" in model.asked[1].ask
 
@@ -124,7 +120,7 @@ async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(
     async def down(*_: object) -> None:
         raise IndexUnavailable("The index is down.")
 
-    reacting(library, step("newest", about=None, limit=5), LOOK, END, "The posts do not say.")
+    reacting(library, step("list", about="ferry", limit=5), LOOK, END, "The posts do not say.")
     monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", down)
     answer = await library.ask(TICKET)
     assert "search" in {shortfall.stage for shortfall in answer.shortfalls}
@@ -135,7 +131,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model(library: Any, mon
         await asyncio.sleep(60)
 
     monkeypatch.setattr("rag_core.recipes.react_tools.search_passages", slow)
-    model = reacting(library, LOOK, step("newest", about="ticket", limit=5), END, f"{PRICE}[1]")
+    model = reacting(library, LOOK, step("list", about="ticket", limit=5), END, f"{PRICE}[1]")
     library.rag.budgets = Budgets(tool=0.2)
     answer = await library.ask(TICKET)
     assert "took longer" in model.asked[1].ask
@@ -199,18 +195,18 @@ async def test_what_the_posts_do_not_say_is_refused(library: Any) -> None:
 
 
 async def test_in_a_small_context_old_steps_are_left_out(library: Any) -> None:
-    steps = [step("newest", about=None, limit=n) for n in (9, 8, 7)]
+    steps = [step("list", about=None, limit=n) for n in (9, 8, 7)]
     model = reacting(library, *steps, END, f"{PRICE}[1]")
-    model.context = 1100
+    model.context = 800
     await library.ask(TICKET)
     for prompt in model.asked[:4]:
         texts = [prompt.system, prompt.ask, *(text for shot in prompt.shots for text in shot)]
-        assert sum(await model.count(texts)) <= 1100 - 200
+        assert sum(await model.count(texts)) <= 800 - 200
     assert model.asked[3].ask.count("<step>") < 3
 
 
 def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None:
-    grammar, chance, seen = Grammar(build_step_grammar(TOOLS)), random.Random(7), set[str]()
+    grammar, chance, seen = Grammar(build_step_grammar()), random.Random(7), set[str]()
     wants = {tool.name: tool.wants for tool in TOOLS}
     for _ in range(400):
         text = grammar.drawn(chance)
@@ -220,15 +216,8 @@ def test_whatever_the_grammar_lets_through_is_a_call_that_a_tool_takes() -> None
         if move["tool"] != "answer" and not ({"since", "until"} & move["input"].keys()):
             wants[move["tool"]].model_validate_json(json.dumps(move["input"]))
     assert seen == {"answer", *wants}
-    steps = build_step_schema(TOOLS)["anyOf"]  # for servers without GBNF
+    steps = build_step_schema()["anyOf"]  # for servers without GBNF
     assert {one["properties"]["tool"]["const"] for one in steps} == seen
-
-
-def test_the_grammar_knows_only_the_tools_that_are_allowed() -> None:
-    grammar, chance = Grammar(build_step_grammar(select_allowed_tools("calculate"))), random.Random(7)
-    moves = [parse_step(grammar.drawn(chance)) for _ in range(40)]
-    assert {move["tool"] for move in moves if move} == {"calculate", "answer"}
-    assert parse_step(Grammar(build_step_grammar(())).drawn(chance)) == {"tool": "answer", "input": {}}
 
 
 def test_a_move_is_found_in_what_stands_around_it() -> None:

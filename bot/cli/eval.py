@@ -1,18 +1,19 @@
-"""`citegram eval`: the kinds of measurement with their arguments, and what those without an index print and write."""
+"""`citegram eval`: the kinds of measurement with their arguments; what each measures, prints and writes."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from bot.cli.eval_runner import Measurement, open_recording, run_calibrate, run_measurement
 from bot.cli.folder import iterate_with_progress_bar, open_archive, require_archive
+from bot.evaluation import fitting, measures
 from bot.evaluation.claim_accuracy import (
     VERIFICATION_LAYERS,
     compute_label_metrics,
@@ -22,6 +23,8 @@ from bot.evaluation.claim_accuracy import (
 from bot.evaluation.data import (
     CLAIMS_FILE_NAME,
     VARIANTS,
+    Dataset,
+    IndexedDataset,
     Variant,
     build_variant_settings,
     draw_sample,
@@ -30,27 +33,21 @@ from bot.evaluation.data import (
     read_claims,
     read_dataset,
 )
-from bot.evaluation.measures import (
-    PLAN_FORMS,
-    answer_query,
-    compute_plan_metrics,
-    measure_plan,
-    read_questions,
-    search_query,
-)
 from bot.evaluation.metrics import (
-    PLAN_FIGURES,
     compute_answer_metrics,
     compute_by_language,
+    compute_difference_intervals,
     compute_metrics_by_kind,
+    compute_ratios,
     compute_retrieval_metrics,
-    format_recipes,
+    format_difference_intervals,
     format_report,
+    format_table,
     require_writable,
     write_json_report,
 )
-from bot.evaluation.recorded_replies import RecordingModel
 from bot.settings import Settings
+from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong, translate_errors
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
@@ -62,44 +59,21 @@ from rag_core.storage import channels, posts
 from rag_core.types import AUTO_RECIPE, Post
 
 
-def _parse_share(text: str) -> float:
-    with suppress(ValueError):
-        if 0 < (share := float(text)) < 1:
-            return share
-    raise argparse.ArgumentTypeError(f"{text!r} is no share between 0 and 1, such as 0.05")
-
-
 def _parse_number(text: str, least: int = 1) -> int:
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}, such as 50")
     return int(text)
 
 
-def _parse_names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-
-
-def _parse_recipes(text: str) -> tuple[str, ...]:
-    names = tuple(RECIPES) if text == "all" else _parse_names(text)
+def _parse_compared(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
-        if name not in {*RECIPES, AUTO_RECIPE}:
-            raise argparse.ArgumentTypeError(f"{name!r} is no recipe: there is {', '.join(RECIPES)}, auto, and all")
-    return names
-
-
-def _parse_compared(text: str, known: Collection[str] = VARIANTS) -> tuple[str, ...]:
-    names = _parse_names(text)
-    for name in names:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(known)}")
+        if name not in VARIANTS:
+            raise argparse.ArgumentTypeError(f"{name!r} cannot be compared: there are {', '.join(VARIANTS)}")
     if len(names) < 2:
         raise argparse.ArgumentTypeError(f"{text!r} names one thing: two are compared, such as plan-on,plan-off")
     return names
 
-
-# A second round depends on what was answered.
-_RETRIEVAL_VARIANTS = [name for name in VARIANTS if not name.startswith("rounds-")]
-_COMPARE_HELP = "the same questions in several ways, the first being what the others are measured by: "
 
 # Options by name, as argparse takes them; {rows} in a help is what the kind counts.
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -117,142 +91,169 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "rerank": {"choices": ("on", "off"), "help": "with the reranker or without (default: on, if pulled)"},
     "recipe": {
-        "type": _parse_recipes, "default": ("direct",), "metavar": "NAME",
-        "help": f"how answers are made: {', '.join(RECIPES)}, auto as for readers, several with commas, or all "
-        "(default: direct)",
+        "choices": (*RECIPES, AUTO_RECIPE), "default": "direct", "metavar": "NAME",
+        "help": f"how answers are made: {', '.join(RECIPES)}, or auto as for readers (default: direct)",
     },
     "plan": {
         "choices": ("on", "off"), "default": "on",
         "help": "off: the question as the one query, no filters, both legs (default: on)",
     },
-    "compare": {"type": _parse_compared, "metavar": "A,B", "help": _COMPARE_HELP + ", ".join(VARIANTS)},
-    "grammar": {
-        "choices": PLAN_FORMS, "default": PLAN_FORMS[0],
-        "help": "what holds the model to the form of a plan (default: gbnf)",
+    "compare": {
+        "type": _parse_compared, "metavar": "A,B",
+        "help": "the same questions in several ways, the first being what the others are measured by: "
+        + ", ".join(VARIANTS),
     },
     "model": {"type": Path, "metavar": "PATH", "help": "a GGUF (default: the model of the settings)"},
-    "record": {
-        "type": Path, "metavar": "FILE",
-        "help": "write the model's replies to a file, so that the measurement can be repeated without the model",
-    },
-    "replay": {"type": Path, "metavar": "FILE", "help": "take the replies from such a file: no model"},
     "seconds": {
         "type": _parse_number, "default": round(Budgets().plan), "metavar": "N",
         "help": "seconds that a plan may take (default: %(default)s, as in an answer)",
-    },
-    "target": {
-        "type": _parse_share, "default": 0.07,
-        "help": "share of answerable questions that may be refused (default: %(default)s)",
     },
     "all": {"action": "store_true", "help": "print every figure (default: the three that say most)"},
     "json": {"type": Path, "metavar": "OUT", "dest": "json_out", "help": "write every figure to a file"},
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class EvalKind:
-    """Kind of `citegram eval`: its help, what it reads (name, metavar, help), its options, and what runs it.
-
-    `rows`: what it counts; `changes`: what differs in its options.
-    """
+class EvalKind(NamedTuple):
+    """Kind of `citegram eval`: its help, what it reads (metavar, help), its options, what runs it, what it counts."""
 
     help: str
-    reads: tuple[str, str, str]
+    reads: tuple[str, str]
     options: str
     run: Callable[[argparse.Namespace, Settings], Awaitable[None]]
     rows: str = "questions"
-    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def declare(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments to the parser of the kind."""
-        name, metavar, reads = self.reads
-        parser.add_argument(name, type=Path, metavar=metavar, help=reads)
-        names = self.options.split()
-        recorded = parser.add_mutually_exclusive_group() if "record" in names else parser
-        for name in names:
-            given = {**_OPTIONS[name], **self.changes.get(name, {})}
-            given["help"] = given["help"].replace("{rows}", self.rows)
-            (recorded if name in {"record", "replay"} else parser).add_argument(f"--{name}", **given)
-        parser.set_defaults(run=self._run)
-
-    async def _run(self, args: argparse.Namespace, settings: Settings) -> int:
-        require_writable(getattr(args, "json_out", None), "figures", "json")
-        await self.run(args, settings)
-        return 0
 
 
-async def _run_dialogues(args: argparse.Namespace, settings: Settings, kind: str) -> None:
-    from bot.evaluation import measures
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the kinds of measurement, each with its arguments, to the parser of the command."""
+    kinds = parser.add_subparsers(required=True, metavar="WHAT")
+    for name, kind in KINDS.items():
+        own = kinds.add_parser(name, help=kind.help)
+        own.add_argument("path", type=Path, metavar=kind.reads[0], help=kind.reads[1])
+        for option in kind.options.split():
+            about = _OPTIONS[option]
+            own.add_argument(f"--{option}", **about | {"help": about["help"].replace("{rows}", kind.rows)})
+        own.set_defaults(run=_run, kind=kind)
+
+
+async def _run(args: argparse.Namespace, settings: Settings) -> int:
+    require_writable(getattr(args, "json_out", None))
+    await args.kind.run(args, settings)
+    return 0
+
+
+@asynccontextmanager
+async def _open_dataset(
+    args: argparse.Namespace, dataset: Dataset, settings: Settings
+) -> AsyncIterator[IndexedDataset]:
+    variant = Variant(legs=args.legs, rerank=args.rerank)
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
+        yield opened.select_variant(variant)
+
+
+def _write_report(
+    args: argparse.Namespace, command: str, metrics: Mapping[str, Any], rows: int,
+    settings: Mapping[str, Any] = MappingProxyType({}), **more: object,
+) -> None:  # fmt: skip
+    """Write the figures with what they were measured with: the options of the command and further `settings`."""
+    options = {name: getattr(args, name) for name in ("limit", "seed", "legs", "rerank") if name in args}
+    write_json_report(args.json_out, command, args.path.resolve().name, {**options, **settings}, metrics, rows, **more)
+
+
+def _describe_engine(args: argparse.Namespace, rag: Engine, way: Variant) -> dict[str, Any]:
+    return {
+        "legs": way.legs or (f"hybrid ({rag.dense.model.name})" if rag.dense else "lexical"),
+        "rerank": way.rerank or ("on" if rag.reranker else "off"),
+        "rounds": rag.rounds,
+        "model": rag.writer.name if rag.writer else None,
+        "bar": rag.calibration.bar,
+        "plan": way.plan,
+        "recipe": way.recipe,
+        "distractors": [file.name for file in args.distractors],
+    }
+
+
+async def _run_questions(args: argparse.Namespace, settings: Settings, command: str) -> None:
+    """Search or answer the questions, also in several variants."""
+    dataset = read_dataset(args.path, args.distractors, args.limit, args.seed)
+    queries = [query for query in dataset.queries if command == "answers" or query.relevant]
+    variant = Variant(args.recipe, args.plan, args.legs, args.rerank)
+    variants = {name: replace(variant, **VARIANTS[name]) for name in args.compare or ()} or {"": variant}
+    ask: Callable[..., Awaitable[Any]] = measures.answer_query if command == "answers" else measures.search_query
+    compute: Callable[[Sequence[Any]], Any] = (
+        compute_answer_metrics if command == "answers" else compute_retrieval_metrics
+    )
+    async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), variants.values())) as data:
+        ways = {name: data.select_variant(way) for name, way in variants.items()}
+        rows = await measures.run_interleaved(queries, ask, ways)
+        used = _describe_engine(args, data.rag, variant)
+    metrics = {name: compute_by_language(given, compute) for name, given in rows.items()}
+    print(format_report(command, metrics, len(queries), everything=args.all))
+    kinds = {name: compute_metrics_by_kind(given) if command == "answers" else {} for name, given in rows.items()}
+    more: dict[str, Any] = {"by_kind": kinds if args.compare else kinds[""]} if any(kinds.values()) else {}
+    if args.compare:
+        intervals = compute_difference_intervals(rows, compute)
+        print("", format_difference_intervals(command, intervals, next(iter(rows))), sep="\n")
+        used["compare"] = {
+            name: {key: value for key, value in asdict(way).items() if value is not None}
+            for name, way in variants.items()
+        }
+        more |= {"ratio": compute_ratios(metrics), "difference": intervals}
+    for name, parts in kinds.items():
+        if parts and args.all:
+            figures = next(iter(parts.values()))
+            lines = [(figure, {kind: found[figure] for kind, found in parts.items()}) for figure in figures]
+            print(f"\n{name}", format_table(lines), sep="\n")
+    _write_report(args, command, metrics if args.compare else metrics[""], len(queries), settings=used, **more)
+
+
+async def _run_dialogues(args: argparse.Namespace, settings: Settings, command: str) -> None:
     from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER
 
-    variant, judged_fields = Variant(legs=args.legs, rerank=args.rerank), dict[str, Any]()
-    if kind == "talk":
-        rows = draw_sample(measures.read_dialogues(args.file, SAMPLE_CHANNELS_FOLDER), args.limit, args.seed)
-        talks = await measures.run_dialogues(rows, measures.judge_talk, settings, variant)
-        metrics = compute_by_language(talks, measures.compute_talk_metrics)
-        judged_fields["failed"] = [row.id for row in talks if not row.handled]
+    judge: Callable[..., Awaitable[Any]]
+    compute: Callable[[Sequence[Any]], Any]
+    if command == "talk":
+        dialogues = measures.read_dialogues(args.path, SAMPLE_CHANNELS_FOLDER)
+        judge, compute = measures.judge_talk, measures.compute_talk_metrics
     else:
-        rows = draw_sample(measures.read_dialogues(args.file / "followups.jsonl"), args.limit, args.seed)
-        judged = await measures.run_dialogues(rows, measures.judge_followup, settings, variant)
-        metrics = compute_by_language(judged, measures.compute_followup_metrics)
-        judged_fields["judged"] = [asdict(row) for row in judged]
-    print(format_report(kind, {"": metrics}, len(rows), everything=args.all))
-    settings_used = {"legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
-    data = args.file.resolve().name
-    write_json_report(args.json_out, kind, data, settings_used, metrics, len(rows), **judged_fields)
+        dialogues = measures.read_dialogues(args.path / "followups.jsonl")
+        judge, compute = measures.judge_followup, measures.compute_followup_metrics
+    drawn = draw_sample(dialogues, args.limit, args.seed)
+    judged: list[Any] = await measures.run_dialogues(
+        drawn, judge, settings, Variant(legs=args.legs, rerank=args.rerank)
+    )
+    metrics = compute_by_language(judged, compute)
+    print(format_report(command, {"": metrics}, len(judged), everything=args.all))
+    if command == "talk":
+        _write_report(args, command, metrics, len(judged), failed=[row.id for row in judged if not row.handled])
+    else:
+        _write_report(args, command, metrics, len(judged), judged=[asdict(row) for row in judged])
 
 
 async def _run_plans(args: argparse.Namespace, settings: Settings) -> None:
-    recording = open_recording(args)
-    questions = draw_sample(read_questions(args.file, recording.now if recording else None), args.limit, args.seed)
-    rag_settings = settings.rag()
-    if args.grammar == "schema" and (args.model or not rag_settings.llm.url or rag_settings.llm.planner != "same"):
-        raise SettingsWrong(
-            "A JSON schema is for a server: set LLM__URL, or measure a GGUF with --grammar gbnf or none."
-        )
+    questions = draw_sample(measures.read_questions(args.path), args.limit, args.seed)
     around = KnownEntities(languages=frozenset(question.lang for question in questions))
-    opening = _open_planner(args.model, rag_settings) if not (recording and recording.replaying) else nullcontext()
-    async with opening as opened:
-        model, metrics_of = recording.wrap_models(None, opened)[1] if recording else RecordingModel(opened), {}
-        assert model
-        model.form = args.grammar
-        for recipe in args.recipe:
-            rows = []
-            for question in iterate_with_progress_bar(questions, "plan"):
-                short = recipe == "mapreduce"
-                if row := await measure_plan(question, around, model, Budgets(plan=args.seconds), short=short):
-                    rows.append(row)
-            metrics_of[recipe] = compute_by_language(rows, compute_plan_metrics)
-    metrics: Mapping[str, Any] = metrics_of if len(metrics_of) > 1 else metrics_of[args.recipe[0]]
-    if len(metrics_of) > 1:
-        print(format_recipes(metrics_of, PLAN_FIGURES))
-    else:
-        print(format_report("plans", {"": metrics}, len(rows), everything=args.all))
-    print(f"\n{len(rows)} questions planned by {model.name}, form: {args.grammar}")
-    settings_used = {"grammar": args.grammar, "model": model.name, "limit": args.limit, "seed": args.seed}
-    write_json_report(args.json_out, "plans", args.file.name, settings_used, metrics, len(rows))
+    budgets, rows = Budgets(plan=args.seconds), []
+    async with _open_planner(args.model, settings.rag()) as model:
+        for question in iterate_with_progress_bar(questions, "plan"):
+            short = args.recipe == "mapreduce"  # it plans in keywords
+            if row := await measures.measure_plan(question, around, model, budgets, short=short):
+                rows.append(row)
+    metrics = compute_by_language(rows, measures.compute_plan_metrics)
+    print(format_report("plans", {"": metrics}, len(rows), everything=args.all))
+    print(f"\n{len(rows)} questions planned by {model.name}")
+    _write_report(args, "plans", metrics, len(rows), settings={"recipe": args.recipe, "model": model.name})
 
 
 async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
-    from bot.evaluation.measures import compute_judge_metrics, judge_first_sentence
-
-    dataset, variant = read_dataset(args.folder, (), args.limit, args.seed), Variant(legs=args.legs, rerank=args.rerank)
-    rag_settings, rows = settings.rag(), []
-    async with (
-        _open_planner(args.model, rag_settings) as model,
-        open_indexed_dataset(dataset, build_variant_settings(rag_settings, [variant])) as opened,
-    ):
-        data = opened.select_variant(variant)
+    dataset, rows = read_dataset(args.path, (), args.limit, args.seed), []
+    async with _open_planner(args.model, settings.rag()) as model, _open_dataset(args, dataset, settings) as data:
         for query in iterate_with_progress_bar(dataset.queries, "judge"):
-            if row := await judge_first_sentence(query, data, model):
+            if row := await measures.judge_first_sentence(query, data, model):
                 rows.append(row)
-        name = model.name
-    metrics = compute_by_language(rows, compute_judge_metrics)
+    metrics, judged = compute_by_language(rows, measures.compute_judge_metrics), [asdict(row) for row in rows]
     print(format_report("judge", {"": metrics}, len(rows), everything=args.all))
-    print(f"\n{len(rows)} sentences judged by {name}")
-    settings_used = {"model": name, "legs": args.legs, "rerank": args.rerank, "limit": args.limit, "seed": args.seed}
-    write_json_report(args.json_out, "judge", dataset.name, settings_used, metrics, len(rows),
-                      judged=[asdict(row) for row in rows])  # fmt: skip
+    print(f"\n{len(rows)} sentences judged by {model.name}")
+    _write_report(args, "judge", metrics, len(rows), settings={"model": model.name}, judged=judged)
 
 
 @asynccontextmanager
@@ -274,34 +275,57 @@ async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterat
 
 
 async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
-    rows = list(draw_sample(read_claims(args.folder), args.limit, args.seed))
+    rows = list(draw_sample(read_claims(args.path), args.limit, args.seed))
     given = all(row.evidence for row in rows)
-    corpus = args.folder.is_dir() and (not given or (args.folder / "corpus.jsonl").exists())
+    corpus = args.path.is_dir() and (not given or (args.path / "corpus.jsonl").exists())
     if not corpus and not given:
-        raise ImportRefused(f"{args.folder} holds claims without evidence: name a folder with the posts too.")
+        raise ImportRefused(f"{args.path} holds claims without evidence: name a folder with the posts too.")
     if corpus:
-        dataset = read_dataset(args.folder, asked=(CLAIMS_FILE_NAME,))
-        variant = Variant(legs=args.legs, rerank=args.rerank)
-        async with open_indexed_dataset(dataset, build_variant_settings(settings.rag(), [variant])) as opened:
-            judged = await verify_in_corpus(rows, dataset.queries, opened.select_variant(variant))
+        dataset = read_dataset(args.path, asked=(CLAIMS_FILE_NAME,))
+        async with _open_dataset(args, dataset, settings) as data:
+            judged = await verify_in_corpus(rows, dataset.queries, data)
     else:
         judged = judge_claim_pairs(rows)
     layers = {
         name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
     }
     print(format_report("verify", layers, len(judged), everything=args.all, main="all"))
-    settings_used = {"limit": args.limit, "seed": args.seed, "legs": args.legs, "rerank": args.rerank,
-                     "evidence": "looked up" if corpus else "given"}  # fmt: skip
-    data = args.folder.resolve().name
-    write_json_report(args.json_out, "verify", data, settings_used, layers["all"], len(judged), layers=layers)
+    evidence = {"evidence": "looked up" if corpus else "given"}
+    _write_report(args, "verify", layers["all"], len(judged), settings=evidence, layers=layers)
+
+
+async def _run_calibrate(args: argparse.Namespace, settings: Settings) -> None:
+    """Fit the bar for answers and the fusion of the retrievers."""
+    dataset = read_dataset(args.path, args.distractors, args.limit, args.seed)
+    if not any(query.answerable for query in dataset.queries):
+        raise ImportRefused(f"{args.path} holds no answerable question: add some, as a bar is fitted to them.")
+    async with _open_dataset(args, dataset, settings) as data:
+        calibration = data.rag.calibration.without_bars()
+        if dense := data.rag.dense:
+            fusions = fitting.choose_safest_fusions(await fitting.run_both_retrievers(data))
+            for lang, fusion in fusions.items():
+                print(f"{lang}: {fusion.kind} with weight {fusion.dense} of the search by meaning")
+            calibration = replace(calibration, fusions={**calibration.fusions, dense.model.name: fusions})
+        data.rag = replace(data.rag, calibration=calibration)
+        progress = iterate_with_progress_bar(dataset.queries, "ask")
+        fitted = fitting.fit_calibration([await measures.answer_query(query, data) for query in progress], dataset.name)
+        used = _describe_engine(args, data.rag, Variant(legs=args.legs, rerank=args.rerank))
+    bar, sure = fitted.calibration.bar, fitted.calibration.sure
+    file = replace(fitted.calibration, fusions=calibration.fusions).save(settings.rag())
+    print(f"bar {bar:.3f}, sure from {sure:.3f}, written to {file}")
+    shares = {"abstained": fitted.abstained, "refused": fitted.refused, "sure_wrong": fitted.wrong}
+    for name, (share, low, high) in shares.items():
+        print(f"{name:10} {share:.3f}  (5-fold; 95 % interval {low:.3f} to {high:.3f})")
+    metrics = {"bar": bar, "sure": sure} | {name: share for name, (share, *_) in shares.items()}
+    _write_report(args, "calibrate", {"all": metrics}, len(dataset.queries), settings=used | {"bar": bar})
 
 
 _FEWEST_QUESTIONS = 50  # fewer say little about a change
 
 
-async def run_make(args: argparse.Namespace, settings: Settings) -> None:
+async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
     """Make a question set out of the posts of the archive."""
-    folder: Path = args.folder
+    folder: Path = args.path
     if (folder / "queries.jsonl").exists():
         raise SettingsWrong(f"{folder} holds questions already: name another folder, or measure with these.")
     require_archive(settings.data.dir)
@@ -315,8 +339,7 @@ async def run_make(args: argparse.Namespace, settings: Settings) -> None:
     queries, corpus = make_questions(all_posts, known, most, seed)
     if not queries:
         raise SettingsWrong("No post of yours has a sentence to ask about: import some posts first.")
-    refusal = "The questions cannot be written ({}): name another folder."
-    with translate_errors(SettingsWrong, OSError, say=refusal):
+    with translate_errors(SettingsWrong, OSError, say="The questions cannot be written ({}): name another folder."):
         folder.mkdir(parents=True, exist_ok=True)
         for name, rows in (("corpus", corpus), ("queries", queries)):
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -331,43 +354,32 @@ async def run_make(args: argparse.Namespace, settings: Settings) -> None:
         )
 
 
-_QUESTION_SET = ("folder", "DIR", "folder with queries.jsonl and corpus.jsonl or an export")
+_QUESTION_SET = ("DIR", "folder with queries.jsonl and corpus.jsonl or an export")
 
 KINDS = {
     "retrieval": EvalKind(
         "how much is found, and how high", _QUESTION_SET,
         "distractors limit seed legs rerank recipe plan compare all json",
-        partial(run_measurement, what=Measurement(
-            "retrieval", lambda query: bool(query.relevant), search_query, compute_retrieval_metrics
-        )),
-        changes={"compare": {"type": partial(_parse_compared, known=_RETRIEVAL_VARIANTS),
-                             "help": _COMPARE_HELP + ", ".join(_RETRIEVAL_VARIANTS)}},
+        partial(_run_questions, command="retrieval"),
     ),
     "answers": EvalKind(
         "how many questions are answered rightly, wrongly, or refused", _QUESTION_SET,
-        "distractors limit seed legs rerank recipe plan compare record replay all json",
-        partial(run_measurement, what=Measurement(
-            "answers", lambda query: True, answer_query, compute_answer_metrics, compute_metrics_by_kind
-        )),
+        "distractors limit seed legs rerank recipe plan compare all json", partial(_run_questions, command="answers"),
     ),
     "talk": EvalKind(
         "whether greetings and thanks are answered as such",
-        ("file", "FILE",
-         "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"),
-        "limit seed legs rerank all json", partial(_run_dialogues, kind="talk"), "texts",
+        ("FILE", "texts with `search` (.jsonl); searched are the exports beside it, else the sample channels"),
+        "limit seed legs rerank all json", partial(_run_dialogues, command="talk"), "texts",
     ),
     "followups": EvalKind(
         "whether follow-up questions are understood",
-        ("file", "DIR",
-         "folder with followups.jsonl and the exports to search, or a folder for each `corpus` that a row names"),
-        "limit seed legs rerank all json", partial(_run_dialogues, kind="followups"), "dialogues",
+        ("DIR", "folder with followups.jsonl and the exports to search, or a folder for each `corpus` of a row"),
+        "limit seed legs rerank all json", partial(_run_dialogues, command="followups"), "dialogues",
     ),
     "plans": EvalKind(
         "how well and how fast a model plans searches",
-        ("file", "FILE", "queries.jsonl, or a text file with a question a line"),
-        "grammar model seconds recipe record replay limit seed all json", _run_plans,
-        changes={"recipe": {"help": "whose plans: all, or several with commas, in one table; mapreduce plans in "
-                                    "keywords (default: direct)"}},
+        ("FILE", "queries.jsonl, or a text file with a question a line"),
+        "model seconds recipe limit seed all json", _run_plans,
     ),
     "judge": EvalKind(
         "how well and how fast a model tells sentences that answer from others", _QUESTION_SET,
@@ -375,23 +387,15 @@ KINDS = {
     ),
     "verify": EvalKind(
         "how good the verdicts on claims are, beside two baselines",
-        ("folder", "FILE|DIR",
-         "claims with their evidence (.jsonl), or a folder with claims.jsonl and the posts to look them up in"),
+        ("FILE|DIR", "claims with their evidence (.jsonl), or a folder with claims.jsonl and the posts to look in"),
         "limit seed legs rerank all json", _run_verify, "claims",
     ),
     "calibrate": EvalKind(
         "fit the bar for answers, and how the legs are joined", _QUESTION_SET,
-        "distractors limit seed legs rerank target json", run_calibrate,
+        "distractors limit seed legs rerank json", _run_calibrate,
     ),
     "make": EvalKind(
         "make a question set out of your own channels, without a model",
-        ("folder", "DIR", "a new folder; it will hold texts of your posts"), "limit seed", run_make,
+        ("DIR", "a new folder; it will hold texts of your posts"), "limit seed", _run_make,
     ),
 }  # fmt: skip
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Add the kinds of measurement to the parser of the command."""
-    kinds = parser.add_subparsers(required=True, metavar="WHAT")
-    for name, kind in KINDS.items():
-        kind.declare(kinds.add_parser(name, help=kind.help))

@@ -23,7 +23,7 @@ from rag_core.verification.verify import plan_claim_search, retrieve_claim_passa
 
 VERIFICATION_LAYERS = ("majority", "coverage", "all")
 _COVERAGE_BAR = 0.5  # of the baseline: share of a claim's words that its evidence has
-_BOOTSTRAP_DRAWS = 500
+BOOTSTRAP_DRAWS = 500
 # With these traps a post says something close to a claim on which there is not enough: to support it is the opposite.
 _TEMPTING_TRAPS = frozenset({"plan", "rumour", "other_thing"})
 
@@ -53,50 +53,42 @@ def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
     `opposite` is the share of labels that say the opposite; with traps, accuracy and opposite by trap stand after them.
     """
     pairs = [(row.gold, row.said[layer]) for row in rows]
-
-    def f1(name: str) -> float:
-        right = sum(gold == label == name for gold, label in pairs)
-        return 2 * right / sum((gold == name) + (label == name) for gold, label in pairs)
-
-    balanced, low, high = _compute_balanced_accuracy(rows, layer)
-    by_trap: Metrics = {}
-    for trap in sorted({row.trap for row in rows} - {""}):
-        trapped = [row for row in rows if row.trap == trap]
-        by_trap[f"accuracy_{trap}"] = compute_mean([row.gold == row.said[layer] for row in trapped])
-        by_trap[f"opposite_{trap}"] = compute_mean([row.is_opposite(layer) for row in trapped])
-    return {
-        "accuracy": compute_mean([gold == label for gold, label in pairs]),
-        "opposite": compute_mean([row.is_opposite(layer) for row in rows]),
+    golds = sorted({gold for gold, _ in pairs})
+    f1 = [
+        2 * sum(gold == label == name for gold, label in pairs) / sum((a == name) + (b == name) for a, b in pairs)
+        for name in golds
+    ]
+    balanced, low, high = _compute_balanced_accuracy(rows, layer) if rows else (None, None, None)
+    metrics = {
+        "accuracy": compute_mean(gold == label for gold, label in pairs),
+        "opposite": compute_mean(row.is_opposite(layer) for row in rows),
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
         "balanced_accuracy_high": high,
-        "macro_f1": compute_mean([f1(name) for name in sorted({gold for gold, _ in pairs})]),
-        "evidence_recall@5": compute_mean([row.found for row in rows if row.found is not None]),
-        **by_trap,
+        "macro_f1": compute_mean(f1),
+        "evidence_recall@5": compute_mean(row.found for row in rows if row.found is not None),
     }
+    for trap in sorted({row.trap for row in rows} - {""}):
+        trapped = [row for row in rows if row.trap == trap]
+        metrics[f"accuracy_{trap}"] = compute_mean(row.gold == row.said[layer] for row in trapped)
+        metrics[f"opposite_{trap}"] = compute_mean(row.is_opposite(layer) for row in trapped)
+    return metrics
 
 
-def _compute_mean_recall(pairs: Sequence[tuple[str, str]]) -> float:
-    golds = sorted({gold for gold, _ in pairs})
-    return float(np.mean([np.mean([label == gold for row_gold, label in pairs if row_gold == gold]) for gold in golds]))
-
-
-def _compute_balanced_accuracy(
-    rows: Sequence[JudgedClaim], layer: str
-) -> tuple[float | None, float | None, float | None]:
-    """Bootstrap over groups (Efron 1979): rows of one group are not independent."""
-    if not rows:
-        return None, None, None
+def _compute_balanced_accuracy(rows: Sequence[JudgedClaim], layer: str) -> tuple[float, float, float]:
+    """Mean recall, with its bootstrap interval over groups (Efron 1979): rows of one group are not independent."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append((row.gold, row.said[layer]))
     lists, draw = list(groups.values()), np.random.default_rng(0)
-    drawn = [
-        _compute_mean_recall([p for n in draw.integers(len(lists), size=len(lists)) for p in lists[n]])
-        for _ in range(_BOOTSTRAP_DRAWS)
-    ]
-    whole = _compute_mean_recall([pair for pairs in lists for pair in pairs])
-    low, high = np.percentile(drawn, (2.5, 97.5))
+    drawn = [range(len(lists)), *draw.integers(len(lists), size=(BOOTSTRAP_DRAWS, len(lists)))]
+    recalls = []
+    for numbers in drawn:
+        flags: dict[str, list[bool]] = {}
+        for gold, label in (pair for n in numbers for pair in lists[n]):
+            flags.setdefault(gold, []).append(label == gold)
+        recalls.append(float(np.mean([np.mean(found) for found in flags.values()])))
+    whole, (low, high) = recalls[0], np.percentile(recalls[1:], (2.5, 97.5))
     return round(whole, 4), round(float(low), 4), round(float(high), 4)
 
 

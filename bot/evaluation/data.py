@@ -15,7 +15,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,19 +24,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bot.cli.folder import catch_up_vectors, show_progress_bar
-from bot.evaluation.recorded_replies import Recording
 from bot.question_generation import GeneratedQuestion, generate_questions
 from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
 from ingest.json_export import ImportOptions
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine, open_engine
-from rag_core.errors import ImportRefused, ModelUnavailable
+from rag_core.errors import ImportRefused, ModelUnavailable, translate_errors
 from rag_core.models.active_models import get_models_folder, select_embedder, select_model
 from rag_core.models.catalog import ModelRole
 from rag_core.recipes import RECIPES
 from rag_core.run import Run
-from rag_core.settings import DataSettings, ModelSettings, RagSettings
+from rag_core.settings import DataSettings, RagSettings
 from rag_core.storage import channels, posts
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
@@ -105,19 +104,24 @@ class Dataset:
 
 def read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
     """Read the objects of a JSON Lines file. Raises ImportRefused."""
-    try:
-        with gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    value = json.loads(line)
-                    if not isinstance(value, dict):
-                        raise TypeError(f"a row is a {type(value).__name__}, not an object")
-                    yield value
-    except (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error) as exc:
-        raise ImportRefused(f"{file} cannot be read as JSON Lines ({exc}): check the path and the format.") from exc
+    errors = (OSError, ValueError, TypeError, EOFError, RecursionError, zlib.error)
+    refusal = f"{file} cannot be read as JSON Lines ({{}}): check the path and the format."
+    with (
+        translate_errors(ImportRefused, *errors, say=refusal),
+        gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8") as lines,
+    ):
+        for value in map(json.loads, filter(str.strip, lines)):
+            if not isinstance(value, dict):
+                raise TypeError(f"a row is a {type(value).__name__}, not an object")
+            yield value
 
 
-def _require_text(row: dict[str, Any]) -> str:
+def _refuse_row(file: Path, what: str, needed: str) -> AbstractContextManager[None]:
+    refusal = f"A row of {file} lacks what a {what} needs ({{}}): give it {needed}."
+    return translate_errors(ImportRefused, KeyError, TypeError, ValueError, say=refusal)
+
+
+def _get_text(row: dict[str, Any]) -> str:
     if not isinstance(text := row["text"] if "text" in row else row["claim"], str):
         raise TypeError("text is no string")
     return text
@@ -135,17 +139,15 @@ def _parse_strings(value: object) -> tuple[str, ...]:
 
 def parse_query(row: dict[str, Any], file: Path) -> EvaluationQuery:
     """Parse a row of questions. Raises ImportRefused."""
-    try:
-        answerable = bool(row.get("answerable", True))
+    with _refuse_row(file, "question", "id and text"):
         asked_at = row.get("asked_at")
         return EvaluationQuery(
-            str(row["id"]), text := _require_text(row), row.get("lang") or detect_language(text),
-            frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")), answerable,
-            str(row.get("group") or row["id"]), parse_time(asked_at) if asked_at else None,
-            str(row.get("kind") or ""), _parse_strings(row.get("stale")), bool(row.get("typo")),
+            str(row["id"]), text := _get_text(row), row.get("lang") or detect_language(text),
+            frozenset(_parse_strings(row.get("relevant"))), _parse_strings(row.get("answers")),
+            bool(row.get("answerable", True)), str(row.get("group") or row["id"]),
+            parse_time(asked_at) if asked_at else None, str(row.get("kind") or ""), _parse_strings(row.get("stale")),
+            bool(row.get("typo")),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as exc:
-        raise ImportRefused(f"A row of {file} lacks what a question needs ({exc}): give it id and text.") from exc
 
 
 def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -> tuple[T, ...]:
@@ -181,14 +183,10 @@ def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
     documents = list[CorpusDocument]()
     for file in (*corpora, *distractors):
         for row in read_json_lines(file):
-            try:
+            with _refuse_row(file, "document", "id and text"):
                 date = parse_time(row["date"]) if row.get("date") else _DEFAULT_DATE
                 source = str(row.get("title") or row.get("channel") or "")
-                documents.append(CorpusDocument(str(row["id"]), _require_text(row), source, date))
-            except (KeyError, TypeError, ValueError) as exc:
-                raise ImportRefused(
-                    f"A row of {file} lacks what a document needs ({exc}): give it id and text."
-                ) from exc
+                documents.append(CorpusDocument(str(row["id"]), _get_text(row), source, date))
     if not documents and not exports:
         raise ImportRefused(
             f"{folder} holds nothing to index: add corpus.jsonl, posts.jsonl or an export, or --distractors."
@@ -197,14 +195,14 @@ def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
 
 
 CLAIMS_FILE_NAME = "claims.jsonl"
-# Labels of public datasets, mapped to supported, contradicted, not_found; "disputed" has evidence for and against.
-_GOLD_BY_LABEL = {
-    "supports": "supported", "supported": "supported", "refutes": "contradicted", "refuted": "contradicted",
-    "contradicted": "contradicted", "not_enough_info": "not_found", "not enough evidence": "not_found",
-    "not_enough": "not_found",
-    "not_supported": "not_found", "not_found": "not_found", "disputed": "disputed",
-    "conflicting evidence/cherrypicking": "disputed",
-}  # fmt: skip
+# Labels of public datasets; "disputed" has evidence for and against.
+_LABELS_BY_GOLD = {
+    "supported": ("supports", "supported"),
+    "contradicted": ("refutes", "refuted", "contradicted"),
+    "not_found": ("not_enough_info", "not enough evidence", "not_enough", "not_supported", "not_found"),
+    "disputed": ("disputed", "conflicting evidence/cherrypicking"),
+}
+_GOLD_BY_LABEL = {label: gold for gold, labels in _LABELS_BY_GOLD.items() for label in labels}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,28 +234,19 @@ def read_claims(place: Path) -> list[ClaimRow]:
 
 
 def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
-    try:
-        text = str(row["claim"] if "claim" in row else row["text"])
-        evidence = tuple(_extract_evidence(row.get("evidence")))
-        group = str(row.get("group") or (evidence[0] if evidence else row["id"]))
-        gold = _GOLD_BY_LABEL[str(row["label"]).lower()]
-        asked_at = parse_time(row["asked_at"]) if row.get("asked_at") else None
+    with _refuse_row(file, "claim", "id, claim and label"):
+        text, given = str(row["claim"] if "claim" in row else row["text"]), row.get("evidence")
+        evidence = [given] if isinstance(given, str) else []
+        for part in given if isinstance(given, list) else []:
+            if isinstance(part, dict) and "q" in part:  # a question with its answers; ids of a corpus are no evidence
+                answers = " ".join(str(answer.get("text") or "") for answer in part.get("a") or [])
+                evidence.append(f"{part['q']}\n{answers}".strip())
         return ClaimRow(
-            str(row["id"]), row.get("lang") or detect_language(text), text, evidence, gold, group,
-            str(row.get("trap") or ""), bool(row.get("disputed")), asked_at,
+            str(row["id"]), row.get("lang") or detect_language(text), text, tuple(evidence),
+            _GOLD_BY_LABEL[str(row["label"]).lower()],
+            str(row.get("group") or (evidence[0] if evidence else row["id"])), str(row.get("trap") or ""),
+            bool(row.get("disputed")), parse_time(row["asked_at"]) if row.get("asked_at") else None,
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as exc:
-        raise ImportRefused(f"A row of {file} lacks what a claim needs ({exc}): give it id, claim and label.") from exc
-
-
-def _extract_evidence(given: object) -> Iterator[str]:
-    """Extract the evidence: a text, or questions with their answers; ids of a corpus are not evidence by themselves."""
-    if isinstance(given, str):
-        yield given
-    for part in given if isinstance(given, list) else []:
-        if isinstance(part, dict) and "q" in part:
-            answers = " ".join(str(answer.get("text") or "") for answer in part.get("a") or [])
-            yield f"{part['q']}\n{answers}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +258,6 @@ class Variant:
     legs: str | None = None
     rerank: str | None = None
     rounds: int = 1
-    follow_up: bool = True
-
-    def apply_name(self, name: str) -> Variant:
-        """Return this variant with the change that VARIANTS gives for a name."""
-        return replace(self, **VARIANTS[name])
 
     def over(self, rag: Engine) -> Engine:
         """Apply the variant to an engine. Raises ModelUnavailable if a model it needs is not open."""
@@ -291,7 +275,6 @@ class Variant:
             rag,
             rounds=self.rounds,
             dense_weight=1.0 if self.legs == "dense" else None,
-            follow_up=self.follow_up,
             dense=None if self.legs == "lexical" else rag.dense,
             reranker=None if self.rerank == "off" else rag.reranker,
             plan=plan,
@@ -301,26 +284,19 @@ class Variant:
         )
 
 
-# Names for `--compare`; a recipe has its own name.
+# What a name of `--compare` changes in a variant.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     **{name: {"recipe": name} for name in (*RECIPES, AUTO_RECIPE)},
-    "council-once": {"recipe": "council", "follow_up": False},  # without the loop that asks for open parts again
-    "plan-on": {"plan": "on"},
-    "plan-off": {"plan": "off"},
-    "lexical": {"legs": "lexical"},
-    "dense": {"legs": "dense"},
-    "hybrid": {"legs": "hybrid"},
-    "rerank-on": {"rerank": "on"},
-    "rerank-off": {"rerank": "off"},
-    "rounds-1": {"rounds": 1},
-    "rounds-2": {"rounds": 2},
+    **{f"plan-{value}": {"plan": value} for value in ("on", "off")},
+    **{name: {"legs": name} for name in ("lexical", "dense", "hybrid")},
+    **{f"rerank-{value}": {"rerank": value} for value in ("on", "off")},
+    **{f"rounds-{number}": {"rounds": number} for number in (1, 2)},
 }
 
 
 def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> RagSettings:
     """Build settings that open only what these variants need. Raises ModelUnavailable if a model is missing."""
     models: dict[str, str] = {}
-    folder = get_models_folder(settings)
     if all(way.legs == "lexical" for way in ways):
         models["embedder"] = "none"
     elif any(way.legs in {"dense", "hybrid"} for way in ways):
@@ -328,9 +304,9 @@ def build_variant_settings(settings: RagSettings, ways: Collection[Variant]) -> 
     if all(way.rerank == "off" for way in ways):
         models["reranker"] = "none"
     elif any(way.rerank == "on" for way in ways):
+        folder = get_models_folder(settings)
         _require_model(select_model(ModelRole.RERANKER, settings.models.reranker, folder), "reranker")
-    changed: ModelSettings = settings.models.model_copy(update=models)
-    return settings.model_copy(update={"models": changed})
+    return settings.model_copy(update={"models": settings.models.model_copy(update=models)})
 
 
 def _require_model(row: object, what: str) -> None:
@@ -341,46 +317,36 @@ def _require_model(row: object, what: str) -> None:
 class IndexedDataset:
     """An indexed dataset, ready for questions. `run` is the trace of the latest answer."""
 
-    def __init__(
-        self, rag: Engine, dataset: Dataset, viewer: Viewer, recording: Recording | None = None, name: str = ""
-    ) -> None:
-        """`name`: of the variant, in the recording."""
+    def __init__(self, rag: Engine, dataset: Dataset, viewer: Viewer) -> None:
         self.run: Run | None = None
         self.rag = replace(rag, traced=self._record_run)
-        self.dataset, self.viewer, self.recording, self.name = dataset, viewer, recording, name
+        self.dataset, self.viewer = dataset, viewer
+
+    def _record_run(self, run: Run) -> None:
+        self.run = run
 
     def id_of(self, key: PostKey) -> str:
         """Map a post to its id in the dataset."""
         return self.dataset.ids.get(key, "")
 
-    def _record_run(self, run: Run) -> None:
-        self.run = run
-
     def select_variant(self, way: Variant) -> IndexedDataset:
         """Return the same archive and indexes with this variant applied."""
-        return IndexedDataset(way.over(self.rag), self.dataset, self.viewer, self.recording, f"{way}")
+        return IndexedDataset(way.over(self.rag), self.dataset, self.viewer)
 
 
 @asynccontextmanager
-async def open_indexed_dataset(
-    dataset: Dataset, settings: RagSettings, recording: Recording | None = None
-) -> AsyncIterator[IndexedDataset]:
-    """Index a dataset in a temporary folder, with the settings and the calibration of this installation.
-
-    With a recording its models are recorded or, where it is replayed, none are opened.
-    """
+async def open_indexed_dataset(dataset: Dataset, settings: RagSettings) -> AsyncIterator[IndexedDataset]:
+    """Index a dataset in a temporary folder, with the settings and the calibration of this installation."""
     with tempfile.TemporaryDirectory(prefix="citegram-eval-") as folder:
         models = settings.models.model_copy(update={"dir": get_models_folder(settings)})
         inside = settings.model_copy(update={"data": DataSettings(dir=Path(folder)), "models": models})
-        async with open_engine(inside, language=not (recording and recording.replaying)) as opened:
+        async with open_engine(inside) as opened:
             rag = replace(opened, calibration=Calibration.load(settings))
-            rag = recording.wrap(rag) if recording else rag
             for channel, documents in dataset.posts():
                 await channels.save_channel(rag.archive, channel)
                 await posts.save_posts(rag.archive, documents, source="import")
             for export in dataset.exports:
-                options = ImportOptions(visibility=Visibility.PUBLIC)
-                report = await import_export(rag.archive, export, options)
+                report = await import_export(rag.archive, export, ImportOptions(visibility=Visibility.PUBLIC))
                 prefix = f"{export.parent.name}/" if len(dataset.exports) > 1 else ""
                 for channel in report.channels:
                     for number in await posts.list_message_ids(rag.archive, channel.chat_id):
@@ -389,8 +355,7 @@ async def open_indexed_dataset(
             with show_progress_bar("index") as moved:
                 await LexicalIndexer(rag.archive, rag.lexical).catch_up(lambda done: moved(done, total))
             await catch_up_vectors(rag)
-            viewer = Viewer(0, frozenset(await channels.load_channels(rag.archive)))
-            yield IndexedDataset(rag, dataset, viewer, recording)
+            yield IndexedDataset(rag, dataset, Viewer(0, frozenset(await channels.load_channels(rag.archive))))
 
 
 _HELD_BACK_EVERY = 5  # of the questions one has no answer: its posts are left out of the corpus

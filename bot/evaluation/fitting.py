@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bot.cli.folder import iterate_with_progress_bar
 from bot.evaluation.data import IndexedDataset
@@ -67,8 +66,11 @@ def choose_safest_fusions(rows: Sequence[RetrieverRankings]) -> dict[str, Fusion
     fusions = {}
     for lang in sorted({row.lang for row in rows}):
         in_language = [row for row in rows if row.lang == lang]
-        base = _compute_mean_recalls(in_language, _LEXICAL_ONLY)
-        means = {fusion: _compute_mean_recalls(in_language, fusion) for fusion in _FUSION_CANDIDATES}
+        means = {
+            fusion: np.mean([row.recalls(fusion) for row in in_language], axis=0)
+            for fusion in (_LEXICAL_ONLY, *_FUSION_CANDIDATES)
+        }
+        base = means[_LEXICAL_ONLY]
         better = [
             fusion
             for fusion, mean in means.items()
@@ -78,11 +80,7 @@ def choose_safest_fusions(rows: Sequence[RetrieverRankings]) -> dict[str, Fusion
     return fusions
 
 
-def _compute_mean_recalls(rows: Sequence[RetrieverRankings], fusion: Fusion) -> NDArray[np.float64]:
-    means: NDArray[np.float64] = np.mean([row.recalls(fusion) for row in rows], axis=0)
-    return means
-
-
+_MAX_REFUSED = 0.07  # share of the answerable questions
 _MAX_SURE_ANSWERS_WRONG = 0.08  # share of the sure answers
 
 
@@ -99,11 +97,11 @@ class FittedCalibration:
     wrong: tuple[float, float, float]
 
 
-def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> FittedCalibration:
+def fit_calibration(rows: Sequence[JudgedAnswer], data: str) -> FittedCalibration:
     """Fit the thresholds of probable and of sure answers.
 
-    `bar`: the greatest that refuses at most `target` of the answerable questions of each language; `sure`: the lowest
-    from which at most _MAX_SURE_ANSWERS_WRONG of the answers are wrong.
+    `bar`: the greatest that refuses at most _MAX_REFUSED of the answerable questions of each language; `sure`: the
+    lowest from which at most _MAX_SURE_ANSWERS_WRONG of the answers are wrong.
     Source of the quantile with its finite-sample correction: Vovk et al., "Algorithmic Learning in a Random World"
     (2005), split conformal prediction. The rows must have been measured with a threshold of 0.
     """
@@ -113,21 +111,21 @@ def fit_calibration(rows: Sequence[JudgedAnswer], target: float, data: str) -> F
     abstained, refused, wrong = [], [], []
     for n in range(_FOLD_COUNT):
         train = [row for row, of in zip(rows, fold, strict=True) if of != n]
-        bar, sure = _compute_bar(train, target), _compute_sure_bar(train)
+        bar, sure = _compute_bar(train), _compute_sure_bar(train)
         test = [row for row, of in zip(rows, fold, strict=True) if of == n]
         abstained += [row.confidence < bar for row in test if row.answerable]
         refused += [row.confidence < bar for row in test if not row.answerable]
         wrong += [not row.shown_right for row in test if row.confidence >= max(bar, sure)]
-    bar = round(_compute_bar(rows, target), 4)
+    bar = round(_compute_bar(rows), 4)
     calibration = Calibration(bar, max(bar, _compute_sure_bar(rows)), data, f"{datetime.now(UTC):%Y-%m-%d}")
     return FittedCalibration(calibration, *map(_compute_wilson_interval, (abstained, refused, wrong)))
 
 
-def _compute_bar(rows: Sequence[JudgedAnswer], target: float) -> float:
+def _compute_bar(rows: Sequence[JudgedAnswer]) -> float:
     bars = []
     for lang in {row.lang for row in rows if row.answerable}:
         scores = sorted(row.confidence for row in rows if row.answerable and row.lang == lang)
-        bars.append(scores[max(0, int(target * (len(scores) + 1)) - 1)])
+        bars.append(scores[max(0, int(_MAX_REFUSED * (len(scores) + 1)) - 1)])
     return min(bars, default=0.0)
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -41,14 +42,13 @@ from bot.evaluation.metrics import (
     judge_answer,
     measure_answer_cost,
 )
-from bot.evaluation.recorded_replies import RecordingModel, make_key
 from bot.settings import Settings
 from rag_core.answer import answer_question, choose_recipe
 from rag_core.calibration import Calibration
 from rag_core.conversation.small_talk import detect_talk, strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, StageTimeout, translate_errors
-from rag_core.llm.protocol import FinishReason, Generation, LanguageModel
+from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, LlmSession
 from rag_core.planning.llm_planner import (
     KnownEntities,
     SearchPlan,
@@ -73,13 +73,11 @@ from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall, Viewer
 from rag_core.verification.judge import ask_yes_no_odds, build_judge_prompt
 
 R = TypeVar("R")
-W = TypeVar("W")  # what a variant is asked by
 
 
 def build_question(query: EvaluationQuery, data: IndexedDataset) -> Question:
     """Build the question of a reader who may read all channels, asked when the row says."""
-    now = data.recording.now if data.recording else datetime.now(UTC)
-    return Question(query.text, query.lang, query.asked_at or now, data.viewer)
+    return Question(query.text, query.lang, query.asked_at or datetime.now(UTC), data.viewer)
 
 
 async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQuery:
@@ -119,18 +117,18 @@ async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAn
     started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
     reply = await answer_or_refuse(build_question(query, data), data.rag)
     took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
-    row = judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took)
-    row = replace(
-        row,
+    return replace(
+        judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took),
         cached=(hits_after - hits, looks_after - looks),
         cost=measure_answer_cost(data.run, by_model=reply.model is not None),
         fell_back=data.rag.recipe not in {reply.recipe, AUTO_RECIPE},
     )
-    return data.recording.keep_cost(row, make_key(data.name, query.id, query.text)) if data.recording else row
 
 
 async def run_interleaved(
-    queries: Sequence[EvaluationQuery], ask: Callable[[EvaluationQuery, W], Awaitable[R]], ways: Mapping[str, W]
+    queries: Sequence[EvaluationQuery],
+    ask: Callable[[EvaluationQuery, IndexedDataset], Awaitable[R]],
+    ways: Mapping[str, IndexedDataset],
 ) -> dict[str, list[R]]:
     """Ask every question in each variant, interleaved; each variant comes first equally often.
 
@@ -142,11 +140,6 @@ async def run_interleaved(
         for name in (*names[first:], *names[:first]):
             rows[name].append(await ask(query, ways[name]))
     return rows
-
-
-async def ask_all(data: IndexedDataset) -> list[JudgedAnswer]:
-    """Answer every question."""
-    return (await run_interleaved(data.dataset.queries, answer_query, {"": data}))[""]
 
 
 _MAX_TALK_LINES = 2
@@ -161,11 +154,6 @@ class Dialogue:
     query: EvaluationQuery
     search: bool
     corpus: Path
-
-    @property
-    def asked_at(self) -> datetime:
-        """Moment of asking."""
-        return self.query.asked_at or datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +226,7 @@ async def _ask_turn(text: str, dialogue: Dialogue, chat: int, data: IndexedDatas
 
         known = await channels.load_channels(data.rag.archive)
         return str(render_talk(talk, lang, known.values()).as_kwargs()["text"])
-    return await answer_or_refuse(Question(text, lang, dialogue.asked_at, data.viewer, chat), data.rag)
+    return await answer_or_refuse(replace(build_question(dialogue.query, data), text=text, chat=chat), data.rag)
 
 
 async def judge_talk(dialogue: Dialogue, chat: int, data: IndexedDataset) -> JudgedTalk:
@@ -266,7 +254,7 @@ async def judge_followup(dialogue: Dialogue, chat: int, data: IndexedDataset) ->
     reading = answer.understood or strip_courtesies(dialogue.turns[-1])
     found = (await search_query(replace(query, text=reading), data)).hits[:_FIRST_HITS] if query.relevant else ()
     # a reading that has the content terms and the filters of what was expected asks the same
-    asked = [Question(text, query.lang, dialogue.asked_at, data.viewer) for text in (reading, query.text)]
+    asked = [replace(build_question(query, data), text=text) for text in (reading, query.text)]
     filters = [
         (p.since, p.until, p.channels, p.authors, p.origins, p.media, p.files) for p in map(plan_by_rules, asked)
     ]
@@ -349,9 +337,6 @@ def compute_auc(scores: Sequence[float], right: Sequence[bool] | np.ndarray) -> 
     return round(float(((better > 0) + 0.5 * (better == 0)).mean()), 4)
 
 
-PLAN_FORMS = ("gbnf", "schema", "none")
-
-
 @dataclass(frozen=True, slots=True)
 class PlanRow:
     """One question and the plan made for it. `reply` is None if the model did not answer in time."""
@@ -372,8 +357,8 @@ class PlanRow:
     @property
     def valid(self) -> bool:
         """Whether the reply is complete, strict JSON, a plan, and keeps enough queries after the rules."""
-        form = ShortPlan if self.short else SearchPlan
-        return self.ended and parse_strictly(form, self.reply.text) is not None and self.queries >= MIN_QUERIES  # type: ignore[union-attr]
+        form, text = ShortPlan if self.short else SearchPlan, self.reply.text if self.reply else ""
+        return self.ended and parse_strictly(form, text) is not None and self.queries >= MIN_QUERIES
 
     @property
     def usable(self) -> bool:
@@ -382,16 +367,38 @@ class PlanRow:
         return self.reply is not None and bool(parse(self.reply.text).queries)
 
 
-def read_questions(file: Path, now: datetime | None = None) -> list[Question]:
-    """Read the questions of a queries.jsonl, or one for each line, asked `now`. Raises ImportRefused."""
+class ReplyRecorder:
+    """Language model that keeps the finished replies of another one in `replies`; also the session of a turn."""
+
+    def __init__(self, model: LanguageModel | LlmSession, replies: list[Generation] | None = None) -> None:
+        self._model, self.replies = model, list[Generation]() if replies is None else replies
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    @asynccontextmanager
+    async def turn(self, *given: Any) -> AsyncIterator[ReplyRecorder]:
+        """Take a turn."""
+        async with self.__getattr__("turn")(*given) as session:
+            yield ReplyRecorder(session, self.replies)
+
+    async def stream(self, *given: Any, **options: Any) -> AsyncIterator[str | Generation]:
+        """Stream a reply, and keep it."""
+        async for piece in self.__getattr__("stream")(*given, **options):
+            if isinstance(piece, Generation):
+                self.replies.append(piece)
+            yield piece
+
+
+def read_questions(file: Path) -> list[Question]:
+    """Read the questions of a queries.jsonl, or one for each line, asked now. Raises ImportRefused."""
     refusal = f"{file} cannot be read ({{}}): give queries.jsonl, or a text file with one question on each line."
-    with translate_errors(
-        ImportRefused, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, say=refusal
-    ):
-        questions, now = [], now or datetime.now(UTC)
+    wrong = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    with translate_errors(ImportRefused, *wrong, say=refusal):
+        questions = []
         for line in filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())):
             row = json.loads(line) if line.startswith("{") else {"text": line}
-            text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else now
+            text, asked_at = row["text"], parse_time(row["asked_at"]) if row.get("asked_at") else datetime.now(UTC)
             questions.append(Question(text, row.get("lang") or detect_language(text), asked_at, Viewer(0, frozenset())))
     if not questions:
         raise ImportRefused(f"{file} holds no question: give queries.jsonl, or one question on each line.")
@@ -399,17 +406,15 @@ def read_questions(file: Path, now: datetime | None = None) -> list[Question]:
 
 
 async def measure_plan(
-    question: Question, around: KnownEntities, model: RecordingModel, budgets: Budgets, *, short: bool
+    question: Question, around: KnownEntities, planner: LanguageModel, budgets: Budgets, *, short: bool
 ) -> PlanRow | None:
     """Plan one question by rules and model; None if there is nothing to plan. `short`: as `mapreduce` does."""
     by_rules = plan_by_rules(question)
     if not by_rules.queries:
         return None
-    run, before = Run(budgets, "plans"), len(model.replies)
-    started = time.perf_counter()
-    plan = await plan_by_model(question, by_rules, around, model, run, short=short)
-    took = (time.perf_counter() - started) * 1000
-    replies = model.replies[before:]
+    run, model, started = Run(budgets, "plans"), ReplyRecorder(planner), time.perf_counter()
+    plan = await plan_by_model(question, by_rules, around, cast(LanguageModel, model), run, short=short)
+    took, replies = (time.perf_counter() - started) * 1000, model.replies
     return PlanRow(
         lang=question.lang,
         reply=replies[0] if replies else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -68,17 +68,15 @@ class AnswerCost:
 def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
     """Sum up the counts in the spans of a run."""
     spans = run.spans if run else []
-
-    def list_counts(name: str) -> list[float]:
-        return [float(span.counts[name]) for span in spans if name in span.counts]
-
-    actions = [span for span in spans if span.is_action]
+    actions, last = [span for span in spans if span.is_action], dict[str, Any]()
+    for span in spans:
+        last |= span.counts
     return AnswerCost(
         # One call if a span of the model has no count.
         calls=sum(float(span.counts.get("calls", "tokens" in span.counts)) for span in spans),
-        tokens=sum(list_counts("tokens")),
-        first_ms=next(reversed(list_counts("first_sentence_ms")), None),
-        tokens_per_s=next(reversed(list_counts("tokens_per_s")), None),
+        tokens=sum(float(span.counts.get("tokens", 0)) for span in spans),
+        first_ms=last.get("first_sentence_ms"),
+        tokens_per_s=last.get("tokens_per_s"),
         by_model=by_model,
         tools=len(actions),
         late=sum(span.timed_out for span in actions),
@@ -116,6 +114,11 @@ class JudgedAnswer:
     memory_mb: float = 0.0
 
     @property
+    def is_sure(self) -> bool:
+        """Whether something is shown as sure."""
+        return self.certainty is Certainty.SURE and not self.refused
+
+    @property
     def is_truthful(self) -> bool:
         """Whether something right is shown, or nothing where the posts do not answer."""
         return self.shown_right if self.answerable else self.refused
@@ -150,14 +153,16 @@ def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], too
     )
 
 
-def compute_mean(values: Sequence[float], places: int = 4) -> float | None:
+def compute_mean(values: Iterable[float], places: int = 4) -> float | None:
     """Compute a mean; None of nothing."""
-    return round(float(np.mean(values)), places) if values else None
+    found = list(values)
+    return round(float(np.mean(found)), places) if found else None
 
 
-def compute_percentile(values: Sequence[float], percent: int, places: int = 2) -> float | None:
+def compute_percentile(values: Iterable[float], percent: int, places: int = 2) -> float | None:
     """Compute a percentile; None of nothing."""
-    return round(float(np.percentile(values, percent)), places) if values else None
+    found = list(values)
+    return round(float(np.percentile(found, percent)), places) if found else None
 
 
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
@@ -173,40 +178,38 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     answered = [r for r in answerable if not r.refused]
-    sure = [r for r in rows if r.certainty is Certainty.SURE and not r.refused]
-    probable = [r for r in rows if r.certainty is Certainty.PROBABLE]
     scores = [1.0 if r.is_truthful else -float(not r.refused) for r in rows]
     return {
         "truthfulness": compute_mean(scores),
         "truthfulness_error": round(1.96 * float(np.std(scores)) / math.sqrt(len(rows)), 4) if rows else None,
-        "first_right": compute_mean([r.first_right for r in answerable]),
-        "shown_right": compute_mean([r.shown_right for r in answerable]),
-        "wrong": compute_mean([not r.refused and not r.shown_right for r in answerable]),
-        "abstained": compute_mean([r.refused for r in answerable]),
-        "refused": compute_mean([r.refused for r in unanswerable]),
-        "sure_share": compute_mean([r.certainty is Certainty.SURE and not r.refused for r in answerable]),
-        "sure_right": compute_mean([r.certainty is Certainty.SURE and r.shown_right for r in answerable]),
-        "sure_wrong": compute_mean([not r.shown_right for r in sure]),
-        "probable_right": compute_mean([r.shown_right for r in probable]),
-        "unanswerable_sure": compute_mean([r.certainty is Certainty.SURE and not r.refused for r in unanswerable]),
-        "unanswerable_probable": compute_mean([r.certainty is Certainty.PROBABLE for r in unanswerable]),
-        "stale_first": compute_mean([r.stale_first for r in answerable if r.stale_first is not None]),
-        "first_citation_right": compute_mean([bool(r.cited_right) and r.cited_right[0] for r in answered]),
-        "citation_precision": compute_mean([hit for r in answered for hit in r.cited_right]),
-        "citation_coverage": compute_mean([c for r in rows for c in r.covered_sentences]),
-        "latency_ms_p50": compute_percentile([r.took_ms for r in rows], 50),
-        "latency_ms_p95": compute_percentile([r.took_ms for r in rows], 95),
-        "seconds": compute_mean([r.took_ms / 1000 for r in rows]),
-        "under_10_s": compute_mean([r.took_ms < 10_000 for r in rows]),
-        "under_30_s": compute_mean([r.took_ms < 30_000 for r in rows]),
-        "by_model": compute_mean([r.cost.by_model for r in answered]),
-        "supported": compute_mean([r.supported for r in rows if r.supported is not None]),
-        "fell_back": compute_mean([r.fell_back for r in rows]),
-        "calls": compute_mean([r.cost.calls for r in rows]),
-        "tokens": compute_mean([r.cost.tokens for r in rows]),
-        "first_sentence_ms_p50": compute_percentile([r.cost.first_ms for r in rows if r.cost.first_ms is not None], 50),
-        "tokens_per_s": compute_mean([r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None]),
-        "answer_length": compute_mean([r.length for r in answered]),
+        "first_right": compute_mean(r.first_right for r in answerable),
+        "shown_right": compute_mean(r.shown_right for r in answerable),
+        "wrong": compute_mean(not r.refused and not r.shown_right for r in answerable),
+        "abstained": compute_mean(r.refused for r in answerable),
+        "refused": compute_mean(r.refused for r in unanswerable),
+        "sure_share": compute_mean(r.is_sure for r in answerable),
+        "sure_right": compute_mean(r.is_sure and r.shown_right for r in answerable),
+        "sure_wrong": compute_mean(not r.shown_right for r in rows if r.is_sure),
+        "probable_right": compute_mean(r.shown_right for r in rows if r.certainty is Certainty.PROBABLE),
+        "unanswerable_sure": compute_mean(r.is_sure for r in unanswerable),
+        "unanswerable_probable": compute_mean(r.certainty is Certainty.PROBABLE for r in unanswerable),
+        "stale_first": compute_mean(r.stale_first for r in answerable if r.stale_first is not None),
+        "first_citation_right": compute_mean(bool(r.cited_right) and r.cited_right[0] for r in answered),
+        "citation_precision": compute_mean(hit for r in answered for hit in r.cited_right),
+        "citation_coverage": compute_mean(c for r in rows for c in r.covered_sentences),
+        "latency_ms_p50": compute_percentile((r.took_ms for r in rows), 50),
+        "latency_ms_p95": compute_percentile((r.took_ms for r in rows), 95),
+        "seconds": compute_mean(r.took_ms / 1000 for r in rows),
+        "under_10_s": compute_mean(r.took_ms < 10_000 for r in rows),
+        "under_30_s": compute_mean(r.took_ms < 30_000 for r in rows),
+        "by_model": compute_mean(r.cost.by_model for r in answered),
+        "supported": compute_mean(r.supported for r in rows if r.supported is not None),
+        "fell_back": compute_mean(r.fell_back for r in rows),
+        "calls": compute_mean(r.cost.calls for r in rows),
+        "tokens": compute_mean(r.cost.tokens for r in rows),
+        "first_sentence_ms_p50": compute_percentile((r.cost.first_ms for r in rows if r.cost.first_ms is not None), 50),
+        "tokens_per_s": compute_mean(r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None),
+        "answer_length": compute_mean(r.length for r in answered),
         "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": max((r.memory_mb for r in rows), default=None),
@@ -248,28 +251,23 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
     all_relevant@20: share of questions with all of them.
     """
 
-    def within(row: RankedQuery, k: int) -> float:
-        return sum(row.hits[:k]) / row.relevant
-
-    def reciprocal(row: RankedQuery) -> float:
-        return next((1 / n for n, hit in enumerate(row.hits[:10], 1) if hit), 0.0)
-
-    def gain(row: RankedQuery) -> float:
-        best = sum(1 / math.log2(n + 1) for n in range(1, min(row.relevant, 10) + 1))
-        return sum(1 / math.log2(n + 1) for n, hit in enumerate(row.hits[:10], 1) if hit) / best
-
-    return {
-        "recall@1": compute_mean([within(r, 1) for r in rows]),
-        "recall@5": compute_mean([within(r, 5) for r in rows]),
-        "recall@20": compute_mean([within(r, 20) for r in rows]),
-        "across_recall@5": compute_mean([within(r, 5) for r in rows if r.across]),
-        "across_recall@20": compute_mean([within(r, 20) for r in rows if r.across]),
-        "all_relevant@20": compute_mean([sum(r.hits[:20]) == r.relevant for r in rows]),
-        "mrr@10": compute_mean([reciprocal(r) for r in rows]),
-        "ndcg@10": compute_mean([gain(r) for r in rows]),
-        "latency_ms_p50": compute_percentile([r.took_ms for r in rows], 50),
-        "latency_ms_p95": compute_percentile([r.took_ms for r in rows], 95),
-    }
+    found = [
+        {
+            "recall@1": sum(row.hits[:1]) / row.relevant,
+            "recall@5": sum(row.hits[:5]) / row.relevant,
+            "recall@20": sum(row.hits[:20]) / row.relevant,
+            "all_relevant@20": float(sum(row.hits[:20]) == row.relevant),
+            "mrr@10": next((1 / n for n, hit in enumerate(row.hits[:10], 1) if hit), 0.0),
+            "ndcg@10": sum(hit / math.log2(n + 1) for n, hit in enumerate(row.hits[:10], 1))
+            / sum(1 / math.log2(n + 1) for n in range(1, min(row.relevant, 10) + 1)),
+        }
+        for row in rows
+    ]
+    names = ("recall@1", "recall@5", "recall@20", "all_relevant@20", "mrr@10", "ndcg@10")
+    across = [figures for row, figures in zip(rows, found, strict=True) if row.across]
+    metrics = {name: compute_mean(figures[name] for figures in found) for name in names}
+    metrics |= {f"across_{name}": compute_mean(figures[name] for figures in across) for name in names[1:3]}
+    return metrics | {f"latency_ms_p{p}": compute_percentile((r.took_ms for r in rows), p) for p in (50, 95)}
 
 
 class HasLanguage(Protocol):
@@ -290,16 +288,11 @@ def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metr
 
 
 R = TypeVar("R")
+TableColumn = tuple[str, Mapping[str, float | str | None]]  # head, and the cells by the name of their line
 MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
-# What a recipe gets right and what it costs a question, and the same of the plans that are made for it.
-RECIPE_FIGURES = (
-    "shown_right", "wrong", "abstained", "refused", "supported", "by_model", "fell_back", "calls", "tokens", "seconds",
-    "latency_ms_p95", "under_10_s", "under_30_s", "tool_timeout_rate", "memory_mb",
-)  # fmt: skip
-PLAN_FIGURES = ("valid", "ended", "usable", "mean_queries", "shortfalls", "calls", "tokens", "seconds")
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95")  # compared as ratios between variants
 _FEWEST_ROWS = 20  # of fewer nothing is said in shares of a hundred
-_NOT_WRITABLE_TEXT = "The {} cannot be written ({{}}): name another file with --{}."
+_NOT_WRITABLE_TEXT = "The figures cannot be written ({}): name another file with --json."
 # For each command the figures that say most, and what they say.
 _SUMMARIES = {
     "answers": (
@@ -340,14 +333,25 @@ def format_report(
     that they are few.
     """
     names, sentence = _SUMMARIES[command]
-    main = next(iter(found)) if main is None else main
+    main = main or next(iter(found))
     figures = [found[main]["all"][name] for name in names]
-    if not everything:
-        found = {
-            variant: {lang: {name: figures[name] for name in names} for lang, figures in metrics.items()}
-            for variant, metrics in found.items()
-        }
-    report = format_comparison(found) if len(found) > 1 else format_table(next(iter(found.values())))
+    shown = found if everything else {
+        variant: {lang: {name: metrics[lang][name] for name in names} for lang in metrics}
+        for variant, metrics in found.items()
+    }  # fmt: skip
+    first, ratios = next(iter(shown)), compute_ratios(found)
+    if len(shown) > 1:  # a table for each language, with the ratios to the first variant's speed
+        tables = []
+        for lang in shown[first]:
+            columns: list[TableColumn] = [(name, metrics[lang]) for name, metrics in shown.items()]
+            columns += [
+                (f"/ {first}", {name: f"× {share:.3g}" for name, share in ratio[lang].items() if share is not None})
+                for ratio in ratios.values()
+            ]
+            tables.append(format_table(columns, lang))
+        report = "\n\n".join(tables)
+    else:
+        report = format_table(list(shown[first].items()))
     if rows < _FEWEST_ROWS:
         report += f"\n\nRows measured: {rows}. That is too few to say anything of others: take {_FEWEST_ROWS} or more."
     elif None not in figures:
@@ -356,57 +360,38 @@ def format_report(
     return report if everything else f"{report}\nMore figures: --all."
 
 
-def format_recipes(found: Mapping[str, MetricsByLanguage], figures: Sequence[str]) -> str:
-    """Format one table of recipes: a line for each, with these figures of all languages."""
-    return format_rows({name: {key: metrics["all"][key] for key in figures} for name, metrics in found.items()})
-
-
-def format_table(metrics: MetricsByLanguage) -> str:
-    """Format the metrics as a table: a line for each figure, a column for each language."""
-    rows = [[name, *(_format_figure(metrics[lang][name]) for lang in metrics)] for name in metrics["all"]]
-    return _format_columns(["", *metrics], rows)
-
-
-def format_rows(parts: MetricsByLanguage) -> str:
-    """Format a table with a line for each part and a column for each figure."""
-    names = next(iter(parts.values()))
-    rows = [[part, *(_format_figure(found[name]) for name in names)] for part, found in parts.items()]
-    return _format_columns(["", *names], rows)
-
-
-def format_comparison(found: Mapping[str, MetricsByLanguage]) -> str:
-    """Format a table for each language, with a column for each variant and the ratios to the first one's speed."""
-    first, *others = found
-    ratios = compute_ratios(found)
-    tables = []
-    for lang in found[first]:
-        rows = []
-        for name in found[first][lang]:
-            cells = [_format_figure(metrics[lang][name]) for metrics in found.values()]
-            cells += [f"× {r:.3g}" if (r := ratios[other][lang].get(name)) is not None else "" for other in others]
-            rows.append([name, *cells])
-        tables.append(_format_columns([lang, *found, *(f"/ {first}" for _ in others)], rows))
-    return "\n\n".join(tables)
+def format_table(columns: Sequence[TableColumn], corner: str = "") -> str:
+    """Format a line for each figure of the first column: names left-aligned, figures right-aligned."""
+    lines = [[corner, *(head for head, _ in columns)]]
+    for name in columns[0][1]:
+        line = [name]
+        for _, cells in columns:
+            value = cells.get(name, "")
+            if isinstance(value, float):
+                value = f"{value:.0f}" if value >= 1000 else f"{value:.3f}"
+            line.append("-" if value is None else str(value))
+        lines.append(line)
+    widths = [max(least, *(len(line[n]) + 2 for line in lines)) for n, least in enumerate([24] + [10] * len(columns))]
+    return "\n".join(
+        (f"{name:{widths[0]}}" + "".join(map(str.rjust, cells, widths[1:]))).rstrip() for name, *cells in lines
+    )
 
 
 def compute_ratios(found: Mapping[str, MetricsByLanguage]) -> dict[str, dict[str, Metrics]]:
-    """Compute the times and speeds of each further variant as multiples of the first one's."""
-    first, *others = found
-
-    def ratio(other: str, lang: str, name: str) -> float | None:
-        value, first_value = found[other][lang][name], found[first][lang][name]
-        return round(value / first_value, 3) if value is not None and first_value else None
-
-    return {
-        other: {
-            lang: {name: ratio(other, lang, name) for name in _SPEED_METRICS if name in figures}
-            for lang, figures in found[other].items()
-        }
-        for other in others
-    }
+    """Compute the times of each further variant as multiples of the first one's, by language."""
+    (_, reference), *others = found.items()
+    ratios: dict[str, dict[str, Metrics]] = {}
+    for other, metrics in others:
+        ratios[other] = {lang: {} for lang in metrics}
+        for lang, figures in metrics.items():
+            for name in _SPEED_METRICS:
+                if name in figures:
+                    value, first = figures[name], reference[lang][name]
+                    ratios[other][lang][name] = round(value / first, 3) if value is not None and first else None
+    return ratios
 
 
-_BOOTSTRAP_DRAWS = 1000
+BOOTSTRAP_DRAWS = 1000
 DifferenceIntervals = dict[str, tuple[float, float, float]]  # by metric: difference, and its 95 % interval
 
 
@@ -419,60 +404,39 @@ def compute_difference_intervals(
     Bootstrap", 1993, percentile method). Speeds are left out, and figures that some draws do not have.
     """
     (_, reference), *others = rows.items()
-    if not others:
-        return {}
-    draws = np.random.default_rng(1).integers(len(reference), size=(_BOOTSTRAP_DRAWS, len(reference)))
-    reference_draws = [compute([reference[n] for n in draw]) for draw in draws]
     found: dict[str, DifferenceIntervals] = {}
-    for name, other in others:
+    if not others:
+        return found
+    draws = np.random.default_rng(1).integers(len(reference), size=(BOOTSTRAP_DRAWS, len(reference)))
+    reference_draws = [compute([reference[n] for n in draw]) for draw in draws]
+    for variant, other in others:
         whole, other_draws = compute(other), [compute([other[n] for n in draw]) for draw in draws]
-        found[name] = {}
-        for metric, first in compute(reference).items():
-            value = whole[metric]
-            pairs = [(a[metric], b[metric]) for a, b in zip(reference_draws, other_draws, strict=True)]
-            differences = [b - a for a, b in pairs if a is not None and b is not None]
-            if metric in _SPEED_METRICS or first is None or value is None or len(differences) < len(pairs):
+        found[variant] = {}
+        for name, first in compute(reference).items():
+            value, pairs = whole[name], zip(reference_draws, other_draws, strict=True)
+            differences = [b - a for x, y in pairs if (a := x[name]) is not None and (b := y[name]) is not None]
+            if name in _SPEED_METRICS or first is None or value is None or len(differences) < BOOTSTRAP_DRAWS:
                 continue
             low, high = np.percentile(differences, (2.5, 97.5))
-            found[name][metric] = round(value - first, 4), round(float(low), 4), round(float(high), 4)
+            found[variant][name] = round(value - first, 4), round(float(low), 4), round(float(high), 4)
     return found
 
 
 def format_difference_intervals(command: str, found: Mapping[str, DifferenceIntervals], first: str) -> str:
     """Format the intervals of the figures that say most, a line each."""
-    lines = []
-    for other, intervals in found.items():
-        for name in _SUMMARIES[command][0]:
-            if name in intervals:
-                difference, low, high = intervals[name]
-                lines.append(f"{name} of {other} less that of {first}: {difference:+.3f} ({low:+.3f} to {high:+.3f})")
-    return "\n".join(lines)
+    return "\n".join(
+        "{} of {} less that of {}: {:+.3f} ({:+.3f} to {:+.3f})".format(name, other, first, *intervals[name])
+        for other, intervals in found.items()
+        for name in _SUMMARIES[command][0]
+        if name in intervals
+    )
 
 
-def _format_figure(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3f}"
-
-
-def _format_columns(head: list[str], rows: list[list[str]]) -> str:
-    """Format columns: names left-aligned, figures right-aligned, with minimum widths of 24 and 10."""
-    widths = [max(10, *(len(row[n]) + 2 for row in (head, *rows))) for n in range(len(head))]
-    widths[0] = max(24, widths[0])
-    lines = []
-    for name, *cells in (head, *rows):
-        line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append(f"{name:{widths[0]}}{line}".rstrip())
-    return "\n".join(lines)
-
-
-def require_writable(file: Path | None, what: str, option: str) -> None:
-    """Check an output path. Raises SettingsWrong if the folder is missing or the name is a folder's."""
+def require_writable(file: Path | None) -> None:
+    """Check the path of the figures. Raises SettingsWrong if the folder is missing or the name is a folder's."""
     if file is not None and (file.is_dir() or not file.parent.is_dir()):
         reason = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(what, option).format(reason))
+        raise SettingsWrong(_NOT_WRITABLE_TEXT.format(reason))
 
 
 def write_json_report(
@@ -488,5 +452,5 @@ def write_json_report(
     if file is None:
         return
     report = {"command": command, "data": data, "settings": settings, "metrics": metrics, "rows": rows, **more}
-    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT.format("figures", "json")):
+    with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
         file.write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")

@@ -67,8 +67,7 @@ def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, importe
 @pytest.mark.parametrize(
     "words",
     ["", "nonsense", "ask", "ask ''", "verify ' '", "import", "import x --visibility everybody", "eval everything .",
-     "eval answers", "eval answers . --limit 0", "eval answers . --limit many", "eval calibrate . --target 7",
-     "eval calibrate . --target nan", "demo --port door"],
+     "eval answers", "eval answers . --limit 0", "eval answers . --limit many", "demo --port door"],
 )  # fmt: skip
 def test_wrong_use_is_exit_code_2_with_the_usage(citegram: Cli, words: str) -> None:
     said = citegram(*shlex.split(words))

@@ -12,8 +12,8 @@ import pytest
 from driver import write_rows
 
 from bot.evaluation.data import EvaluationQuery, IndexedDataset, open_indexed_dataset, read_dataset
-from bot.evaluation.fitting import fit_calibration
-from bot.evaluation.measures import ask_all, search_query
+from bot.evaluation.fitting import RetrieverRankings, choose_safest_fusions, fit_calibration
+from bot.evaluation.measures import answer_query, run_interleaved, search_query
 from bot.evaluation.metrics import (
     JudgedAnswer,
     RankedQuery,
@@ -26,7 +26,7 @@ from bot.evaluation.metrics import (
 )
 from rag_core.errors import ImportRefused
 from rag_core.settings import RagSettings
-from rag_core.types import Answer, Certainty, Citation, PostKey, Sentence
+from rag_core.types import Answer, Certainty, Citation, PassageRef, PostKey, Sentence
 
 DAY = datetime(2025, 3, 1, tzinfo=UTC)
 CORPUS = [
@@ -289,7 +289,7 @@ def test_the_bar_refuses_at_most_the_target_of_each_language() -> None:
     rows = [row(confidence=n / 100, group=f"g{n % 10}") for n in range(1, 101)]
     rows += [row(confidence=n / 200, group=f"g{n % 10}", lang="ru") for n in range(1, 101)]
     rows += [row(confidence=0.02, answerable=False, group=f"g{n % 10}") for n in range(10)]
-    fitted = fit_calibration(rows, 0.07, "by hand")
+    fitted = fit_calibration(rows, "by hand")
     assert fitted.calibration.bar == 0.035  # the seventh of a hundred Russian questions: six are below
     assert (fitted.calibration.data, fitted.refused[0]) == ("by hand", 1.0)
     share, low, high = fitted.abstained
@@ -301,7 +301,7 @@ def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> Non
     """One document's questions are hopeless: fitted without it, the bar refuses them all."""
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(40)]
     rows += [row(confidence=0.1, group="hopeless") for _ in range(10)]
-    fitted = fit_calibration(rows, 0.05, "by hand")
+    fitted = fit_calibration(rows, "by hand")
     assert fitted.calibration.bar == 0.1
     assert fitted.abstained[0] == 0.2
 
@@ -309,11 +309,29 @@ def test_questions_about_one_document_are_never_on_both_sides_of_a_fold() -> Non
 def test_the_interval_is_wilson_s() -> None:
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(100)]
     rows += [row(confidence=0.1 if n < 5 else 0.95, answerable=False, group=f"u{n}") for n in range(10)]
-    assert fit_calibration(rows, 0.05, "").refused == (0.5, 0.2366, 0.7634)
+    assert fit_calibration(rows, "").refused == (0.5, 0.2366, 0.7634)
 
 
 def test_a_handful_of_questions_fits_a_bar_that_refuses_none_of_them() -> None:
-    assert fit_calibration([row(confidence=0.4)], 0.07, "").calibration.bar == 0.4
+    assert fit_calibration([row(confidence=0.4)], "").calibration.bar == 0.4
+
+
+# The fusion of both legs.
+
+NAMES = {PassageRef(PostKey(-1, n), 0, 0, 1): str(n) for n in range(60)}
+
+
+def legs(lang: str, right: int, *rankings: list[int]) -> RetrieverRankings:
+    lexical, dense = ([(list(NAMES)[n], 1.0 - i / 50) for i, n in enumerate(ranking)] for ranking in rankings)
+    return RetrieverRankings(lang, frozenset({str(right)}), lexical, dense, NAMES)
+
+
+def test_a_leg_by_meaning_gets_weight_only_in_a_language_where_it_knows_better() -> None:
+    rows = [legs("en", n, [50, n, 51], [n, 51, 52]) for n in range(20)]
+    rows += [legs("ru", n, [n, 50, 51], [52, 53, 54]) for n in range(20)]
+    found = choose_safest_fusions(rows)
+    assert found["ru"].dense == 0.0
+    assert found["en"](rows[0].lexical, rows[0].dense, 50)[0][0] == next(iter(NAMES))
 
 
 # All of it, over a real archive and index.
@@ -326,7 +344,8 @@ async def test_every_question_is_asked_as_the_bot_does_it_and_the_figures_are_th
     for _ in range(2):
         dataset = read_dataset(written(corpus=CORPUS, queries=QUERIES))
         async with open_indexed_dataset(dataset, settings) as data:
-            ranked, given = await search_all(data), await ask_all(data)
+            ranked = await search_all(data)
+            given = (await run_interleaved(dataset.queries, answer_query, {"": data}))[""]
             english = next(query for query in dataset.queries if query.lang == "en")
             across = await search_query(replace(english, relevant=frozenset({"d3"})), data)
         metrics = compute_answer_metrics(given) | compute_retrieval_metrics(ranked)

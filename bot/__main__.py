@@ -37,7 +37,7 @@ COMMANDS = {
     ),
     "run": Command("run", "run the bot (needs a token: citegram init)", ("run", "--data /srv/citegram run")),
     "import": Command(
-        "data", "import an export of Telegram Desktop (result.json or messages.html)",
+        "data", "import an export of Telegram Desktop (result.json)",
         ("import ChatExport/result.json", "import ChatExport --username @channel"), "declare_import",
     ),
     "history": Command(

@@ -14,13 +14,12 @@ import errno
 import json
 import lzma
 import os
-import re
 import stat
 import sys
 import time
 import zipfile
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC
 from functools import partial
@@ -51,7 +50,7 @@ MAX_UNPACKED_BYTES = 500 * 2**20  # unpacked, all members together
 MAX_COMPRESSION_RATIO = 100  # unpacked to packed; the text of an export compresses to about a tenth
 _MIN_RATIO_BYTES = 2**16  # in smaller members the ratio is not meaningful
 
-_JSON_FILE_NAME, _PAGE_NAME_PATTERN = "result.json", re.compile(r"messages[0-9]{0,4}\.html", re.ASCII)
+_JSON_FILE_NAME = "result.json"
 _ARCHIVE_SUFFIXES = frozenset(".zip .rar .7z .gz .tgz .bz2 .xz .zst .tar .lz4 .cab .jar".split())
 _ENCRYPTED_FLAGS = 0x1 | 0x40  # APPNOTE.TXT 4.4.4
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError)
@@ -59,23 +58,21 @@ _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImpl
 
 def unpack_document(document: Path, folder: Path) -> Path:
     """Extract or rename the export to a file in `folder`, and return its path. Raises DocumentRefused, OSError."""
+    file = folder / _JSON_FILE_NAME
     with document.open("rb") as opened:
-        head = opened.read(512)
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
-        try:
-            with zipfile.ZipFile(document) as archive:
-                files = _extract_export(archive, document.stat().st_size, folder)
-        except _ZIP_ERRORS as exc:
-            raise DocumentRefused("import-zip-broken") from exc
-        return min(files, key=lambda file: (len(file.name), file.name))  # messages.html before messages2.html
-    page = head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
-    file = folder / ("messages.html" if page else _JSON_FILE_NAME)
-    document.rename(file)
+        head = opened.read(4)
+    if head not in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
+        return document.rename(file)
+    try:
+        with zipfile.ZipFile(document) as archive:
+            _extract_export(archive, document.stat().st_size, file)
+    except _ZIP_ERRORS as exc:
+        raise DocumentRefused("import-zip-broken") from exc
     return file
 
 
-def _extract_export(archive: zipfile.ZipFile, packed_bytes: int, folder: Path) -> list[Path]:
-    """Extract the export's files, after checks of all members. Raises DocumentRefused, and the errors of zipfile."""
+def _extract_export(archive: zipfile.ZipFile, packed_bytes: int, file: Path) -> None:
+    """Extract the only result.json, after checks of all members. Raises DocumentRefused, and the errors of zipfile."""
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise DocumentRefused("import-zip-members", most=MAX_MEMBERS)
@@ -95,31 +92,18 @@ def _extract_export(archive: zipfile.ZipFile, packed_bytes: int, folder: Path) -
     swollen = any(m.file_size > max(m.compress_size * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES) for m in members)
     if swollen or total > max(packed_bytes * MAX_COMPRESSION_RATIO, _MIN_RATIO_BYTES):
         raise DocumentRefused("import-zip-ratio", most=MAX_COMPRESSION_RATIO)
-    files = []
-    for member in _select_members(members):
-        files.append(folder / PurePosixPath(member.filename).name)
-        with archive.open(member) as packed, open_private_file(files[-1]) as written:
-            left = member.file_size  # never more than was checked
-            while left > 0 and (piece := packed.read(min(left, 2**18))):
-                written.write(piece)
-                left -= len(piece)
-    return files
-
-
-def _select_members(members: Sequence[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
-    """Select the only result.json, else the pages of one chat."""
-    named = [(PurePosixPath(member.filename), member) for member in members if not member.is_dir()]
-    json_members = [member for path, member in named if path.name == _JSON_FILE_NAME]
-    if not json_members:
-        pages = [(path, member) for path, member in named if _PAGE_NAME_PATTERN.fullmatch(path.name)]
-        if len({path for path, _ in pages}) < len(pages) or len({path.parent for path, _ in pages}) > 1:
-            raise DocumentRefused("import-zip-many")
-        if not pages:
-            raise DocumentRefused("import-zip-empty")
-        return [member for _, member in pages]
-    if len(json_members) > 1:
+    paths = [PurePosixPath(member.filename) for member in members]
+    exports = [m for m, path in zip(members, paths, strict=True) if path.name == _JSON_FILE_NAME and not m.is_dir()]
+    if not exports:
+        pages = any(path.suffix == ".html" and path.name.startswith("messages") for path in paths)
+        raise DocumentRefused("import-html" if pages else "import-zip-empty")
+    if len(exports) > 1:
         raise DocumentRefused("import-zip-many")
-    return json_members
+    with archive.open(exports[0]) as packed, open_private_file(file) as written:
+        left = exports[0].file_size  # never more than was checked
+        while left > 0 and (piece := packed.read(min(left, 2**18))):
+            written.write(piece)
+            left -= len(piece)
 
 
 _MAX_SECONDS = 900.0
@@ -185,7 +169,7 @@ async def _import_document(order: Mapping[str, Any], write: Callable[[Message], 
     file = await asyncio.to_thread(unpack_document, folder / order["document"], folder)
     # UTC needs no time zone database, which slim containers lack.
     zone = UTC if order["zone"] == "UTC" else ZoneInfo(order["zone"])
-    options = ImportOptions(chat=order["chat"], zone=zone)
+    options = ImportOptions(chat_id=order["chat"], zone=zone)
     said = 0.0
 
     def report_progress(done: int, total: int) -> None:

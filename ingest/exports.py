@@ -1,4 +1,4 @@
-"""Export import: the messages of an export become posts in the archive, whatever the format of the export.
+"""Export import: the messages of an export become posts in the archive.
 
 Nothing is kept before the whole export was scanned. The import is idempotent and commits in short slices: a killed
 import is continued by running it again, and live posts get in between.
@@ -12,7 +12,7 @@ import asyncio
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
@@ -20,22 +20,12 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from ingest.html_export import HtmlExport
-from ingest.json_export import (
-    BYTE_ORDER_MARK,
-    AdmittedChat,
-    ImportNote,
-    ImportOptions,
-    JsonExport,
-    admit_chats,
-)
+from ingest.json_export import AdmittedChat, ImportNote, ImportOptions, JsonExport, admit_chats
 from ingest.message_kinds import MAX_ID, MAX_TITLE_LENGTH, MalformedMessage, parse_object, parse_text
 from ingest.messages import UnreadMessage, parse_exported_post, parse_exported_time
-from rag_core.errors import ImportRefused
 from rag_core.storage import Archive, channel_history, channels, posts
 from rag_core.storage.post_rows import PostTally
-from rag_core.storage.posts import fetch_stored_posts
-from rag_core.types import LINKLESS_KINDS, Channel, Post, PostKey
+from rag_core.types import LINKLESS_KINDS, Channel, Post
 
 # Telegram's limits: photos with videos, documents, and music make separate albums.
 _MAX_ALBUM_POSTS = 10
@@ -169,173 +159,114 @@ _MIN_SLICE_POSTS, _FIRST_SLICE_POSTS, _MAX_SLICE_POSTS = 50, 200, 2000
 # A full export may hold the user's own messages only, without saying so: then most posts seem missing.
 _MAX_MISSING_SHARE = 0.5
 
-ImportProgress = Callable[[int, int], None]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ImportReport:
-    """Result of an import; `notes`: what the user should know."""
+    """Result of an import; `notes`: what the user should know. Mutable: filled chat by chat."""
 
-    tally: PostTally
-    channels: tuple[Channel, ...]
-    notes: tuple[ImportNote, ...]
+    tally: PostTally = field(default_factory=PostTally)
+    channels: list[Channel] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
 
 
 async def import_export(
-    archive: Archive, path: Path, options: ImportOptions, progress: ImportProgress | None = None
+    archive: Archive, path: Path, options: ImportOptions, progress: Callable[[int, int], None] | None = None
 ) -> ImportReport:
-    """Import a result.json or messages.html, or a folder with one of them (result.json first).
+    """Import a result.json, or the one in a folder.
 
     Raises `ImportRefused`, then nothing was changed. `progress` is called with bytes done and bytes in all, from the
-    event loop.
+    event loop: the scan is one half, storing the other.
     """
     known = await channels.load_channels(archive)
-    source = await asyncio.to_thread(_open_source, path, options, known)
-    run = _ImportRun(archive, source, options, progress or (lambda done, total: None))
+    source = await asyncio.to_thread(JsonExport, path)
+    report = ImportReport()
+
+    def tell(part: float) -> None:
+        if progress:
+            progress(int(2 * source.size * min(part, 1.0)), 2 * source.size)
+
     # the whole export is scanned first, so that a bad one is refused before anything is stored
     scan = asyncio.ensure_future(asyncio.to_thread(source.survey))
     try:
         while not (await asyncio.wait({scan}, timeout=0.2))[0]:
-            run.tell(source.bytes_read / source.size / 2)
+            tell(source.bytes_read / source.size / 2)
     finally:
         scan.cancel()
     chats = scan.result()
-    admitted, run.notes = admit_chats(source.path, chats, known, options)
+    admitted, report.notes = admit_chats(source.path, chats, known, options)
     before, total = 0, max(sum(chat.messages for chat in chats), 1)
     with ExitStack() as opened:
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                await run.import_chat(entry, messages, before, total)
+                reading = ChatReader(entry.channel, options.zone)
+                async for _ in _import_chat(archive, source, entry, reading, messages, report):
+                    tell((1 + (before + reading.entries) / total) / 2)
+                await _erase_missing(archive, entry, reading, report)
+                report.channels.append(entry.channel)
+                left_out = reading.services + reading.migrated + reading.broken + reading.unread.total()
+                report.tally += PostTally(skipped=left_out)
+                report.notes += reading.notes()
             else:
                 with source.reading():
                     await asyncio.to_thread(deque, messages, 0)
             before += chat.messages
-    if isinstance(source, HtmlExport):
-        run.notes += source.notes()
-    if count := run.tally.kept:
+    if count := report.tally.kept:
         said = "{count} posts have no text in the export; the text that is known of them was kept."
-        run.notes.append(ImportNote(said, code="import-note-text-kept", count=count))
-    run.tell(1.0)
-    return ImportReport(run.tally, tuple(run.channels), tuple(run.notes))
+        report.notes.append(ImportNote(said, code="import-note-text-kept", count=count))
+    tell(1.0)
+    return report
 
 
-def _open_source(path: Path, options: ImportOptions, known: Mapping[int, Channel]) -> JsonExport | HtmlExport:
-    file = path
-    try:
-        if path.is_dir():
-            inside = path / "result.json", path / "messages.html"
-            file = next((found for found in inside if found.exists()), inside[0])
-        if not file.is_file():
-            said = "There is no file {file}. Give the result.json or messages.html of an export, or its folder."
-            raise ImportRefused(said, file=file)
-        with file.open("rb") as opened:
-            head = opened.read(256)
-        size = file.stat().st_size
-    except OSError as exc:
-        raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
-    if not head:
-        said = "{file} is empty. Export the chat again, or copy the whole file."
-        raise ImportRefused(said, code="import-empty", file=file)
-    if head.startswith(b"PK"):
-        raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
-    if head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"<"):
-        return HtmlExport(file, options, known)
-    return JsonExport(file, size)
+async def _import_chat(
+    archive: Archive,
+    source: JsonExport,
+    entry: AdmittedChat,
+    reading: ChatReader,
+    messages: Iterator[object],
+    report: ImportReport,
+) -> AsyncIterator[None]:
+    """Import the posts of one chat; yields after each transaction."""
+    chat_id = entry.channel.chat_id
+    reading.topics = await channels.load_topics_of_messages(archive, chat_id)
+    await channels.save_channel(archive, entry.channel)
+    await channels.set_channel_state(archive, chat_id, entry.channel.state)
+    if entry.decided:
+        await channels.set_channel_visibility(archive, chat_id, entry.channel.visibility)
+    found = assign_albums(reading.posts(messages))
+
+    def parse_batch() -> list[Post]:
+        with source.reading():  # the scan was fine, but the file can change while it is read
+            return list(islice(found, size))
+
+    size = _FIRST_SLICE_POSTS
+    while (batch := await asyncio.to_thread(parse_batch)) or reading.titles:
+        async with archive.writing() as connection:
+            started = time.perf_counter()
+            await channels.save_topic_titles(connection, chat_id, reading.titles)
+            reading.titles.clear()
+            arrivals = [(post, 0) for post in batch]
+            report.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
+        took = time.perf_counter() - started
+        size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
+        yield
 
 
-@dataclass(slots=True)
-class _ImportRun:
-    """State of one import. Mutable."""
+async def _erase_missing(archive: Archive, entry: AdmittedChat, reading: ChatReader, report: ImportReport) -> None:
+    """Mark posts as deleted that lie between the first and the last entry but are not in the export.
 
-    archive: Archive
-    source: JsonExport | HtmlExport
-    options: ImportOptions
-    progress: ImportProgress
-    tally: PostTally = field(default_factory=PostTally)
-    channels: list[Channel] = field(default_factory=list)
-    notes: list[ImportNote] = field(default_factory=list)
-
-    def tell(self, part: float) -> None:
-        """Report progress, 0..1: the scan is one half, storing the other."""
-        whole = 2 * self.source.size
-        self.progress(int(whole * min(part, 1.0)), whole)
-
-    async def import_chat(self, entry: AdmittedChat, messages: Iterator[object], before: int, total: int) -> None:
-        """Import one chat, which has `before` of the `total` entries before it."""
-        channel, reading = entry.channel, ChatReader(entry.channel, self.options.zone)
-        if isinstance(self.source, HtmlExport):
-            await self._refuse_other_channel(self.source, channel)
-        reading.topics = await channels.load_topics_of_messages(self.archive, channel.chat_id)
-        await channels.save_channel(self.archive, channel)
-        await channels.set_channel_state(self.archive, channel.chat_id, channel.state)
-        if entry.decided:
-            await channels.set_channel_visibility(self.archive, channel.chat_id, channel.visibility)
-        found = assign_albums(reading.posts(messages))
-        size = _FIRST_SLICE_POSTS
-        while batch := await asyncio.to_thread(self._parse_batch, islice(found, size)):
-            async with self.archive.writing() as connection:
-                started = time.perf_counter()
-                arrivals = [(post, 0) for post in batch]
-                if isinstance(self.source, HtmlExport):
-                    known = await fetch_stored_posts(self.archive, [post.key for post in batch])
-                    arrivals = self.source.merge_with_archive(batch, known)
-                await channels.save_topic_titles(connection, channel.chat_id, reading.titles)
-                reading.titles.clear()
-                self.tally += await posts.save_arrivals_in_transaction(connection, arrivals, source="import")
-            took = time.perf_counter() - started
-            size = max(_MIN_SLICE_POSTS, min(int(len(batch) * _SLICE_SECONDS / took), _MAX_SLICE_POSTS))
-            self.tell((1 + (before + reading.entries) / total) / 2)
-        if reading.titles:
-            async with self.archive.writing() as connection:
-                await channels.save_topic_titles(connection, channel.chat_id, reading.titles)
-        await self._erase_missing(entry, reading)
-        self.channels.append(channel)
-        self.tally += PostTally(skipped=reading.services + reading.migrated + reading.broken + reading.unread.total())
-        self.notes += reading.notes()
-
-    async def _refuse_other_channel(self, source: HtmlExport, channel: Channel) -> None:
-        """Refuse an export of another channel: a message's day never changes, except by the time zone."""
-        here = await posts.list_message_ids(self.archive, channel.chat_id)
-        days = await asyncio.to_thread(source.days, here)
-        keys = [PostKey(channel.chat_id, message_id) for message_id in days]
-        known = await fetch_stored_posts(self.archive, keys)
-        other = sum(abs((known[key].post.date.date() - days[key.message_id]).days) > 1 for key in known)
-        if other * 2 > len(known):
-            said = "{file} is not from {title}: its posts are of other days. Check --chat."
-            raise ImportRefused(said, code="import-other-chat", file=source.path, title=channel.title)
-
-    def _parse_batch(self, found: Iterator[Post]) -> list[Post]:
-        # The scan was fine, but the file can change while it is read.
-        with self.source.reading():
-            return list(found)
-
-    async def _erase_missing(self, entry: AdmittedChat, reading: ChatReader) -> None:
-        """Mark posts as deleted that lie between the first and the last entry but are not in the export.
-
-        Where posts may be missing from the export only, nothing is marked.
-        """
-        chat, channel = entry.chat, entry.channel
-        missing = await posts.find_missing_posts(self.archive, channel.chat_id, reading.seen)
-        doubts = []
-        if lost := max(0, chat.messages - reading.entries):
-            said = (
-                "{title}: {count} messages of the export are damaged and were left out. "
-                "Export the chat again to have them."
-            )
-            doubts.append(ImportNote(said, code="import-note-damaged", title=channel.title, count=lost))
-        gone = len(missing)
-        if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
-            said = (
-                "{title}: {count} known posts are not in this full export, which may hold your own "
-                "messages only; they were kept. Export the chat alone to have them removed."
-            )
-            doubts.append(ImportNote(said, code="import-note-kept", title=channel.title, count=gone))
-        if doubts:
-            self.notes += doubts
-            return
-        self.tally += PostTally(deleted=await posts.mark_posts_deleted(self.archive, missing, how="import"))
-        if chat.whole:
-            await channel_history.close_covered_gaps(
-                self.archive, channel.chat_id, reading.first, reading.last, whole=True
-            )
+    Where posts may be missing from the export only, nothing is marked.
+    """
+    chat, channel = entry.chat, entry.channel
+    missing = await posts.find_missing_posts(archive, channel.chat_id, reading.seen)
+    gone = len(missing)
+    if gone and not chat.whole and gone > _MAX_MISSING_SHARE * (gone + len(reading.seen)):
+        said = (
+            "{title}: {count} known posts are not in this full export, which may hold your own "
+            "messages only; they were kept. Export the chat alone to have them removed."
+        )
+        report.notes.append(ImportNote(said, code="import-note-kept", title=channel.title, count=gone))
+        return
+    report.tally += PostTally(deleted=await posts.mark_posts_deleted(archive, missing, how="import"))
+    if chat.whole:
+        await channel_history.close_covered_gaps(archive, channel.chat_id, reading.first, reading.last, whole=True)

@@ -19,7 +19,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from itertools import islice
@@ -52,17 +52,16 @@ class ImportNote(str):
 class ImportOptions:
     """Options of an import.
 
-    `username` has no @; `zone` is the time zone of an old export without Unix times; `visibility` overrides. `chat`
-    is the channel of a messages.html, which does not name it: an id as in Telegram or its links, or the @username of
-    a known channel. `title` overrides the one in the export.
+    `zone` is the time zone of an old export without Unix times; `visibility` and `title` override. Where `chat_id` is
+    given, an export without this chat is refused.
     """
 
     username: str | None = None
     allow_private: bool = False
     visibility: Visibility | None = None
     zone: tzinfo = UTC
-    chat: str | None = None
     title: str | None = None
+    chat_id: int | None = None
 
 
 @dataclass(slots=True)
@@ -88,8 +87,7 @@ class ExportedChat:
         return str(self.type).startswith("public_")
 
 
-CUT_FILE = "{file} ends in the middle. Export the chat again, or copy the whole file."
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # An even run of backslashes is made of escaped backslashes; only after an odd one does a letter follow an escape.
 _WRONG_ESCAPE_PATTERN = re.compile(rb"(?<!\\)((?:\\\\)*)\\x([0-9A-Fa-f]{2})")
 _SURROGATE_PATTERN = re.compile(
@@ -126,7 +124,7 @@ class RepairedJsonReader:
         while True:
             fresh = self._file.read(size)
             if not self.bytes_read:
-                fresh = fresh.removeprefix(BYTE_ORDER_MARK)
+                fresh = fresh.removeprefix(_BYTE_ORDER_MARK)
             self.bytes_read += len(fresh)
             data = self._held + fresh
             # The part held back begins with the backslash of an escape, so that runs are counted right.
@@ -192,9 +190,34 @@ _FIELD_BY_PLACE |= {f"{chat}.{field}".strip("."): field for chat in _FIELD_BY_PL
 class JsonExport:
     """Export in JSON (result.json): one chat, or a full export with many. Its methods block."""
 
-    def __init__(self, file: Path, size: int) -> None:
+    def __init__(self, path: Path) -> None:
+        """Look at a file, or at the result.json in a folder. Raises `ImportRefused`."""
+        file = path
+        try:
+            if path.is_dir():
+                file = path / "result.json"
+                file = next(path.glob("messages*.html"), file) if not file.exists() else file
+            if not file.is_file():
+                raise ImportRefused(
+                    "There is no file {file}. Give the result.json of an export, or its folder.", file=file
+                )
+            with file.open("rb") as opened:
+                head = opened.read(256)
+            self.size = file.stat().st_size  # in bytes
+        except OSError as exc:
+            raise ImportRefused(f"{file} cannot be read ({exc.strerror}). Check its permissions.") from exc
+        if not head:
+            said = "{file} is empty. Export the chat again, or copy the whole file."
+            raise ImportRefused(said, code="import-empty", file=file)
+        if head.startswith(b"PK"):
+            raise ImportRefused(f"{file} is a zip archive. Unpack it and give the result.json inside.")
+        if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"<"):
+            said = (
+                "{file} is HTML. Export the chat again with Telegram Desktop, format “Machine-readable JSON”, and give "
+                "its result.json."
+            )
+            raise ImportRefused(said, code="import-html", file=file)
         self.path = file
-        self.size = size  # in bytes
         self._scanned: RepairedJsonReader | None = None
         self._thorough = False
         self._streams: dict[str, Iterator[object]] = {}
@@ -248,25 +271,18 @@ class JsonExport:
             self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)
         return islice(self._streams[chat.place], chat.messages)
 
-    def reading(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def reading(self) -> Iterator[None]:
         """Context for reading: broken JSON becomes one sentence. Raises `ImportRefused`."""
-        return _refuse_broken_json(self.path)
-
-
-@contextmanager
-def _refuse_broken_json(file: Path) -> Iterator[None]:
-    try:
-        yield
-    # The pure Python backend of ijson does not wrap the latter two.
-    except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
-        if "premature EOF" in str(exc) or "Incomplete" in str(exc):
-            raise ImportRefused(CUT_FILE, code="import-cut", file=file) from exc
-        raise ImportRefused(
-            "{file} is not JSON. Give the result.json that Telegram Desktop writes as “machine-readable JSON”, "
-            "or its messages.html.",
-            code=_NOT_JSON,
-            file=file,
-        ) from exc
+        try:
+            yield
+        # The pure Python backend of ijson does not wrap the latter two.
+        except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
+            said, code = "{file} ends in the middle. Export the chat again, or copy the whole file.", "import-cut"
+            if "premature EOF" not in str(exc) and "Incomplete" not in str(exc):
+                code = _NOT_JSON
+                said = "{file} is not JSON. Give the result.json of Telegram Desktop: format “Machine-readable JSON”."
+            raise ImportRefused(said, code=code, file=self.path) from exc
 
 
 def _note_value(chats: list[ExportedChat], place: str, event: str, value: object) -> None:
@@ -298,10 +314,6 @@ _KIND_BY_EXPORT_TYPE = {
 }
 _PRIVATE_KIND = ("private", "")
 _USERNAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{3,31}")
-# Link with a bare id or a username: https://core.telegram.org/api/links
-_CHAT_LINK_PATTERN = re.compile(
-    r"(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?([A-Za-z0-9_]+)(?:[/?].*)?|@?(-?[A-Za-z0-9_]+)"
-)
 _MAX_BARE_ID = 2**32 - 1  # exports of 2019-21 write ids with the peer type above 32 bits
 
 
@@ -322,10 +334,9 @@ def admit_chats(
     Raises `ImportRefused` if none may.
     """
     ids = [_compute_chat_id(chat) for chat in chats]
-    wanted = resolve_chat_id(options.chat, known) if options.chat else None
-    if wanted is not None and wanted not in ids:
-        said = "{file} is of another chat than --chat says. Leave it out: the file says it itself."
-        raise ImportRefused(said, code="import-other-chat", file=file)
+    if options.chat_id is not None and options.chat_id not in ids:
+        said = "{file} is of another chat than {chat_id}."
+        raise ImportRefused(said, code="import-other-chat", file=file, chat_id=options.chat_id)
     username = options.username and options.username.strip().removeprefix("https://t.me/").removeprefix("@")
     if username is not None and not _USERNAME_PATTERN.fullmatch(username):
         raise ImportRefused(f"“{options.username}” is no Telegram username. Give it as in https://t.me/username.")
@@ -365,23 +376,6 @@ def admit_chats(
     )
     unnamed = [entry.channel.title for entry in found if entry.chat.public and not entry.channel.username]
     return admitted, notes + [ImportNote(said, code="import-note-public", title=title) for title in unnamed]
-
-
-def resolve_chat_id(given: str, known: Mapping[int, Channel]) -> int | None:
-    """Resolve an id, link or username to the Bot API's channel id; None for an unknown username.
-
-    Raises `ImportRefused` for anything else.
-    """
-    found = _CHAT_LINK_PATTERN.fullmatch(given.strip())
-    name = (found[1] or found[2]) if found else ""
-    if re.fullmatch(r"-?[0-9]{1,15}", name, re.ASCII):
-        # ids in links and in Telegram Desktop have no sign
-        return int(name) if name.startswith("-") else int(f"-100{name}")
-    if not _USERNAME_PATTERN.fullmatch(name):
-        said = "“{given}” names no channel. Give --chat its @username, or its id, as -1001234567890."
-        raise ImportRefused(said, code="import-whose", given=given)
-    same = (channel for channel in known.values() if (channel.username or "").casefold() == name.casefold())
-    return next((channel.chat_id for channel in same), None)
 
 
 def _compute_chat_id(chat: ExportedChat) -> int | None:

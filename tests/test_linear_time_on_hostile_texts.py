@@ -96,7 +96,6 @@ NOT_MADE = {
     "collections.abc.Awaitable[str]": "a call that waits",
     "collections.abc.Hashable": "a key of a cache",
     "dataclasses.Field[typing.Any]": "a column of the archive",
-    "ingest.html_export.TextBlock": "a page of an export, read by a parser of the standard library",
     "pathlib.Path": "a file, read by its caller",
     "pydantic_core._pydantic_core.ValidationError": "an error of a library",
     "rag_core.index.lexical_index.LexicalIndex": "an open index",

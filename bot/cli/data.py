@@ -46,9 +46,7 @@ if TYPE_CHECKING:  # imported where they are used: each command of the two does 
 
 def declare_import(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="result.json or messages.html, or the folder of one")
-    which = "the channel of a messages.html, which does not say it: its id, or its @name if the bot knows it"
-    parser.add_argument("--chat", metavar="ID", help=which)
+    parser.add_argument("path", type=Path, metavar="PATH", help="result.json, or its folder")
     parser.add_argument("--title", help="what to call it, if not as in the export")
     parser.add_argument("--username", help="the channel's public @name: exports do not hold it, and links need it")
     who = "who may read it: public, members or admins (default: public with --username, else admins)"
@@ -63,7 +61,7 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
 
     visibility = Visibility(args.visibility) if args.visibility else None
     name = args.username.lstrip("@") if args.username else None
-    options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.chat, args.title)
+    options = ImportOptions(name, args.allow_private, visibility, settings.bot.zone, args.title)
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:  # it owns the indexes: only the archive is written here
             async with open_archive(settings.data.dir) as archive:

@@ -48,9 +48,9 @@ from bot.views.channel_card import build_approval_keyboard
 from bot.views.format import split_pages
 from bot.views.keyboards import build_keyboard
 from bot.views.text import cut_lines, strip_control_characters
-from ingest.json_export import resolve_chat_id
-from rag_core.errors import ImportRefused, RagError
+from rag_core.errors import RagError
 from rag_core.storage import Archive, channels
+from rag_core.storage.channels import find_channel
 from rag_core.types import Channel, Visibility
 
 router = Router()
@@ -156,15 +156,15 @@ _INCOMING_FOLDER_NAME, _NOTE_FILE_NAME, _DOCUMENT_FILE_NAME = "incoming", "note.
 
 @dataclass(frozen=True, slots=True)
 class ImportOrder:
-    """Import order: the document, and the channel (`chat`) that it belongs to, if given.
+    """Import order: the document, and the id and the @username of the channel that it must be of, where known.
 
-    `username` is the channel's, without @: exports do not contain it. `message` is the one to reply to.
+    Exports do not contain usernames. `message` is the one to reply to.
     """
 
     document: Document
     message: Message
     words: Translator
-    chat: str | None = None
+    chat_id: int | None = None
     username: str | None = None
 
     @property
@@ -237,7 +237,7 @@ class ImportRunner:
             said = Text(words("import-interrupted" if cut_short else "import-stopped", file=order.file))
         except DocumentRefused as exc:
             values = {n: strip_control_characters(v) if isinstance(v, str) else v for n, v in exc.values.items()}
-            said = Text(words(exc.sentence, **values | {"file": order.file, "example": "/import @name"}))
+            said = Text(words(exc.sentence, **values | {"file": order.file}))
         except RagError as exc:
             said = Text(errors.format_error(exc, words, admin=True))
         except OSError as exc:
@@ -268,7 +268,27 @@ class ImportRunner:
         before, words = await channels.load_channels(self._archive), order.words
         document = await asyncio.to_thread(self._prepare_folder, order, shown)
         await _fetch_document(self._bot, order.document, document)
-        end = await self._read_document(order, shown, stop)
+        data, edited_at, end = self._settings.data.dir.resolve(), time.monotonic(), None
+        task: dict[str, object] = {
+            "folder": str(data / _INCOMING_FOLDER_NAME),
+            "document": _DOCUMENT_FILE_NAME,
+            "data": str(data),
+            "chat": order.chat_id,
+            "zone": self._settings.bot.timezone,
+        }
+        async with aclosing(run_import(task)) as lines:
+            async for line in lines:
+                if "at" in line and time.monotonic() - edited_at >= _EDIT_INTERVAL_SECONDS:
+                    done, total = line["at"]
+                    percent = min(99, 100 * done // max(total, 1))
+                    await _edit_progress(shown, Text(words("import-at", file=order.file, percent=percent)), stop)
+                    edited_at = time.monotonic()
+                elif "refused" in line:
+                    raise DocumentRefused(line["refused"][0], **line["refused"][1])
+                elif "end" in line:
+                    end = line["end"]
+        if end is None:
+            raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
         known = await channels.load_channels(self._archive)
         found = [known[chat_id] for chat_id in end["channels"]]
         if order.username and len(found) == 1 and not found[0].username:
@@ -294,32 +314,13 @@ class ImportRunner:
         (self._folder / _NOTE_FILE_NAME).write_text(note, encoding="utf-8")
         return self._folder / _DOCUMENT_FILE_NAME
 
-    async def _read_document(self, order: ImportOrder, shown: Message, stop: InlineKeyboardMarkup) -> dict[str, Any]:
-        """Read the document in the child process, with the progress now and then. Raises `DocumentRefused`."""
-        data, edited_at = self._settings.data.dir.resolve(), time.monotonic()
-        task: dict[str, object] = {
-            "folder": str(data / _INCOMING_FOLDER_NAME),
-            "document": _DOCUMENT_FILE_NAME,
-            "data": str(data),
-            "chat": order.chat,
-            "zone": self._settings.bot.timezone,
-        }
-        async with aclosing(run_import(task)) as lines:
-            async for line in lines:
-                if "at" in line and time.monotonic() - edited_at >= _EDIT_INTERVAL_SECONDS:
-                    done, total = line["at"]
-                    percent = min(99, 100 * done // max(total, 1))
-                    await _edit_progress(shown, Text(order.words("import-at", file=order.file, percent=percent)), stop)
-                    edited_at = time.monotonic()
-                elif "refused" in line:
-                    raise DocumentRefused(line["refused"][0], **line["refused"][1])
-                elif "end" in line:
-                    return dict(line["end"])
-        raise RuntimeError("the child that imports ended without a word")  # the child's traceback is on stderr
-
 
 _EXPORT_SUFFIXES = frozenset({".json", ".html", ".htm", ".zip"})
-_CHANNEL_NAME_PATTERN = re.compile(r"(?:https?://)?(?:t\.me/|@)?(?P<name>[A-Za-z]\w{3,31})/?", re.ASCII)
+# An id, a username, or a link with one: https://core.telegram.org/api/links
+_CHANNEL_PATTERN = re.compile(
+    r"@?(?:(?:https?://)?(?:t|telegram)\.me/(?:c/|s/)?)?(?:(?P<id>-?\d{1,15})|(?P<name>[A-Za-z]\w{3,31}))(?:[/?].*)?",
+    re.ASCII,
+)
 _LOOKUP_TIMEOUT_SECONDS = 3.0
 
 
@@ -331,18 +332,24 @@ async def _on_import(
     if document is None:
         await message.answer(**words.rich("import-how", example=Code("/import")).as_kwargs())
         return
-    asked = (command.args or "").strip()
-    chat, username = asked or None, None  # the channel's name, resolved to its id where possible, and its username
-    with suppress(ImportRefused, TelegramAPIError, ClientDecodeError, TimeoutError):
-        known = resolve_chat_id(asked, await channels.load_channels(context.archive)) if asked else None
-        named = _CHANNEL_NAME_PATTERN.fullmatch(asked)
-        chat, username = str(known) if known else chat, named["name"] if named else None
-        if known is None and named:
-            async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
-                found = await bot.get_chat(f"@{named['name']}")
-            if found.type in ("channel", "supergroup"):
-                chat, username = str(found.id), found.username
-    await _begin_import(ImportOrder(document, message, words, chat, username), imports)
+    order, asked = ImportOrder(document, message, words), (command.args or "").strip()
+    named = _CHANNEL_PATTERN.fullmatch(asked)
+    if asked and not named:
+        await message.reply(words("import-other-chat", file=order.file))
+        return
+    if named and named["id"]:  # ids in links and in Telegram Desktop have no sign
+        order = replace(order, chat_id=int(named["id"] if named["id"].startswith("-") else f"-100{named['id']}"))
+    elif named:
+        order = replace(order, username=named["name"])
+        if known := find_channel(f"@{named['name']}", await channels.load_channels(context.archive)):
+            order = replace(order, chat_id=known.chat_id)
+        else:
+            with suppress(TelegramAPIError, ClientDecodeError, TimeoutError):
+                async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
+                    found = await bot.get_chat(f"@{named['name']}")
+                if found.type in ("channel", "supergroup"):
+                    order = replace(order, chat_id=found.id, username=found.username)
+    await _begin_import(order, imports)
 
 
 async def _begin_import(order: ImportOrder, imports: ImportRunner) -> None:
@@ -363,7 +370,11 @@ async def _is_export_from_admin(message: Message, context: AppContext) -> bool:
 @router.message(IN_PRIVATE, F.document, _is_export_from_admin)
 async def _on_document(message: Message, words: Translator) -> None:
     assert message.document is not None
-    offer = words("import-offer", file=ImportOrder(message.document, message, words).file)
+    file = ImportOrder(message.document, message, words).file
+    if file.lower().endswith((".html", ".htm")):
+        await message.reply(words("import-html", file=file))
+        return
+    offer = words("import-offer", file=file)
     await message.reply(offer, reply_markup=build_keyboard([(words("button-import"), StartImportButton())]))
 
 

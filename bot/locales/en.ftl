@@ -552,7 +552,7 @@ stats-job-failed = Failed { $ago }, fine again: { $job }. { $reason }
 import-how =
     Send me a channel's export as a document with the caption { $example }, or reply with { $example } to one you have already sent.
 
-    In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send result.json, or a zip with it. The pages of an HTML export work too, with the channel after the command: { $example } @channel
+    In Telegram Desktop: open the channel, ⋮, Export chat history, without media, format “machine-readable JSON”. Send result.json, or a zip with it.
 import-offer = { $file } looks like an export of a chat. Import it?
 import-gone = I can no longer see that document. Please send it again with /import.
 import-busy = Another import is running. Wait for it to finish, or stop it.
@@ -584,16 +584,15 @@ import-zip-nested = The zip { $file } holds another archive, { $name }: export t
 import-zip-size = The zip { $file } holds more than { $most } MB. Import it on the machine I run on: citegram import result.json
 import-zip-ratio = The zip { $file } unpacks to over { $most } times its size, which no export does: send result.json itself.
 import-zip-many = The zip { $file } holds several exports: send them one by one.
-import-zip-empty = The zip { $file } holds neither result.json nor messages.html: export the chat again.
+import-zip-empty = The zip { $file } holds no result.json: export the chat again.
 import-cut = { $file } is cut off: export the chat again, or send the whole file.
 import-empty = { $file } is empty: export the chat again.
 import-not-json = { $file } is not JSON. Please send the result.json that Telegram Desktop writes as “machine-readable JSON”.
 import-deep = { $file } is nested too deeply to be a Telegram export: export the chat again.
 import-no-export = { $file } is not an export of Telegram Desktop. Please send the result.json of an exported chat.
-import-no-page = { $file } is not a chat exported by Telegram Desktop. Please send its messages.html.
+import-html = { $file } is HTML: export the chat again with Telegram Desktop, format “Machine-readable JSON”, and send me its result.json.
 import-nameless = { $file } does not say which chat it is from: export the chat again.
 import-private = { $file } only has private chats, which I do not import: export a channel instead.
-import-whose = { $file } does not say which channel it is from: send it with the channel's @name or id, for example { $example }
 import-other-chat = { $file } is not from the channel you named: check the name, or leave it out.
 import-refused = I could not import { $file }: { $reason }
 import-note-private = { $count ->
@@ -626,15 +625,6 @@ import-note-public = { $title }: the channel is public, but its @name is not in 
 import-note-kept = { $count ->
     [one] { $title }: I kept { $count } post that is not in this full export. To remove it, export the channel on its own.
    *[other] { $title }: I kept { $count } posts that are not in this full export. To remove them, export the channel on its own.
-}
-import-note-damaged = { $count ->
-    [one] { $title }: { $count } message of the export is damaged, so I removed nothing. To remove deleted posts, export the channel again.
-   *[other] { $title }: { $count } messages of the export are damaged, so I removed nothing. To remove deleted posts, export the channel again.
-}
-import-note-next = The export continues in { $page }: send all its pages in one zip.
-import-note-doubtful = { $count ->
-    [one] { $count } post differs from its last known edit, so I kept this text as an older version. Import result.json to be sure.
-   *[other] { $count } posts differ from their last known edit, so I kept these texts as older versions. Import result.json to be sure.
 }
 import-notes-more = { $count ->
     [one] … and { $count } more note.

@@ -188,7 +188,7 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
-    said = f"There is no file {nowhere}/none.json. Give the result.json or messages.html of an export, or its folder.\n"
+    said = f"There is no file {nowhere}/none.json. Give the result.json of an export, or its folder.\n"
     assert done.stderr == said
 
 

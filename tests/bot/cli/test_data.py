@@ -1,4 +1,4 @@
-"""`citegram backup`, `restore`, `history`, `reindex`, and `import` of a messages.html."""
+"""`citegram backup`, `restore`, `history`, `reindex`, and `import` of a real export."""
 
 from __future__ import annotations
 
@@ -236,14 +236,14 @@ async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path, run_command
     assert await asyncio.to_thread(states, home) == [(-1001000001, "done")]
 
 
-def test_a_page_needs_its_chat_and_is_then_searched_like_any_export(
+def test_an_export_is_searched_and_one_in_html_is_refused_in_a_sentence(
     shared_data: Path, nowhere: Path, run_command: Cli
 ) -> None:
     citegram = partial(run_command, "--data", "data")
-    page = shared_data / "tg_export_en" / "html"  # a real one
-    said = citegram("import", page)
-    assert said.is_one_sentence() and "--chat" in said.err
-    said = citegram("import", page, "--chat", "-1003204528972", "--title", "The path", "--json")
+    folder = shared_data / "tg_export_en"  # a real one
+    said = citegram("import", folder / "html")
+    assert said.is_one_sentence() and "Export the chat again with Telegram Desktop" in said.err
+    said = citegram("import", folder / "json", "--title", "The path", "--json")
     assert said.code == 0
     assert said.json() == {"new": 208, "edited": 0, "unchanged": 0, "skipped": 5, "deleted": 0, "kept": 0}
     assert "https://t.me/c/3204528972/8" in citegram("ask", "What is ʿIlm al-Kalām?").out

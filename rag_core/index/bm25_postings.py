@@ -20,11 +20,11 @@ import math
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +39,12 @@ IntArray = NDArray[np.int32]
 CountArray = NDArray[np.uint16]
 DocIdArray = NDArray[np.intp]  # document numbers in numpy's index type: int32 would be converted at every look-up
 
-_EMPTY_INT_ARRAY = np.zeros(0, np.int32)
-
 # Frequencies are counted up to 32,767. The highest bit marks a term that the document has in its header only.
 _MAX_FREQUENCY, _HEADER_ONLY = 0x7FFF, 0x8000
+
+
+# Arrays of a saved index.
+ARRAY_KINDS = {"terms": np.int32, "indptr": np.int64, "docs": np.int32, "tfs": np.uint16, "lengths": np.uint32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +114,7 @@ def merge_segments(segments: Sequence[PostingsSegment]) -> PostingsSegment:
     return PostingsSegment.of(term[order], docs[order], tfs[order])
 
 
-def find_postings(segments: Sequence[PostingsSegment], term: int, size: int) -> list[tuple[IntArray, CountArray]]:
-    """Find the documents below `size` with a term, ascending, and its frequency in each, segment by segment."""
-    pieces = [(s.docs[span], s.tfs[span]) for s in segments if (span := s.find(term)).stop]
-    if pieces and pieces[-1][0][-1] >= size:  # documents added after the search began
-        pieces = [(docs[: (known := int(docs.searchsorted(size)))], tfs[:known]) for docs, tfs in pieces]
-    return pieces
-
-
-def join_doc_ids(pieces: Sequence[tuple[IntArray, CountArray]]) -> DocIdArray:
-    """Join the documents of all pieces into one array."""
-    return np.concatenate([_EMPTY_INT_ARRAY, *(docs for docs, _ in pieces)], dtype=np.intp)
-
-
 ScoreArray = NDArray[np.float64]
-
-_SCORE_DIGITS = 6  # decimal digits of a score: single precision has seven
-_MAX_TIED_HITS = 20_000  # most hits that are read to put equal ones in order
-
-T = TypeVar("T")
 
 _FIRST_STEP_ROWS, _STEP_GROWTH = 1024, 8  # rows of the first step, and the growth factor of each further step
 
@@ -168,22 +152,6 @@ def select_top_docs(
             pool = pool[pool_scores >= threshold]
         at, step = at + step, step * _STEP_GROWTH
     return pool[np.argsort(-scores.take(pool), kind="stable")[:n]]
-
-
-def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -> list[tuple[T, float]]:
-    """Select the n best hits of a search engine, best first, equal scores in the order of the items themselves.
-
-    An engine may return hits of equal score in any order and cut among them, and that order can depend on points
-    that its filter hides. So if the cut falls among equal scores, more hits are requested (`nearest` takes the
-    number). Scores are rounded: the last bits of a sum of floats depend on where a point is stored.
-    """
-    most = n + 1
-    while True:
-        hits = [(item, round(score, _SCORE_DIGITS)) for item, score in nearest(most)]
-        hits.sort(key=lambda hit: (-hit[1], hit[0]))
-        if len(hits) < most or most >= _MAX_TIED_HITS or hits[-1][1] < hits[n - 1][1]:
-            return hits[:n]
-        most = min(_MAX_TIED_HITS, most * 4)
 
 
 # Posts are short and of uneven length, so length should count little: these are Anserini's values for passages (Yang
@@ -385,8 +353,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
 
         Documents outside the snapshot are removed only if that saves more work than it takes.
         """
-        pieces = find_postings(self.segments, self.vocabulary.get(word, -1), snapshot.size)
-        docs, tfs = join_doc_ids(pieces), np.concatenate([_NO_COUNTS, *(tfs for _, tfs in pieces)])
+        docs, tfs = self._find(word, snapshot.size)
         known, total = snapshot.frequencies.get(word), len(docs)
         if snapshot.seen is None or known == total:
             frequency = total
@@ -402,40 +369,62 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             snapshot.frequencies[word] = frequency
         return docs, tfs, frequency
 
-    def _contributions(
-        self, query: Sequence[str], snapshot: IndexSnapshot, variants: TermVariants = NO_VARIANTS
-    ) -> tuple[DocIdArray, ScoreArray, list[list[slice]]]:
-        """Score contributions: documents, the worth of a term in each, and by query term the slices of its variants.
+    def best(
+        self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
+        variants: TermVariants = NO_VARIANTS,
+    ) -> tuple[DocIdArray, ScoreArray]:  # fmt: skip
+        """Find the n best documents with a query term, best first: numbers and scores.
 
-        Rarest first: this also fixes the order in which floats are added, so that it depends on the snapshot alone.
+        `allowed` restricts the hits, not the statistics.
         """
-        found: list[tuple[DocIdArray, CountArray, float]] = []
-        groups: list[tuple[int, list[int]]] = []  # the least document frequency, and positions in `found`
-        for word, times in Counter(query).items():
-            known = [
-                (postings, weight)
-                for variant, weight in ({word: 1.0} | dict(variants.get(word, {}))).items()
-                if (postings := self._postings(variant, snapshot))[2]
-            ]
-            if not known:
-                continue
-            # A variant is worth no more than the word itself: "loaf" may be rare where "bread" is not.
-            own = self.frequency(word, snapshot)
-            groups.append((min(postings[2] for postings, _ in known), [*range(len(found), len(found) + len(known))]))
-            for (docs, tfs, frequency), weight in known:
-                idf = compute_idf(snapshot.count, max(frequency, own))
-                found.append((docs, tfs, times * weight * idf * (self.k1 + 1)))
+        return self.best_of_each([query], n, snapshot, allowed, variants)[0]
+
+    def best_of_each(
+        self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
+        variants: TermVariants = NO_VARIANTS,
+    ) -> list[tuple[DocIdArray, ScoreArray]]:  # fmt: skip
+        """Find the n best documents of each query, as `best` does: terms that several queries share are read once."""
+        words = dict.fromkeys(one for word in chain.from_iterable(queries) for one in (word, *variants.get(word, ())))
+        read = {word: postings for word in words if (postings := self._postings(word, snapshot))[2]}
         # one pass over all terms together: for rare terms numpy's call overhead costs more than the work
-        docs = np.concatenate([_NO_DOC_IDS, *(part[0] for part in found)])
-        worth = self._saturate(docs, np.concatenate([_NO_COUNTS, *(part[1] for part in found)]), snapshot)
-        spans, first = [], 0
-        for holding, _, factor in found:
-            last = first + len(holding)
-            worth[first:last] *= factor
-            spans.append(slice(first, last))
-            first = last
-        groups.sort(key=lambda group: group[0])
-        return docs, worth, [[spans[at] for at in members] for _, members in groups]
+        docs = np.concatenate([_NO_DOC_IDS, *(docs for docs, _, _ in read.values())])
+        worth = self._saturate(docs, np.concatenate([_NO_COUNTS, *(tfs for _, tfs, _ in read.values())]), snapshot)
+        ends = np.cumsum([len(docs) for docs, _, _ in read.values()]).tolist()
+        spans = dict(zip(read, map(slice, [0, *ends], ends), strict=True))
+        scores, results = get_zeroed_scores(snapshot.size), []
+        for query in queries:
+            groups = []  # for each term the least document frequency, and the spans of its variants with their factors
+            for word, times in Counter(query).items():
+                known = [(one, weight) for one, weight in {word: 1.0, **variants.get(word, {})}.items() if one in read]
+                # A variant is worth no more than the word itself: "loaf" may be rare where "bread" is not.
+                own = self.frequency(word, snapshot) if known else 0
+                factors = [
+                    (spans[one], times * weight * compute_idf(snapshot.count, max(read[one][2], own)) * (self.k1 + 1))
+                    for one, weight in known
+                ]
+                if known:
+                    groups.append((min(read[one][2] for one, _ in known), factors))
+            # Rarest first: this fixes the order in which floats are added, so that it depends on the snapshot alone.
+            groups.sort(key=lambda group: group[0])
+            rows = docs
+            if len(queries) > 1:
+                rows = np.concatenate([_NO_DOC_IDS, *(docs[span] for _, factors in groups for span, _ in factors)])
+            try:
+                for _, factors in groups:
+                    if len(factors) == 1:
+                        ((span, factor),) = factors
+                        scores[docs[span]] += worth[span] * factor
+                    else:  # of the variants only the best counts
+                        holding = np.concatenate([docs[span] for span, _ in factors])
+                        some, at = np.unique(holding, return_inverse=True)
+                        best = np.zeros(len(some))
+                        np.maximum.at(best, at, np.concatenate([worth[span] * factor for span, factor in factors]))
+                        scores[some] += best
+                found = select_top_docs(rows, scores, n, partial(_filter_docs, snapshot, allowed))
+                results.append((found, scores[found]))
+            finally:
+                scores[rows] = 0.0
+        return results
 
     def _saturate(self, docs: DocIdArray, tfs: CountArray, snapshot: IndexSnapshot) -> ScoreArray:
         """Weigh term frequencies against the lengths of their documents: BM25 without idf."""
@@ -446,78 +435,32 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         worth /= norm
         return worth
 
-    @staticmethod
-    def _add_scores(scores: ScoreArray, docs: DocIdArray, worth: ScoreArray, groups: Sequence[Sequence[slice]]) -> None:
-        """Add the contributions to the scores: of the variants of one query term only the best counts."""
-        for spans in groups:
-            if len(spans) > 1:
-                all_docs = np.concatenate([docs[span] for span in spans])
-                rows, at = np.unique(all_docs, return_inverse=True)
-                best = np.zeros(len(rows))
-                np.maximum.at(best, at, np.concatenate([worth[span] for span in spans]))
-                scores[rows] += best
-            else:
-                scores[docs[spans[0]]] += worth[spans[0]]
-
     def get_scores(self, query: Sequence[str]) -> ScoreArray:
         """Compute the score of every document, 0 for deleted ones, like the parent's method of this name."""
         snapshot = self.snapshot()
-        (docs, worth, groups), scores = self._contributions(query, snapshot), np.zeros(snapshot.size)
-        self._add_scores(scores, docs, worth, groups)
-        if snapshot.seen is not None:
-            scores[~snapshot.seen(np.arange(snapshot.size))] = 0.0
+        scores = np.zeros(snapshot.size)
+        docs, found = self.best(query, snapshot.size, snapshot)
+        scores[docs] = found
         return scores
-
-    def best(
-        self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
-        variants: TermVariants = NO_VARIANTS,
-    ) -> tuple[DocIdArray, ScoreArray]:  # fmt: skip
-        """Find the n best documents with a query term, best first: numbers and scores.
-
-        `allowed` restricts the hits, not the statistics.
-        """
-        docs, worth, groups = self._contributions(query, snapshot, variants)
-        scores = get_zeroed_scores(snapshot.size)
-        try:
-            self._add_scores(scores, docs, worth, groups)
-            found = select_top_docs(docs, scores, n, partial(_filter_docs, snapshot, allowed))
-            return found, scores[found]
-        finally:
-            scores[docs] = 0.0
-
-    def best_of_each(
-        self, queries: Sequence[Sequence[str]], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None
-    ) -> list[tuple[DocIdArray, ScoreArray]]:
-        """Find the n best documents of each query, as `best` does: terms that several queries share are read once."""
-        read: dict[str, tuple[DocIdArray, ScoreArray, int]] = {}
-        for word in dict.fromkeys(chain.from_iterable(queries)):
-            docs, tfs, frequency = self._postings(word, snapshot)
-            if frequency:
-                read[word] = docs, self._saturate(docs, tfs, snapshot), frequency
-        scores, results = get_zeroed_scores(snapshot.size), []
-        for query in queries:
-            known = [(*read[word], times) for word, times in Counter(query).items() if word in read]
-            known.sort(key=lambda term: term[2])
-            rows = np.concatenate([_NO_DOC_IDS, *(docs for docs, *_ in known)])
-            try:
-                for docs, worth, frequency, times in known:
-                    scores[docs] += worth * (times * compute_idf(snapshot.count, frequency) * (self.k1 + 1))
-                found = select_top_docs(rows, scores, n, partial(_filter_docs, snapshot, allowed))
-                results.append((found, scores[found]))
-            finally:
-                scores[rows] = 0.0
-        return results
 
     def _shown(self, docs: DocIdArray, size: int, allowed: DocFilter | None) -> DocIdArray:
         docs = docs[self.until.take(docs) > size]
         return docs if allowed is None else docs[allowed(docs)]
 
+    def _find(self, word: str, size: int) -> tuple[DocIdArray, CountArray]:
+        """Documents below `size` with a term, ascending, and its frequency in each."""
+        term = self.vocabulary.get(word, -1)
+        pieces = [(s.docs[span], s.tfs[span]) for s in self.segments if (span := s.find(term)).stop]
+        if pieces and pieces[-1][0][-1] >= size:  # documents added after the search began
+            pieces = [(docs[: (known := int(docs.searchsorted(size)))], tfs[:known]) for docs, tfs in pieces]
+        docs = np.concatenate([_NO_DOC_IDS, *(docs for docs, _ in pieces)], dtype=np.intp)
+        return docs, np.concatenate([_NO_COUNTS, *(tfs for _, tfs in pieces)])
+
     def matching(self, words: Sequence[str], allowed: DocFilter | None = None) -> DocIdArray:
         """Find the living documents with all of the terms, ascending."""
         size = self._size
-        numbers = [self.vocabulary.get(word, -1) for word in words]
-        lists = sorted((join_doc_ids(find_postings(self.segments, number, size)) for number in numbers), key=len)
-        found = lists[0] if lists else np.zeros(0, np.intp)
+        lists = sorted((self._find(word, size)[0] for word in words), key=len)
+        found = lists[0] if lists else _NO_DOC_IDS
         for docs in lists[1:]:
             found = found[np.searchsorted(docs, found, "right") > np.searchsorted(docs, found)]
         return self._shown(found, size, allowed)
@@ -525,29 +468,28 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
     def list_own(self, word: str, allowed: DocFilter | None = None) -> DocIdArray:
         """List the living documents that have a term elsewhere than in their header, ascending."""
         size = self._size
-        pieces = find_postings(self.segments, self.vocabulary.get(word, -1), size)
-        return self._shown(join_doc_ids([(docs[tfs < _HEADER_ONLY], tfs) for docs, tfs in pieces]), size, allowed)
+        docs, tfs = self._find(word, size)
+        return self._shown(docs[tfs < _HEADER_ONLY], size, allowed)
 
     def holds(self, word: str, allowed: DocFilter | None = None) -> bool:
         """Whether a living document has the term."""
         size = self._size
-        docs = join_doc_ids(find_postings(self.segments, self.vocabulary.get(word, -1), size))
+        docs, _ = self._find(word, size)
         # a common word usually has an allowed document among the first 1,000
         return any(len(self._shown(some, size, allowed)) for some in (docs[:1000], docs[1000:]))
 
     def dump(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a compacted index, for `numpy.savez` (call `compact` first)."""
+        """Return the arrays of a compacted index, of the types in ARRAY_KINDS (call `compact` first)."""
         empty = PostingsSegment.of(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.uint16))
         segment = self.segments[0] if self.segments else empty
-        return {"terms": segment.terms, "indptr": segment.indptr, "docs": segment.docs, "tfs": segment.tfs,
-                "lengths": self.lengths[: self._size]}  # fmt: skip
+        fields = {name: getattr(segment, name) for name in PostingsSegment.__slots__}
+        return {**fields, "lengths": self.lengths[: self._size]}
 
-    def restore(self, arrays: dict[str, NDArray[Any]], vocabulary: Iterable[str]) -> None:
-        """Restore the arrays of `dump`. Raises ValueError or KeyError if they are inconsistent."""
-        segment = PostingsSegment(*(arrays[name] for name in ("terms", "indptr", "docs", "tfs")))
-        read = list(vocabulary)
-        self.vocabulary = {word: i for i, word in enumerate(read)}
-        if len(self.vocabulary) < len(read):
+    def restore(self, arrays: dict[str, NDArray[Any]], vocabulary: Sequence[str]) -> None:
+        """Restore the arrays of `dump`. Raises ValueError, LookupError if they are inconsistent."""
+        segment = PostingsSegment(*(arrays[name] for name in PostingsSegment.__slots__))
+        self.vocabulary = {word: i for i, word in enumerate(vocabulary)}
+        if len(self.vocabulary) < len(vocabulary):
             raise ValueError("a word is there twice")
         self.lengths = arrays["lengths"]
         size, words = len(self.lengths), len(self.vocabulary)

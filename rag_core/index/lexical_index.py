@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -21,8 +21,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.index import bm25_files
+from rag_core.index.bm25_files import INDEX_READ_ERRORS, read_index_files, write_index_files
 from rag_core.index.bm25_postings import (
+    ARRAY_KINDS,
     BM25_B,
     BM25_K1,
     NO_VARIANTS,
@@ -49,8 +50,9 @@ class IndexEntry:
     header_only: frozenset[str] = frozenset()
 
 
-_REF_COLUMNS = (("chat", np.int16), ("message", np.int64), ("part", np.int16), ("start", np.int32),
-            ("end", np.int32), ("date", np.int64))  # fmt: skip
+_REF_COLUMNS = {
+    "chat": np.int16, "message": np.int64, "part": np.int16, "start": np.int32, "end": np.int32, "date": np.int64,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +64,24 @@ class PassageTable:
 
     chats: list[int] = field(default_factory=list)
     columns: dict[str, NDArray[Any]] = field(
-        default_factory=lambda: {name: np.zeros(0, kind) for name, kind in _REF_COLUMNS}
+        default_factory=lambda: {name: np.zeros(0, kind) for name, kind in _REF_COLUMNS.items()}
     )
 
     def write(self, entries: Sequence[IndexEntry], first: int) -> None:
         """Write rows, starting with the document number `first`."""
         known = {chat: i for i, chat in enumerate(self.chats)}
-        for chat in dict.fromkeys(e.place.key.chat_id for e in entries):
-            if chat not in known:
-                known[chat] = len(self.chats)
-                self.chats.append(chat)
-        rows: dict[str, list[int]] = {
-            "chat": [known[e.place.key.chat_id] for e in entries],
-            "message": [e.place.key.message_id for e in entries],
-            "part": [e.place.part for e in entries],
-            "start": [e.place.start for e in entries],
-            "end": [e.place.end for e in entries],
-            "date": [int(e.date.timestamp()) for e in entries],
-        }
+        rows = [
+            (known.setdefault(key.chat_id, len(known)), key.message_id, *span, int(entry.date.timestamp()))
+            for entry in entries
+            for key, *span in (entry.place,)
+        ]
+        self.chats.extend([*known][len(self.chats) :])
         last = first + len(entries)
-        for name, kind in _REF_COLUMNS:
+        for (name, kind), values in zip(_REF_COLUMNS.items(), zip(*rows, strict=True), strict=bool(rows)):
             column = self.columns[name]
             if last > len(column):
                 column = np.concatenate([column, np.zeros(max(1024, last * 5 // 4) - len(column), kind)])
-            column[first:last] = rows[name]
+            column[first:last] = values
             self.columns[name] = column
 
     def at(self, docs: DocIdArray) -> list[PassageRef]:
@@ -162,14 +158,6 @@ class PassageTable:
         kept = numbers >= 0
         return PassageTable(self.chats, {name: column[: len(numbers)][kept] for name, column in self.columns.items()})
 
-    @classmethod
-    def restored(cls, chats: Iterable[int], columns: Mapping[str, NDArray[Any]], size: int) -> PassageTable:
-        """Restore from saved columns. Raises ValueError or KeyError if they do not fit `size` documents."""
-        known = {name: columns[name] for name, _ in _REF_COLUMNS}
-        if any(len(column) != size for column in known.values()):
-            raise ValueError("the places are not those of the postings")
-        return cls([int(chat) for chat in chats], known)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassageList(Sequence[PassageRef]):
@@ -196,7 +184,7 @@ class PassageList(Sequence[PassageRef]):
         return iter(self.places.at(self.docs))
 
 
-_FILE_FORMAT = 2
+_FILE_FORMAT = 3
 _MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the index changes
 
 
@@ -403,22 +391,25 @@ class LexicalIndex:
         postings, places = self._now.postings, self._now.places
         about = {**_describe_bm25_files(archive), "chats": places.chats, "watermark": self.watermark}
         columns = {name: column[: postings.corpus_size] for name, column in places.columns.items()}
-        bm25_files.write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
+        write_index_files(folder, about, {**postings.dump(), **columns}, postings.vocabulary)
 
     @classmethod
     def load(cls, folder: Path, archive: str = "") -> LexicalIndex | None:
         """Load a saved index. None if there is none, or it is damaged, of another version or of another archive."""
         index, postings = cls(), PostingsBM25(k1=BM25_K1, b=BM25_B)
         try:
-            files = bm25_files.read_index_files(folder, _describe_bm25_files(archive))
+            files = read_index_files(folder, _describe_bm25_files(archive), ARRAY_KINDS | _REF_COLUMNS)
             if files is None:
                 return None
             about, arrays, vocabulary = files
             postings.restore(arrays, vocabulary)
-            places = PassageTable.restored(about["chats"], arrays, postings.corpus_size)
-            index._now = _IndexState(postings, places).changed(np.arange(postings.corpus_size), np.zeros(0, np.intp))
+            columns, size = {name: arrays[name] for name in _REF_COLUMNS}, postings.corpus_size
+            if any(len(column) != size for column in columns.values()):
+                return None
+            places = PassageTable([int(chat) for chat in about["chats"]], columns)
+            index._now = _IndexState(postings, places).changed(np.arange(size), np.zeros(0, np.intp))
             index.watermark = int(about["watermark"])
-        except bm25_files.INDEX_READ_ERRORS:
+        except INDEX_READ_ERRORS:
             return None  # derived data: the caller rebuilds it from the archive
         return index
 

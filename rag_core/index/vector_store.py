@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.errors import CollectionLost, QdrantGone, RagError, VectorRefused, VectorsUnavailable, translate_errors
-from rag_core.index.bm25_postings import select_stable_top
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
 
 VectorArray = NDArray[np.float32]
@@ -198,6 +197,26 @@ def make_store_filter(only: SearchFilter, lang: str | None) -> StoreFilter:
         "until": None if only.until is None else math.ceil(only.until.timestamp()),
         "lang": lang,
     }
+
+
+_SCORE_DIGITS = 6  # decimal digits of a score: single precision has seven
+_MAX_TIED_HITS = 20_000  # most hits that are read to put equal ones in order
+
+
+def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -> list[tuple[T, float]]:
+    """Select the n best hits of a search engine, best first, equal scores in the order of the items themselves.
+
+    An engine may return hits of equal score in any order and cut among them, and that order can depend on points
+    that its filter hides. So if the cut falls among equal scores, more hits are requested (`nearest` takes the
+    number). Scores are rounded: the last bits of a sum of floats depend on where a point is stored.
+    """
+    most = n + 1
+    while True:
+        hits = [(item, round(score, _SCORE_DIGITS)) for item, score in nearest(most)]
+        hits.sort(key=lambda hit: (-hit[1], hit[0]))
+        if len(hits) < most or most >= _MAX_TIED_HITS or hits[-1][1] < hits[n - 1][1]:
+            return hits[:n]
+        most = min(_MAX_TIED_HITS, most * 4)
 
 
 log = logging.getLogger(__name__)

@@ -147,7 +147,7 @@ async def test_the_bot_starts_and_answers_whatever_is_in_its_indexes(
     sandbox: Sandbox, live: Any, ask: Any, home: Path, make: Callable[[Path], object]
 ) -> None:
     note = json.loads((home / "lexical" / "current.json").read_text("utf-8"))
-    for place in (home / "lexical" / note["folder"] / "postings.npz", home / "lexical" / "current.json"):
+    for place in (home / "lexical" / note["folder"] / "docs.bin", home / "lexical" / "current.json"):
         place.unlink()
         make(place)
     async with asyncio.timeout(60), live(sections={"models": {"embedder": "none"}}):

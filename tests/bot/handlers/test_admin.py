@@ -115,7 +115,7 @@ def test_the_disk_is_measured(tmp_path):
     (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
     (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
     (tmp_path / "lexical" / "1").mkdir(parents=True)
-    (tmp_path / "lexical" / "1" / "postings.npz").write_bytes(b"x" * 30)
+    (tmp_path / "lexical" / "1" / "docs.bin").write_bytes(b"x" * 30)
     disk = data_folder.measure_disk_usage(tmp_path)
     assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
     assert disk.free > 0

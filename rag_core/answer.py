@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import blake2b
 
 from rag_core.conversation.memory import remember_answer, resolve_followup
@@ -27,8 +25,7 @@ from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, RagError, RecipeFailed, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
-from rag_core.recipe_steps import Round
-from rag_core.recipes import RECIPES
+from rag_core.recipe_steps import Round, run_direct
 from rag_core.run import Run, Span, Stage
 from rag_core.storage import channels
 from rag_core.storage.questions import fetch_queue_stats
@@ -43,19 +40,18 @@ from rag_core.types import (
     Certainty,
     Channel,
     Draft,
-    Evidence,
     Passage,
     Plan,
     PostKey,
     Question,
     Sentence,
     Shortfall,
-    Source,
 )
 from rag_core.verification.support import check_citations, filter_current_passages, measure_support
 from rag_core.writing.extract import asks_for_address, find_addresses
 from rag_core.writing.write import reflect_on_draft
 
+RECIPES = ("direct", "agent", "mapreduce", "council", "react")
 _SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
 _ON, _OFF = "on", "off"
 _MAX_WAITING_QUESTIONS = 4  # with more, all are answered by `direct`
@@ -78,24 +74,31 @@ async def answer_question(
     `on_place` the number of questions before this one in the model's queue; `on_extract` a preview that quotes the
     posts, before the model is waited for, perhaps more than once; `on_stage` the name of each stage that begins.
     """
+
+    async def report_draft(draft: Draft) -> None:
+        """Report the extract as a preview, if its citations are still valid."""
+        if on_extract and (current := await check_citations(draft, question.viewer, rag)):
+            known = await _load_readable_channels(question, rag)
+            on_extract(Answer(current, draft.covered, DIRECT_RECIPE, channels=known, certainty=draft.certainty))
+
     run = Run(
         rag.budgets,
         DIRECT_RECIPE,
         shortfalls=[*rag.without, *question.viewer.list_shortfalls()],
         on_sentence=on_sentence,
         on_place=on_place,
-        on_extract=partial(_report_draft, on_extract, question, rag) if on_extract else None,
+        on_extract=report_draft if on_extract else None,
         on_stage=on_stage,
         results=[] if rag.show_results else None,
     )
     try:
         asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
         question = await resolve_followup(asked, rag, run)
-        choosing, unchosen = _choose_and_note(question, rag, run), RecipeChoice(DIRECT_RECIPE, "no choice")
-        choice = await run.attempt(Stage.CHOOSE, choosing, unchosen)
+        unchosen = RecipeChoice(DIRECT_RECIPE, "no choice")
+        choice = await run.attempt(Stage.CHOOSE, choose_recipe(question, rag, run), unchosen)
         # plan, search, extract or write
         found = await run_recipe(choice.recipe, question, rag, run, careful=choice.careful)
-        sentences = await _cite_and_verify(found.draft, found.evidence, question, rag, run)
+        sentences = await _cite_and_verify(found, question, rag, run)
         answer = await _compose_answer(sentences, found, question, rag, run)
         if question.text != asked.text:
             answer = replace(answer, understood=question.text)
@@ -117,43 +120,32 @@ class RecipeChoice:
     careful: bool = False
 
 
-async def _choose_and_note(question: Question, rag: Engine, run: Run) -> RecipeChoice:
-    """Choose the recipe, and note the reason in the trace. Call it in a stage."""
-    choice = await choose_recipe(question, rag)
-    run.note(recipe=choice.recipe, why=choice.why)
-    return choice
-
-
-async def choose_recipe(question: Question, rag: Engine) -> RecipeChoice:
-    """Choose the recipe of a question. Raises ArchiveUnavailable."""
-    if rag.recipe != AUTO_RECIPE:
-        return RecipeChoice(rag.recipe, "asked for")
-    mode, chosen = await load_answer_mode(rag.archive, question.chat), await load_choices(rag.archive)
-    if (await fetch_queue_stats(rag.archive)).waiting > _MAX_WAITING_QUESTIONS:
-        return RecipeChoice(DIRECT_RECIPE, "many wait")
-    wanted, why = mode.recipe, "the chat's mode"
-    if wanted == AUTO_RECIPE:
-        switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
-        share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, 1.0))
-        wanted, why = DIRECT_RECIPE, "not for this chat"
-        if switch == _ON and is_chat_in_share(rag.archive.identity, question.chat, share):
-            wanted, why = await _route_question(question, rag)
-    if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
-        return RecipeChoice(DIRECT_RECIPE, f"{wanted} is off", mode.careful)
-    if rag.health.resting(wanted):
-        return RecipeChoice(DIRECT_RECIPE, f"{wanted} failed too often", mode.careful)
-    return RecipeChoice(wanted, why, mode.careful)
-
-
-async def _route_question(question: Question, rag: Engine) -> tuple[str, str]:
-    """Choose a recipe by the router's rules, the last reason of the plan: its name and why."""
-    known = await channels.load_channels(rag.archive)
-    try:
-        plan = await asyncio.to_thread(rag.plan, question, known)
-    except RagError:  # the recipe has the same failure, and says so
-        return DIRECT_RECIPE, "no plan"
-    name, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
-    return name, why
+async def choose_recipe(question: Question, rag: Engine, run: Run) -> RecipeChoice:
+    """Choose the recipe of a question, and note it in the trace. Call it in a stage. Raises ArchiveUnavailable."""
+    wanted, why, careful = rag.recipe, "asked for", False
+    if rag.recipe == AUTO_RECIPE:
+        mode, chosen = await load_answer_mode(rag.archive, question.chat), await load_choices(rag.archive)
+        wanted, why, careful = mode.recipe, "the chat's mode", mode.careful
+        if (await fetch_queue_stats(rag.archive)).waiting > _MAX_WAITING_QUESTIONS:
+            wanted, why, careful = DIRECT_RECIPE, "many wait", False
+        elif wanted == AUTO_RECIPE:
+            switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
+            share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, 1.0))
+            wanted, why = DIRECT_RECIPE, "not for this chat"
+            if switch == _ON and is_chat_in_share(rag.archive.identity, question.chat, share):
+                # by the router's rules, the last reason of the plan
+                known = await channels.load_channels(rag.archive)
+                try:
+                    plan = await asyncio.to_thread(rag.plan, question, known)
+                    wanted, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
+                except RagError:  # the recipe has the same failure, and says so
+                    why = "no plan"
+        if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
+            wanted, why = DIRECT_RECIPE, f"{wanted} is off"
+        elif rag.health.resting(wanted):
+            wanted, why = DIRECT_RECIPE, f"{wanted} failed too often"
+    run.note(recipe=wanted, why=why)
+    return RecipeChoice(wanted, why, careful)
 
 
 def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
@@ -162,65 +154,65 @@ def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
     return int.from_bytes(digest) < share * 2**64
 
 
+def load_recipe(name: str) -> Callable[[Question, Engine, Run], Awaitable[Round]]:
+    """Import a recipe, with its first question: their tables and grammars take 0.1 s."""
+    match name:
+        case "agent":
+            from rag_core.recipes.agent import run_agent as recipe
+        case "mapreduce":
+            from rag_core.recipes.mapreduce import run_mapreduce as recipe
+        case "council":
+            from rag_core.recipes.council import run_council as recipe
+        case "react":
+            from rag_core.recipes.react import run_react as recipe
+        case _:
+            recipe = run_direct
+    return recipe
+
+
 async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False) -> Round:
     """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
 
-    Raises RagError where `direct` fails too.
+    Duration and outcome are recorded, for the trace and for the choice of recipes. Raises RagError where `direct` fails
+    too.
     """
-    whole = rag.budgets.question
-    run.recipe = name
-    if name == DIRECT_RECIPE:
-        return await _run_within(whole, name, question, rag, run, careful=careful)
     # `direct` searches in two seconds, and quotes the posts where there is no time left to write
-    reserve, before = reserve_for_fallback(whole), list(run.shortfalls)
+    reserve = 0.0 if name == DIRECT_RECIPE else reserve_for_fallback(rag.budgets.question)
+    started, before, failed = time.perf_counter(), list(run.shortfalls), None
+    run.recipe = name
     try:
-        with _record_outcome(name, rag, run):
-            return await _run_within(whole - reserve, name, question, rag, run, careful=careful)
-    except RagError as exc:
-        told = () if isinstance(exc, ModelTooSlow) else (Shortfall("recipe", f"{name}: {exc.reason}"),)
-        run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, *told]
-    return await _run_within(reserve, DIRECT_RECIPE, question, rag, run)
-
-
-@contextmanager
-def _record_outcome(name: str, rag: Engine, run: Run) -> Iterator[None]:
-    """Record the duration and the outcome of a recipe, for the trace and for the choice of recipes."""
-    started, failed = time.perf_counter(), None
-    try:
-        yield
+        async with run.within(rag.budgets.question - reserve):
+            found = await load_recipe(name)(question, rag, run)
+            # it found nothing because its stages had no time: `direct` may
+            if reserve and not found.draft.sentences and run.is_hurried:
+                raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
+            if not careful:
+                return found
+            return replace(found, draft=await reflect_on_draft(question, found.draft, found.evidence, rag, run))
     except BaseException as exc:
         failed = exc
-        raise
+        if not reserve or not isinstance(exc, RagError):
+            raise
+        told = () if isinstance(exc, ModelTooSlow) else (Shortfall("recipe", f"{name}: {exc.reason}"),)
+        run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, *told]
     finally:
-        error = type(failed).__name__ if failed else None
-        run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
         # not counted against the recipe: an index that is down, a missing or slow model, a reader who cancels
         excused = ArchiveUnavailable | IndexUnavailable | RecipeFailed | ModelTooSlow | asyncio.CancelledError
-        if not isinstance(failed, excused):
-            rag.health.record_outcome(name, well=failed is None)
+        if reserve:
+            error = type(failed).__name__ if failed else None
+            run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
+            if not isinstance(failed, excused):
+                rag.health.record_outcome(name, well=failed is None)
+    async with run.within(reserve):
+        return await run_direct(question, rag, run)
 
 
-async def _run_within(
-    seconds: float, name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False
-) -> Round:
-    async with run.within(seconds):
-        found = await RECIPES[name](question, rag, run)
-        # it found nothing because its stages had no time: `direct` may
-        if name != DIRECT_RECIPE and not found.draft.sentences and run.is_hurried:
-            raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
-        if not careful:
-            return found
-        return replace(found, draft=await reflect_on_draft(question, found.draft, found.evidence, rag, run))
-
-
-async def _cite_and_verify(
-    draft: Draft, evidence: Evidence, question: Question, rag: Engine, run: Run
-) -> tuple[Sentence, ...]:
+async def _cite_and_verify(found: Round, question: Question, rag: Engine, run: Run) -> tuple[Sentence, ...]:
     """Check the citations of a draft and drop the sentences that their posts do not support.
 
     Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
     """
-    current = await run.require(Stage.CITE, check_citations(draft, question.viewer, rag))
+    current = await run.require(Stage.CITE, check_citations(found.draft, question.viewer, rag))
     run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
     verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)  # or computed from the posts
     if verbatim == current:
@@ -228,7 +220,7 @@ async def _cite_and_verify(
 
     def is_supported(sentence: Sentence) -> bool:
         cited = {citation.post for citation in sentence.citations}
-        passages = [source.passage for source in evidence.sources if source.passage.key in cited]
+        passages = [source.passage for source in found.evidence.sources if source.passage.key in cited]
         return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
 
     async def keep_supported() -> tuple[Sentence, ...]:
@@ -247,20 +239,29 @@ async def _compose_answer(
     sentences: tuple[Sentence, ...], found: Round, question: Question, rag: Engine, run: Run
 ) -> Answer:
     """Compose the answer, or the refusal with the nearest posts; addresses where they are asked for."""
-    draft, evidence, passages = found.draft, found.evidence, [source.passage for source in found.evidence.sources]
-    current = set[Passage]()
-    if passages:
-        current.update(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
-    sources = tuple(source for source in evidence.sources if source.passage in current)
+    draft, sources, plan = found.draft, found.evidence.sources, run.plan
+    if sources:
+        checking = filter_current_passages([source.passage for source in sources], question.viewer, rag)
+        current = set(await run.require(Stage.NEAREST, checking))
+        sources = tuple(source for source in sources if source.passage in current)
+    nearest: tuple[Passage, ...] = ()
     if not sentences:  # a refusal is of no model, and lacks no part
         draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
-    known = await _load_readable_channels(question, rag)
-    nearest = () if sentences else _select_nearest(sources, question, rag, run)
+        if sources:  # it offers the best posts with a fair share of the question's words
+            searched = plan if plan and plan.queries else Plan((question.text,))
+            weigh = rag.lexical.statistics(question.viewer.channels).weight
+            asked = QueryTerms.of(searched.queries[0], weigh, searched.aliases)
+            nearest = tuple(
+                source.passage
+                for source in sources[:_MAX_NEAREST]
+                for held in [frozenset(tokenize(source.passage.text))]
+                if asked.matched_share(held) + asked.similar_share(held) >= _MIN_NEAREST_SHARE
+            )
     quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
     quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
     addresses = dict[PostKey, tuple[str, ...]]()
     if quoted and asks_for_address(question.text):
-        finding = find_addresses(quoted, " ".join(one.text for one in sentences), evidence, rag)
+        finding = find_addresses(quoted, " ".join(one.text for one in sentences), found.evidence, rag)
         addresses = await run.attempt(Stage.CITE, finding, addresses)
     return Answer(
         sentences=sentences,
@@ -271,37 +272,15 @@ async def _compose_answer(
         shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
         trace_id=run.trace_id,
         nearest=nearest,
-        channels=known,
-        copies={s.passage.key: s.passage.copies for s in evidence.sources if s.passage.copies},
+        channels=await _load_readable_channels(question, rag),
+        copies={s.passage.key: s.passage.copies for s in found.evidence.sources if s.passage.copies},
         found=sources,
-        read_as=run.plan.read_as if run.plan else (),
-        aliases=run.plan.aliases if run.plan else (),
+        read_as=plan.read_as if plan else (),
+        aliases=plan.aliases if plan else (),
         actions=run.list_actions(),
         missing=draft.missing,
         addresses=addresses,
         judged=draft.judged,
-    )
-
-
-async def _report_draft(on_extract: Callable[[Answer], None], question: Question, rag: Engine, draft: Draft) -> None:
-    """Report the extract as a preview, if its citations are still valid."""
-    sentences = await check_citations(draft, question.viewer, rag)
-    if sentences:
-        known = await _load_readable_channels(question, rag)
-        on_extract(Answer(sentences, draft.covered, DIRECT_RECIPE, channels=known, certainty=draft.certainty))
-
-
-def _select_nearest(sources: Sequence[Source], question: Question, rag: Engine, run: Run) -> tuple[Passage, ...]:
-    """Select the posts to offer with a refusal: the best that hold a fair share of the question's words."""
-    if not sources:
-        return ()
-    plan = run.plan if run.plan and run.plan.queries else Plan((question.text,))
-    asked = QueryTerms.of(plan.queries[0], rag.lexical.statistics(question.viewer.channels).weight, plan.aliases)
-    terms = [(source.passage, frozenset(tokenize(source.passage.text))) for source in sources[:_MAX_NEAREST]]
-    return tuple(
-        passage
-        for passage, held in terms
-        if asked.matched_share(held) + asked.similar_share(held) >= _MIN_NEAREST_SHARE
     )
 
 

@@ -1,4 +1,4 @@
-"""Steps that recipes share: plan, search and extract, finish the draft, then let a model judge it and write.
+"""The recipe `direct`, and the steps that all recipes share: plan, search, extract, then let a model judge and write.
 
 The plan is made by `planning/plan.py`. The extract (`writing/extract.py`) is finished before a model is
 asked: it is the answer where there is no model, and where the model fails, refuses or runs out of time.
@@ -18,7 +18,7 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
-from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan
+from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan, widen_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
@@ -46,6 +46,22 @@ class Round:
     plan: Plan
     draft: Draft
     evidence: Evidence = field(default_factory=Evidence)
+
+
+async def run_direct(question: Question, rag: Engine, run: Run) -> Round:
+    """Run the recipe `direct`: one search, and a wider one where nothing in the first is read as an answer."""
+    plan, exact = await plan_or_answer_exactly(question, rag, run)
+    if exact is not None:
+        return Round(plan, exact)
+    best = await search_and_extract(question, plan, rag, run)
+    best = await search_by_model_plan(question, best, rag, run)
+    if not best.draft.sentences and best.plan.queries:
+        wider = widen_plan(best.plan) if rag.rounds > 1 else best.plan
+        wider = await add_hyde_query(question, wider, best.draft, rag, run)
+        if wider is not best.plan:
+            second = await search_and_extract(question, wider, rag, run)
+            best = max(best, second, key=lambda one: one.draft.covered)
+    return await complete_answer(question, best, rag, run)
 
 
 async def plan_or_answer_exactly(

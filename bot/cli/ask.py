@@ -27,8 +27,8 @@ from bot.views.terminal_text import (
 )
 from bot.views.text import dump_json, strip_control_characters
 from ingest.copies import CopyIndexer
+from rag_core.answer import RECIPES
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
-from rag_core.recipes import RECIPES
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.storage import channels
 from rag_core.text.post_text import cover_spoilers, list_spoilers

@@ -47,12 +47,12 @@ from bot.evaluation.metrics import (
     write_json_report,
 )
 from bot.settings import Settings
+from rag_core.answer import RECIPES
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong, translate_errors
 from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import open_language_models
 from rag_core.planning.llm_planner import KnownEntities
-from rag_core.recipes import RECIPES
 from rag_core.run import Budgets
 from rag_core.settings import RagSettings
 from rag_core.storage import channels, posts

@@ -34,9 +34,9 @@ from bot.control import (
 from bot.control.answers import TerminalAnswerer
 from bot.doctor.archive_checks import collect_index_facts
 from bot.indexing import IndexingWorker, RebuildRunner
+from rag_core.answer import RECIPES
 from rag_core.engine import Engine, switch_model
 from rag_core.errors import IndexUnavailable, RagError
-from rag_core.recipes import RECIPES
 from rag_core.storage import posts
 from rag_core.types import AUTO_RECIPE
 

@@ -28,12 +28,12 @@ from bot.question_generation import GeneratedQuestion, generate_questions
 from ingest.exports import import_export
 from ingest.indexer import LexicalIndexer
 from ingest.json_export import ImportOptions
+from rag_core.answer import RECIPES
 from rag_core.calibration import Calibration
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import ImportRefused, ModelUnavailable, translate_errors
 from rag_core.models.active_models import get_models_folder, select_embedder, select_model
 from rag_core.models.catalog import ModelRole
-from rag_core.recipes import RECIPES
 from rag_core.run import Run
 from rag_core.settings import DataSettings, RagSettings
 from rag_core.storage import channels, posts

@@ -41,10 +41,9 @@ from bot.views.keyboards import (
     split_rows,
 )
 from bot.views.text import cut_lines
-from rag_core.answer import load_recipe_switches, set_recipe_enabled, set_recipe_share
+from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled, set_recipe_share
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.llm.rates import REVIEW, fits_budgets
-from rag_core.recipes import RECIPES
 from rag_core.storage import Archive, channels, readers
 from rag_core.storage.readers import (
     AnswerMode,

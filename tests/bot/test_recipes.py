@@ -12,7 +12,7 @@ from typing import Any
 from driver import OTTO, query_archive
 from roles_server import serve_roles
 
-from rag_core.recipes import RECIPES
+from rag_core.answer import RECIPES
 from rag_core.storage.readers import AnswerMode, save_answer_mode
 
 FERRY = "When does the ferry to Owl Island leave?"

@@ -15,7 +15,7 @@ from scripted_model import FakeLlm
 from bot.evaluation.data import Variant, open_indexed_dataset, read_dataset
 from bot.evaluation.measures import answer_query, run_interleaved
 from bot.evaluation.metrics import compute_answer_metrics
-from rag_core.recipes import RECIPES
+from rag_core.answer import RECIPES
 from rag_core.run import Budgets
 from rag_core.settings import ModelSettings, RagSettings
 

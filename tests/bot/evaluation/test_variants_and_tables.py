@@ -18,9 +18,9 @@ from bot.evaluation.metrics import (
     format_table,
 )
 from rag_core import Engine
+from rag_core.answer import RECIPES
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import plan_with_spelling_and_aliases
-from rag_core.recipes import RECIPES
 from rag_core.settings import RagSettings
 from rag_core.storage.channels import load_channels
 from rag_core.types import HYBRID

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rag_core import recipes
 from rag_core.answer import (
     choose_recipe,
     is_chat_in_share,
@@ -18,6 +17,8 @@ from rag_core.answer import (
 )
 from rag_core.engine import RecipeHealth
 from rag_core.errors import GenerationFailed
+from rag_core.recipe_steps import run_direct
+from rag_core.run import Run
 from rag_core.storage import questions
 from rag_core.storage.readers import AnswerMode, load_answer_mode, save_answer_mode
 from rag_core.types import Draft, Evidence
@@ -28,7 +29,8 @@ CHAT = 7
 
 
 async def chosen(library: Any, text: str = MANY_SIDED, chat: int = CHAT) -> tuple[str, str]:
-    found = await choose_recipe(replace(library.question(text), chat=chat), library.rag)
+    run, question = Run(library.rag.budgets, "direct"), replace(library.question(text), chat=chat)
+    found = await run.require("choose", choose_recipe(question, library.rag, run))
     return found.recipe, found.why
 
 
@@ -70,7 +72,8 @@ async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_gro
 
 async def test_a_chat_pins_its_recipe(library: Any) -> None:
     await save_answer_mode(library.rag.archive, CHAT, AnswerMode("council", careful=True))
-    found = await choose_recipe(replace(library.question(SHORT), chat=CHAT), library.rag)
+    run, question = Run(library.rag.budgets, "direct"), replace(library.question(SHORT), chat=CHAT)
+    found = await run.require("choose", choose_recipe(question, library.rag, run))
     assert (found.recipe, found.careful) == ("council", True)
     assert (await chosen(library, SHORT, chat=8))[0] == "direct"
     assert await load_answer_mode(library.rag.archive, 8) == AnswerMode("auto", careful=False)
@@ -140,7 +143,7 @@ async def test_a_recipe_that_keeps_failing_is_cut_off_by_itself(library: Any, mo
         tried.append(question)
         raise GenerationFailed("The model went away.")
 
-    monkeypatch.setitem(recipes.RECIPES, "agent", broken)
+    monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: broken if name == "agent" else run_direct)
     await save_answer_mode(library.rag.archive, 0, AnswerMode("agent"))
     said = [await library.ask(SHORT) for _ in range(6)]
     assert len(tried) == 4

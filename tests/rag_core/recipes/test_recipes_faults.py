@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from scripted_roles import SLOW, RoleLlm, detect_purpose
 
-from rag_core import recipes
 from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
@@ -182,7 +181,7 @@ async def lazy(question: Any, rag: Any, run: Run) -> Round:
 async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kept_back(
     quick: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setitem(recipes.RECIPES, "lazy", lazy)
+    monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: lazy)
     reply = await answered(quick, "lazy")
     assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == ("direct", {"recipe"}, True)
     (span,) = [span for span in quick.runs[-1].spans if span.stage == "lazy"]
@@ -198,7 +197,7 @@ async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_h
             await asyncio.sleep(run.left - run.after)
         return Round(Plan(()), Draft())
 
-    monkeypatch.setitem(recipes.RECIPES, "empty", empty)
+    monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: empty)
     reply = await answered(quick, "empty")
     assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == (recipe, {"recipe"} if hurried else set(), hurried)
 
@@ -209,7 +208,7 @@ async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: 
         quote = Citation(key, SAYS, 0, len(SAYS), start)
         return Round(Plan(()), Draft((Sentence(SAYS, (quote,)), Sentence("It never sails.", (quote,), 0.9)), 1.0))
 
-    monkeypatch.setitem(recipes.RECIPES, "oracle", oracle)
+    monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: oracle)
     reply = await answered(quick, "oracle")
     assert (reply.recipe, shown(reply)) == ("oracle", SAYS)
     assert lacks(reply) == {"support"}  # what its post does not say went no further than the common tail
@@ -318,7 +317,7 @@ async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any
         begun.set()
         return await lazy(question, rag, run)
 
-    monkeypatch.setitem(recipes.RECIPES, "endless", endless)
+    monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: endless)
     quick.rag = replace(quick.rag, recipe="endless")
     asking = asyncio.create_task(quick.ask(QUESTION))
     await begun.wait()

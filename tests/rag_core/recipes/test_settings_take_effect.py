@@ -128,7 +128,7 @@ async def test_a_model_that_is_not_warmed_is_loaded_by_its_first_turn(tiny_gguf:
 def test_a_reader_is_told_what_a_tool_does() -> None:
     view = ProgressView(get_translator("en"))
     told = []
-    for stage in ("step", "tool.search", "tool.calculate", "tool.verify", "tool.fetch", "verify"):
+    for stage in ("step", "tool.search", "tool.calculate", "parts", "tool.open", "verify"):
         view.show_stage(stage)
         told.append(view.stage)
     assert told == ["plan", "search", "calculate", "check", "read", "read"]

@@ -86,13 +86,11 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
         lang = detect_language(sentence)
         for kind, pattern in _VALUE_PATTERNS:
             value = pattern.search(sentence)
-            if value is None:
-                continue
-            thing = _find_thing(sentence, value, kind, lang)
-            if thing:
-                asked = _TEMPLATES[kind, lang].format(thing)
+            thing = _find_thing(sentence, value, kind, lang) if value else ""
+            if value and thing:
                 answer = value[1] if value.re.groups else value[0].strip()
-                yield GeneratedQuestion(asked, answer, kind, lang, (kind, *sorted(set(tokenize(thing)))))
+                topic = (kind, *sorted(set(tokenize(thing))))
+                yield GeneratedQuestion(_TEMPLATES[kind, lang].format(thing), answer, kind, lang, topic)
                 break
 
 
@@ -106,14 +104,10 @@ def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> st
         reading = read_word(noun)[0]
         plural = reading.part == "NOUN" and reading.case == "gent" and reading.number == "plur"
         return noun if plural and reading.lemma not in _NO_THINGS else ""
-    if lang == "en":
-        return _find_english_thing(sentence, value, kind)
-    return _find_russian_thing(sentence[: value.start()])
-
-
-def _find_english_thing(sentence: str, value: re.Match[str], kind: str) -> str:
-    """Find the subject of the first verb before a value; of a price also what it is paid for, or the item of a list."""
     before = sentence[: value.start()]
+    if lang == "ru":
+        return _find_russian_thing(before)
+    # the subject of the first verb; of a price also what it is paid for, or the item of a list
     verb = _ENGLISH_VERB.search(before)
     found = _ENGLISH_SUBJECT.fullmatch(before, 0, verb.start()) if verb else None
     if found is None and kind == "price":

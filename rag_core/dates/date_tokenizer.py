@@ -12,6 +12,7 @@ from datetime import date
 from typing import Any
 
 from rag_core.dates.calendar_arithmetic import DateRange, Recurrence
+from rag_core.text.numbers import CARDINALS, ORDINAL_ENDINGS_RU, ORDINAL_STEMS_RU, ORDINALS, ORDINALS_EN
 
 _SOFT_ENDINGS, _HARD_ENDINGS = "ь я е ю ем", " а е у ом"  # whole words: "в Мартышкино" is not a month
 _MONTH_STEMS = (
@@ -82,35 +83,14 @@ _PARTS = {
 _DAY_OFFSETS = {0: "сегодня седня today", -1: "вчера yesterday", -2: "позавчера", -3: "позапозавчера", 1: "завтра tomorrow tmrw tmr tomoro",
                 2: "послезавтра"}  # fmt: skip
 _DAY_ADJECTIVES = {0: "сегодняшн", -1: "вчерашн", -2: "позавчерашн", 1: "завтрашн"}
-_CARDINALS = {
-    1: "one a an один одну одного одна одной", 2: "two couple два две двух пару пара", 3: "three few several три трех несколько",
-    4: "four четыре четырех", 5: "five пять пяти", 6: "six шесть шести", 7: "seven семь семи", 8: "eight восемь восьми",
-    9: "nine девять девяти", 10: "ten десять десяти десяток", 11: "eleven одиннадцать одиннадцати",
-    12: "twelve двенадцать двенадцати", 13: "thirteen тринадцать", 14: "fourteen четырнадцать", 15: "fifteen пятнадцать",
-    16: "sixteen шестнадцать", 17: "seventeen семнадцать", 18: "eighteen восемнадцать", 19: "nineteen девятнадцать",
-    20: "twenty двадцать двадцати", 30: "thirty тридцать", 40: "forty сорок", 50: "fifty пятьдесят", 60: "sixty шестьдесят",
-    70: "seventy семьдесят", 80: "eighty восемьдесят", 90: "ninety девяносто", 100: "hundred сто",
-}  # fmt: skip
-_TEENS_RU = "одиннадцат двенадцат тринадцат четырнадцат пятнадцат шестнадцат семнадцат восемнадцат девятнадцат"
-_ORDINAL_STEMS_RU = ["", *"перв втор трет четверт пят шест седьм восьм девят десят".split(), *_TEENS_RU.split()]
-_TENS_STEMS_RU = {20: "двадцат", 30: "тридцат", 40: "сороков", 50: "пятидесят", 60: "шестидесят", 70: "семидесят",
-                  80: "восьмидесят", 90: "девяност", 2000: "двухтысячн"}  # fmt: skip
-_ORDINALS_EN = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
-_ORDINAL_ENDINGS_RU = "ое ого ому ым ый ая ую ой ом ье ьего ьему ьем ий ья ью ьей ей"
+_ARTICLES_AND_COUNTS = {1: "a an", 2: "couple двух пару пара", 3: "few several несколько"}
 _DECADES = {20: "twenties", 30: "thirties", 40: "forties", 50: "fifties", 60: "sixties", 70: "seventies",
             80: "eighties", 90: "nineties", 100: "noughties aughts нулевые нулевых"}  # fmt: skip
 
-_ORDINAL_VALUES = {word: n for n, word in enumerate(_ORDINALS_EN, 1)} | {"thirtieth": 30}
-for _n, _stem in [*enumerate(_ORDINAL_STEMS_RU), *_TENS_STEMS_RU.items()]:
-    if _stem:
-        _ORDINAL_VALUES |= dict.fromkeys(_inflect(_stem, _ORDINAL_ENDINGS_RU + (" ые ых" if _n < 20 else "")), _n)
+_DAY_STEMS_RU = sorted((stem for n, stem in ORDINAL_STEMS_RU.items() if n <= 30), key=len, reverse=True)
 _ORDINAL_WORDS = (
-    rf"(?:двадцать |тридцать )?(?:{'|'.join(sorted((*filter(None, _ORDINAL_STEMS_RU), 'двадцат', 'тридцат'), key=len, reverse=True))})"
-    rf"(?:{'|'.join(_ORDINAL_ENDINGS_RU.split())})|(?:twenty|thirty)[- ](?:{'|'.join(_ORDINALS_EN[:9])})|"
-    rf"{'|'.join(sorted(_ORDINALS_EN, key=len, reverse=True))}|thirtieth"
+    rf"(?:двадцать |тридцать )?(?:{'|'.join(_DAY_STEMS_RU)})(?:{'|'.join(ORDINAL_ENDINGS_RU)})|"
+    rf"(?:twenty|thirty)[- ](?:{'|'.join(ORDINALS_EN[:9])})|{'|'.join(sorted(ORDINALS_EN, key=len, reverse=True))}|thirtieth"
 )
 _ORDINAL_SUFFIX = r"(?:-?(?:ое|ого|его|ему|ому|го|му|ым|ое|е|й|я)(?![а-я])|(?:st|nd|rd|th)\b)"
 DAY_AFTER = rf"(?:(?:[12]\d|3[01]|0?[1-9]){_ORDINAL_SUFFIX}?(?!\d)|{_ORDINAL_WORDS})"  # after a month
@@ -126,7 +106,7 @@ def parse_day_number(word: str) -> int:
     if figures := re.match(r"\d+", word):
         return int(figures[0])
     tens, _, last = word.replace("-", " ").rpartition(" ")
-    return {"": 0, "двадцать": 20, "twenty": 20}.get(tens, 30) + _ORDINAL_VALUES[last]
+    return {"": 0, "двадцать": 20, "twenty": 20}.get(tens, 30) + ORDINALS[last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +160,11 @@ def _build_lexicon() -> dict[str, tuple[str, object, bool]]:
                                          "direction": {k: " ".join(v) for k, v in _DIRECTIONS.items()}}  # fmt: skip
     rows += [(kind, value, words, False) for kind, table in tables.items() for value, words in table.items()]
     rows += [("day", n, " ".join(_inflect(stem, _SOFT_ADJECTIVE)), False) for n, stem in _DAY_ADJECTIVES.items()]
-    rows += [("cardinal", n, words, n == 1) for n, words in _CARDINALS.items()]
-    rows += [("ordinal", n, word, False) for word, n in _ORDINAL_VALUES.items()]
+    rows += [("cardinal", n, words, n == 1) for n, words in _ARTICLES_AND_COUNTS.items()]
+    rows += [("cardinal", int(n), word, n == 1) for word, n in CARDINALS.items() if n.is_integer() and 1 <= n <= 100]
+    rows += [("ordinal", n, word, False) for word, n in ORDINALS.items()]
     for n, words in _DECADES.items():
-        plural = _inflect(_TENS_STEMS_RU[n], "ые ых ым ыми") if n < 100 else []
+        plural = _inflect(ORDINAL_STEMS_RU[n], "ые ых ым ыми") if n < 100 else []
         rows.append(("decade", 1900 + n, " ".join([words, *plural]), False))
     rows += [(kind, value, words, False) for (kind, value), words in _OTHER_WORDS.items()]
     rows += [(word, None, word, False) for word in _GLUE_WORDS.split()]

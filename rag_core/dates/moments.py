@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rag_core.dates.date_tokenizer import DAY_AFTER, MONTH, MONTH_SHORT, parse_day_number, parse_month
-from rag_core.text.numbers import CURRENCY
+from rag_core.text.numbers import CARDINALS, CURRENCY
 
 _LONG_WEEKDAY_NAMES = (
     r"(?:понедельник|вторник|четверг)(?:а|у|ом|е|и|ам|ами|ах|ов)?|(?:сред|пятниц|суббот)(?:а|у|ы|е|ой|ей|ам|ами|ах)|"
@@ -44,14 +44,11 @@ _WEEKDAY_NUMBERS = {
     "су": 5, "сб": 5, "sa": 5, "во": 6, "вс": 6, "su": 6,
 }  # fmt: skip
 
-_HOUR_WORDS = (
-    (1, "час часу часа one"), (2, "два двух two"), (3, "три трех three"), (4, "четыре четырех four"), (5, "пять пяти five"),
-    (6, "шесть шести six"), (7, "семь семи seven"), (8, "восемь восьми eight"), (9, "девять девяти nine"),
-    (10, "десять десяти ten"), (11, "одиннадцать одиннадцати eleven"), (12, "двенадцать двенадцати twelve"),
-)  # fmt: skip
-_HOUR_VALUES = {word: value for value, words in _HOUR_WORDS for word in words.split()}
+_NIGHTS = {"две", "одной", "обе", "both"}  # "две ночи" are two nights
+_HOUR_VALUES = {word: int(n) for word, n in CARDINALS.items() if n in range(1, 13) and word not in _NIGHTS}
+_HOUR_VALUES |= dict.fromkeys(("час", "часу", "часа"), 1)
+_HOUR_NUMBER = rf"(?:1[0-2]|[1-9]|{'|'.join(_HOUR_VALUES)})(?!\w)"
 _HOUR_VALUES |= {"half": 30, "четверти": 15, "quarter": 15, "двадцать": 20, "двадцати": 20, "twenty": 20}
-_HOUR_NUMBER = "(?:1[0-2]|[1-9]|" + "|".join(w for _, row in _HOUR_WORDS for w in row.split()) + r")(?!\w)"
 _MINUTES_RU = r"(?:пяти|пять|десяти|десять|двадцат[иь](?: пят[иь])?|\d{1,2})"
 _HALF_OF_DAY = r"(?:(?P<half>\s*(?:a\.?m\b\.?|p\.?m\b\.?|утра|дня|вечера|ночи|in the (?:morning|afternoon|evening)|at night))(?!\w))"
 _NEXT_HOUR = rf"(?P<next>{DAY_AFTER})(?!\w)"

@@ -47,9 +47,8 @@ def correct_spelling(
 
     def is_word(word: str) -> bool:
         term = stem(word)
-        if not term or frequency(term) > 0:
-            return True
-        return is_table_word(word) or is_dictionary_word(word) or is_asking_word(word)
+        known = not term or frequency(term) > 0
+        return known or is_table_word(word) or is_dictionary_word(word) or is_asking_word(word)
 
     def is_known(word: str) -> bool:
         """Whether a word is one, or posts have it in the other script, or a surname in any form: "Торосов"."""
@@ -74,21 +73,20 @@ def correct_spelling(
         if word not in sought:
             if len(sought) >= _MAX_SOUGHT_WORDS or not _MIN_LENGTH <= len(word) <= _MAX_LENGTH or is_known(word):
                 return found[0]
-            nearest = _find_nearest_term(word, list_vocabulary(), frequency)
-            sought[word] = _restore_ending(word, nearest) if nearest else ""
-        if not sought[word]:
-            return found[0]
-        read[found[0]] = sought[word]
-        return sought[word]
+            sought[word] = _find_nearest_term(word, list_vocabulary(), frequency)
+        if sought[word]:
+            read[found[0]] = sought[word]
+        return sought[word] or found[0]
 
     head = text[:_MAX_TEXT]
     return _LETTERS.sub(correct, _TYPED.sub(switch_layout, head)) + text[_MAX_TEXT:], tuple(read.items())
 
 
-def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str | None:
+def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str:
     """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie.
 
-    A term of the posts that begins with a long word counts as one edit.
+    A term of the posts that begins with a long word counts as one edit. A term has the ending that was typed, where it is
+    the same term with it; "" where none is near.
     """
     from rapidfuzz import process
     from rapidfuzz.distance import OSA
@@ -106,25 +104,16 @@ def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable
             for term, edits, _ in process.extract(typed, choices, scorer=OSA.distance, score_cutoff=most, limit=None):
                 swapped, same_start = sorted(term) == sorted(typed), term[:1] == typed[:1]
                 # the first letter of a short word is seldom mistyped
-                plausible = swapped or (
-                    len(typed) > _MIN_LENGTH and (same_start or (edits <= 1 and len(word) > _SHORT_WORD))
-                )
+                likely = len(typed) > _MIN_LENGTH and (same_start or (edits <= 1 and len(word) > _SHORT_WORD))
                 count = _TABLE_FREQUENCY if ours else frequency(term)
-                if plausible and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
+                if (swapped or likely) and count and len(term) >= _MIN_TERM and term.isascii() == typed.isascii():
                     ranked.append((edits, not swapped, not same_start, -count, term))
-    return min(ranked)[-1] if ranked else None
-
-
-def _restore_ending(word: str, term: str) -> str:
-    """Give a term the ending that was typed, where it is the same term with it."""
+    term = min(ranked)[-1] if ranked else ""
     if term.startswith(word):
         return term
-    typed = stem(word)
-    ending = word[len(typed) :] if word.startswith(typed) else ""
-    for full in (f"{term[:-1]}y" if term.endswith("i") else "", term + ending if ending else ""):
-        if full and stem(full) in {term, stem(term)}:
-            return full
-    return term
+    ending = word[len(stem(word)) :] if word.startswith(stem(word)) else ""
+    endings = (f"{term[:-1]}y" if term.endswith("i") else "", term + ending if term and ending else "")
+    return next((full for full in endings if full and stem(full) in {term, stem(term)}), term)
 
 
 _STOP_WORDS = tuple(sorted(word for word in STOP_WORDS if len(word) >= _MIN_LENGTH))

@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from rag_core.text.numbers import compile_pattern
+from rag_core.text.numbers import CARDINALS, compile_pattern
 from rag_core.text.tokens import stem
 
 
@@ -111,12 +111,9 @@ _MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 # Of the patterns below a question needs those of its type: they are compiled with their first use.
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_NUMBER_WORDS = frozenset(
-    "one two three four five six seven eight nine ten eleven twelve thirteen fifteen twenty thirty forty fifty sixty "
-    "hundred thousand million billion half third twice dozen один одна одного два две двух три трех четыре четырех "
-    "пять пяти шесть шести семь семи восемь восьми девять девяти десять десяти двенадцать пятнадцать двадцать тридцать "
-    "сорок пятьдесят сто сотни двести триста четыреста пятьсот шестьсот семьсот восемьсот девятьсот тысяча тысячи тысяч миллион миллиона миллионов миллиард миллиарда миллиардов половина "
-    "половину половины треть трети четверть дважды трижды двое трое полтора пятнадцать шестьдесят семьдесят восемьдесят девяносто seventy eighty ninety fourteen sixteen seventeen eighteen nineteen".split()
+_NUMBER_WORDS = (CARDINALS.keys() - set("оба обе обоих both zero ноль нуля".split())) | set(
+    "hundred thousand million billion third twice сотни тысяча тысячи тысяч миллион миллиона миллионов миллиард миллиарда "
+    "миллиардов дважды трижды".split()
 )
 _MONTHS = (
     r"янв(?:ар[яьею]\w*)?|фев(?:рал\w+)?|март[аеу]?|апрел\w+|ма[йяе]|июн\w+|июл\w+|август\w*|сентябр\w+|октябр\w+|ноябр\w+|"
@@ -147,7 +144,7 @@ _HOURS = (
 )
 _PHONE = r"(?<![\d./=])\+?\d(?:[\s()-]{0,2}\d){4,14}(?![\d.])|(?<!\w)@\w{4,}"
 _EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.\w{2}"
-_SINGLE = frozenset("one один одна одного".split())
+_SINGLE = frozenset(word for word, value in CARDINALS.items() if value == 1)
 _COUNTED = re.compile(rf"(?<!\w)(?:{_HOW_MUCH_RU}|how many)\s(\w{{3,30}})")
 _QUESTION_MARKS = str.maketrans("ё’‘`", "е'''")
 

@@ -56,28 +56,23 @@ _FILE_SEPARATORS = re.compile(r"[\s_-]+")
 
 def matches_name(said: str, written: str) -> bool:
     """Whether every word of `said` is in the written name: "Анны Смирновой" matches "Анна Смирнова, редактор"."""
-    wanted, there = _list_word_bases(said), _list_word_bases(written)
-    known = set().union(*there)
+
+    def list_bases(name: str) -> list[set[str]]:  # of each word, without its case ending; "Максим" has two
+        words = _WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", ""))
+        both = {word: (word, _CASE_ENDINGS.sub("", word)) for word in words if is_cyrillic(word)}
+        return [{_VOWEL_ENDINGS.sub("", form) for form in both[word]} if word in both else {word} for word in words]
+
+    wanted, known = list_bases(said), set[str]().union(*list_bases(written))
     return bool(wanted) and not any(one.isdisjoint(known) for one in wanted)
-
-
-def _list_word_bases(name: str) -> list[set[str]]:
-    """Possible bases of each word without its case ending; "Максим" has two, as "им" looks like an ending."""
-    plain = name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")
-    return [
-        {_VOWEL_ENDINGS.sub("", form) for form in (word, _CASE_ENDINGS.sub("", word))} if is_cyrillic(word) else {word}
-        for word in _WORD.findall(plain)
-    ]
 
 
 def matches_file_name(said: str, written: str) -> bool:
     """Whether two file names match; Telegram Desktop writes "_" for a space. `written` may list several."""
-    wanted = _normalize_file_name(said)
-    return wanted == _normalize_file_name(written) or wanted in map(_normalize_file_name, written.split(", "))
-
-
-def _normalize_file_name(name: str) -> str:
-    return _FILE_SEPARATORS.sub("_", name.strip().casefold().replace("ё", "е"))
+    wanted, *there = (
+        _FILE_SEPARATORS.sub("_", name.strip().casefold().replace("ё", "е"))
+        for name in (said, written, *written.split(", "))
+    )
+    return wanted in there
 
 
 _INFLECTION_ENDINGS = re.compile(
@@ -125,9 +120,18 @@ def is_name_variant(one: str, other: str) -> bool:
         return True
     if one[0] != other[0] and one[0].isascii() == other[0].isascii():
         return False
-    if is_cyrillic(one) == is_cyrillic(other):
-        return len(one) >= _MIN_BASE_LENGTH and len(other) >= _MIN_BASE_LENGTH and _is_variant_in_script(one, other)
-    return any(_sound_alike(a, b) for a in list_phonetic_keys(one) for b in list_phonetic_keys(other))
+    if is_cyrillic(one) != is_cyrillic(other):
+        return any(_sound_alike(a, b) for a in list_phonetic_keys(one) for b in list_phonetic_keys(other))
+    if min(len(one), len(other)) < _MIN_BASE_LENGTH:
+        return False
+    short, long = sorted((strip_inflection(one), strip_inflection(other)), key=len)
+    if not is_cyrillic(one):
+        return long.startswith(short) and long[len(short) :] in {"", "s", "es", "n", "an", "ian", "ish", "ese"}
+    # "московск" of "москв", "российск" of "росс", "отц" of "отец"
+    root = short[:-1]
+    return short == long or (
+        len(short) >= 4 and long.startswith(root) and bool(_ADJECTIVE_ENDING.match(long[len(root) :]))
+    )
 
 
 @lru_cache(maxsize=20_000)
@@ -151,19 +155,6 @@ def _sound_alike(first: str, second: str) -> bool:
 
 
 _ADJECTIVE_ENDING = re.compile(r"^.?(?:и|ов)?(?:й?ск|ск)$")
-
-
-def _is_variant_in_script(one: str, other: str) -> bool:
-    first, second = strip_inflection(one), strip_inflection(other)
-    if first == second:
-        return True
-    if not _CYRILLIC_SCRIPT.search(one):
-        short, long = sorted((one, other), key=len)
-        return long.startswith(short) and long[len(short) :] in {"s", "es", "n", "an", "ian", "ish", "ese"}
-    short, long = sorted((first, second), key=len)
-    # "московск" of "москв", "российск" of "росс", "отц" of "отец"
-    stem = short[:-1]
-    return len(short) >= 4 and long.startswith(stem) and bool(_ADJECTIVE_ENDING.match(long[len(stem) :]))
 
 
 def matches_initials(word: str, row: str) -> bool:

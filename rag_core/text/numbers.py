@@ -97,6 +97,7 @@ def _write_in_digits(found: re.Match[str]) -> str:
     return f"{value:.0f} {words if len(words) > _LONGEST_SCALE_LETTERS else ''}" if value.is_integer() else found[0]
 
 
+# Words of numbers in all their forms, also of dates and hours.
 _CARDINAL_WORDS = {
     0: "ноль нуля zero", 1: "один одна одно одного одной одному одним одну one", 2: "два две двух двум двумя двое двоих оба обе обоих two both",
     3: "три трех трем тремя трое троих three", 4: "четыре четырех четырем четырьмя четверо four",
@@ -111,20 +112,26 @@ _CARDINAL_WORDS = {
     1.5: "полтора полторы полутора", 0.5: "половина половину половины половиной half", 0.25: "четверть четверти quarter",
     1 / 3: "треть трети",
 }  # fmt: skip
-_WORD_VALUES: dict[str, float] = {word: value for value, words in _CARDINAL_WORDS.items() for word in words.split()}
-for _n, _base in enumerate("один две три четыр пят шест сем восем девят".split(), 11):
-    _WORD_VALUES |= {f"{_base}надцат{end}": float(_n) for end in ("ь", "и", "ью")}
-_ORDINALS_EN = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
-_ORDINALS_RU = "перв втор трет четверт пят шест седьм восьм девят десят".split()
-_ORDINAL_VALUES = {word: float(n) for n, word in enumerate(_ORDINALS_EN, 1)}
-for _n, _base in enumerate(_ORDINALS_RU, 1):
-    _ends = "ий ья ье ьего ьей ьему ьим ью ьи ьих" if _n == 3 else "ый ой ая ое ого ому ым ую ые ых ом"
-    _ORDINAL_VALUES |= {_base + end: float(_n) for end in _ends.split()}
+CARDINALS = {word: float(value) for value, words in _CARDINAL_WORDS.items() for word in words.split()}
+_TEENS_RU = [f"{base}надцат" for base in "один две три четыр пят шест сем восем девят".split()]
+CARDINALS |= {stem + end: float(n) for n, stem in enumerate(_TEENS_RU, 11) for end in ("ь", "и", "ью")}
+ORDINALS_EN = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth twentieth"
+).split()
+ORDINAL_STEMS_RU = dict(enumerate([*"перв втор трет четверт пят шест седьм восьм девят десят".split(), *_TEENS_RU, "двадцат"], 1)) | {
+    30: "тридцат", 40: "сороков", 50: "пятидесят", 60: "шестидесят", 70: "семидесят", 80: "восьмидесят", 90: "девяност", 2000: "двухтысячн",
+}  # fmt: skip
+ORDINAL_ENDINGS_RU = "ое ого ому ым ый ая ую ой ом ье ьего ьему ьем ий ья ью ьей ей".split()
+ORDINALS = {word: n for n, word in enumerate(ORDINALS_EN, 1)} | {"thirtieth": 30}
+ORDINALS |= {
+    stem + end: n
+    for n, stem in ORDINAL_STEMS_RU.items()
+    for end in (*ORDINAL_ENDINGS_RU, *("ые ых".split() if n < 20 else ()))
+}
 _SCALE_WORDS = (
-    (r"тыс\.?|тысяч\w{0,3}|thousands?", 1e3), (r"млн\.?|миллион\w{0,3}|millions?|mln\.?", 1e6),
-    (r"млрд\.?|миллиард\w{0,3}|billions?|bn", 1e9), (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}", 100.0), (r"трлн\.?|триллион\w{0,3}|trillions?", 1e12), (r"hundreds?", 100.0),
+    *_SCALES_IN_FIGURES, (r"десятк\w{1,3}", 10.0), (r"дюжин\w{0,3}", 12.0), (r"сот(?:ен|ни|ню|ня)|сотн\w{1,3}|hundreds?", 100.0),
 )  # fmt: skip
-_SCALE_PATTERNS = [(rf"(?:{pattern})$", value) for pattern, value in _SCALE_WORDS]
 _NUMBER_TOKEN = re.compile(
     rf"(?P<figures>{FIGURES})(?P<tail>-?(?:st|nd|rd|th|й|го|му|я|е|ой|ый|ая|ое|х|м)\b)?|[^\W\d_]+\.?"
 )
@@ -229,10 +236,10 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
         to -= len(written) - len(word) if scale is None else 0
         if scale is not None:
             yield at, to, scale, "scale", written
-        elif word in _WORD_VALUES:
-            yield at, to, _WORD_VALUES[word], "word", word
-        elif word in _ORDINAL_VALUES:
-            yield at, to, _ORDINAL_VALUES[word], "ordinal", word
+        elif word in CARDINALS:
+            yield at, to, CARDINALS[word], "word", word
+        elif word in ORDINALS:
+            yield at, to, ORDINALS[word], "ordinal", word
         elif word in {"полчаса", "получаса"}:
             yield at, to - len("часа"), 0.5, "word", word
         elif word.startswith("пол") and len(word) > _MIN_HALF_LENGTH and (half := _find_scale(word[3:])):
@@ -240,7 +247,7 @@ def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
 
 
 def _find_scale(word: str) -> float | None:
-    return next((value for pattern, value in _SCALE_PATTERNS if compile_pattern(pattern).match(word)), None)
+    return next((value for pattern, value in _SCALE_WORDS if compile_pattern(pattern).fullmatch(word)), None)
 
 
 # "a million" and "тысяча" are numbers, "thousands of" is not

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.tokens import (
@@ -53,96 +54,51 @@ def annotate_answer_kinds(text: str) -> list[str]:
     return [kind for kind, pattern in _ANNOTATIONS.items() if pattern.search(text)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     """Group of a table: terms of each language with their factors; `related` words weigh less than synonyms."""
 
-    terms: Mapping[str, Mapping[str, float]]
+    terms: dict[str, dict[str, float]]
     related: bool
 
 
 _STOP_MARK = "'"  # before a stop word in a phrase, as other words may have the stem of one: "имя" and "им"
 
 
-def _normalize(entry: str) -> tuple[str, ...]:
-    """Normalize a phrase of the table; stop words stay whole, and marked."""
-    words = _WORD.findall(entry)
-    return tuple(_STOP_MARK + word if word in STOP_WORDS else stem_dictionary_form(word) for word in words)
-
-
 @cache
-def _read_table() -> tuple[str, ...]:
-    lines = _SYNONYMS.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines()
-    return tuple(line for line in lines if line and not line.startswith("#"))
-
-
-def _split_line(line: str) -> list[str]:
-    """Split the line of a group into its words, phrases and annotations."""
-    return [entry for entry in map(str.strip, line.lstrip("~").replace("|", ",").split(",")) if entry]
-
-
-@lru_cache(maxsize=4096)
-def _read_group(line: str) -> _Group:
-    terms: dict[str, dict[str, float]] = {"ru": {}, "en": {}}
-    for lang, side in zip(terms, line.lstrip("~").split("|"), strict=True):
-        for entry in _split_line(side):
-            phrase = (entry,) if entry in _ANNOTATIONS else _normalize(entry)
-            factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
-            terms[lang] |= {t: max(factor, terms[lang].get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
-    return _Group(terms, line.startswith("~"))
-
-
-@cache
-def _list_entries() -> Mapping[str, list[tuple[str, str]]]:
-    """List the entries of the table, with their lines, by first letters, so that not all are stemmed for a question."""
-    entries: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for line in _read_table():
-        if not line.startswith("="):
-            for entry in _split_line(line):
-                entries[entry[0]].append((entry, line))
-    return entries
-
-
-@lru_cache(maxsize=128)
-def _load_phrases(initial: str) -> Mapping[tuple[str, ...], list[str]]:
-    """Load the phrases that begin with this letter, with the lines of the groups that hold each."""
-    lines: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for entry, line in _list_entries()[initial]:
-        if entry not in _ANNOTATIONS:
-            lines[_normalize(entry)].append(line)
-    return dict(lines)
-
-
-_INITIALS = {"100": "1с"}  # of words with this stem ("сто"); any other stem begins as its word does
-
-
-def _find_groups_of(phrase: tuple[str, ...]) -> Iterator[_Group]:
-    first = phrase[0].removeprefix(_STOP_MARK)
-    initials = [initial for initial in _INITIALS.get(first, first[0]) if initial in _list_entries()]
-    lines = (line for initial in initials for line in _load_phrases(initial).get(phrase, ()))
-    return map(_read_group, dict.fromkeys(lines))
-
-
-@cache
-def _list_single_stems() -> frozenset[str]:
-    """List the stems of the words of no group, in the lines that begin with =."""
-    lines = (line for line in _read_table() if line.startswith("="))
-    return frozenset(stem_dictionary_form(word) for line in lines for word in line[1:].split())
+def _read_table() -> tuple[Mapping[tuple[str, ...], list[_Group]], frozenset[str]]:
+    """Read the table: the groups that hold each phrase, in which stop words stay whole, and the stems of no group."""
+    groups, singles = defaultdict[tuple[str, ...], list[_Group]](list), set[str]()
+    for line in _SYNONYMS.read_text(encoding="utf-8").lower().replace("ё", "е").splitlines():
+        if line.startswith("="):
+            singles.update(map(stem_dictionary_form, line[1:].split()))
+        if not line or line[0] in "#=":
+            continue
+        group = _Group({"ru": {}, "en": {}}, line.startswith("~"))
+        for terms, side in zip(group.terms.values(), line.lstrip("~").split("|"), strict=True):
+            for entry in filter(None, map(str.strip, side.split(","))):
+                if entry in _ANNOTATIONS:
+                    terms[entry] = 1.0
+                    continue
+                words = _WORD.findall(entry)
+                phrase = tuple(_STOP_MARK + w if w in STOP_WORDS else stem_dictionary_form(w) for w in words)
+                factor = 1.0 if len(phrase) == 1 else _PHRASE_FACTOR
+                terms |= {t: max(factor, terms.get(t, 0.0)) for t in phrase if t[0] != _STOP_MARK}
+                if group not in groups[phrase]:
+                    groups[phrase].append(group)
+    return dict(groups), frozenset(singles)
 
 
 def is_table_word(word: str) -> bool:
     """Whether the table holds a lower-case word, in either language."""
-    term = stem(word)
-    return bool(term) and (term in _list_single_stems() or any(_find_groups_of((term,))))
+    term, (groups, singles) = stem(word), _read_table()
+    return bool(term) and (term in singles or (term,) in groups)
 
 
 @cache
 def list_table_stems() -> tuple[str, ...]:
     """List the stems of single words in the table, sorted: what a typo may be read as."""
-    entries = (entry for line in _read_table() if not line.startswith("=") for entry in _split_line(line))
-    phrases = {_normalize(entry) for entry in entries if entry not in _ANNOTATIONS}
-    grouped = {phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0][0] != _STOP_MARK}
-    return tuple(sorted(grouped | _list_single_stems()))
+    groups, singles = _read_table()
+    return tuple(sorted({phrase[0] for phrase in groups if len(phrase) == 1 and phrase[0][0] != _STOP_MARK} | singles))
 
 
 def expand_words(text: str) -> dict[str, dict[str, float]]:
@@ -156,7 +112,7 @@ def expand_words(text: str) -> dict[str, dict[str, float]]:
 @lru_cache(maxsize=256)  # search, reranking, extract and coverage of one question ask for the same words
 def _expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
     words = [word.lower().replace("ё", "е") for word in _WORD.findall(text)[:_MAX_WORDS]]
-    variants: dict[str, dict[str, float]] = {}
+    variants, (groups, _) = dict[str, dict[str, float]](), _read_table()
     for word in words:
         if day := _ORDINAL_OR_DAY.fullmatch(word):  # "the 11th" and "11 July"
             ending = "th" if word in {"11", "12", "13"} else {"1": "st", "2": "nd", "3": "rd"}.get(word[-1], "th")
@@ -166,22 +122,19 @@ def _expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
         lang = "en" if word.isascii() else "ru"
         for length in range(1, min(_MAX_PHRASE_WORDS, len(words) - first) + 1):
             phrase = tuple(stems[first : first + length])
-            keys = [phrase]
+            keys, term = [phrase], " ".join(phrase)
             if length == 1 and word not in STOP_WORDS:
                 keys += [(stem_dictionary_form(form.replace("ё", "е")),) for form in list_dictionary_forms(word)]
-            for group in (group for key in dict.fromkeys(keys) for group in _find_groups_of(key)):
-                _add_variants(variants.setdefault(" ".join(phrase), {}), " ".join(phrase), group, lang)
+            for group in (group for key in dict.fromkeys(keys) for group in groups.get(key, ())):
+                found = variants.setdefault(term, {})  # the greatest weight of each
+                for other, terms in group.terms.items():
+                    base = SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
+                    base = _RELATED_WEIGHT if group.related else base
+                    for variant, factor in terms.items():
+                        if variant != term:
+                            weight = _ANNOTATION_WEIGHT if variant in _ANNOTATIONS else base * factor
+                            found[variant] = max(weight, found.get(variant, 0.0))
     return variants
-
-
-def _add_variants(variants: dict[str, float], term: str, group: _Group, lang: str) -> None:
-    """Add the other terms of a group to the variants of a term of this language, with the greatest weight of each."""
-    for other, terms in group.terms.items():
-        base = _RELATED_WEIGHT if group.related else SYNONYM_WEIGHT if other == lang else TRANSLATION_WEIGHT
-        for variant, factor in terms.items():
-            if variant != term:
-                weight = _ANNOTATION_WEIGHT if variant in _ANNOTATIONS else base * factor
-                variants[variant] = max(weight, variants.get(variant, 0.0))
 
 
 TermWeight = Callable[[str], float]  # term to weight, above 0
@@ -207,14 +160,8 @@ _ASKING_WORDS = (
 
 
 @cache
-def _stem_asking_words(*, latin: bool) -> frozenset[str]:
-    """Stem the asking words of one script: those in Cyrillic need the dictionary, which takes 0.1 s to load."""
-    return frozenset(stem(word) for word in _ASKING_WORDS if word.isascii() is latin)
-
-
-def is_asking_stem(term: str) -> bool:
-    """Whether a term of a question only names the kind of answer that is asked for."""
-    return term in _stem_asking_words(latin=term.isascii())
+def _list_asking_stems() -> frozenset[str]:  # not at import: they need the dictionary
+    return frozenset(map(stem, _ASKING_WORDS))
 
 
 _ASKING_WEIGHT = 0.3
@@ -229,7 +176,7 @@ _UNKNOWN_TERM = "\0"  # no term of any index
 def is_asking_word(word: str) -> bool:
     """Whether a word only names the kind of answer that is asked for."""
     terms = tokenize(word)
-    return bool(terms) and all(map(is_asking_stem, terms))
+    return bool(terms) and _list_asking_stems().issuperset(terms)
 
 
 # Beginnings of Russian compounds, whose second part may stand alone in a post: "главврач", "авиабилет", "микрочип".
@@ -256,7 +203,7 @@ class QueryTerms:
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
         order, variants = tuple(tokenize(text)), expand_words(text)
-        asking = extract_asking_stems(text)
+        asking = extract_asking_stems(text) | _list_asking_stems()
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT
         unknown = weigh(_UNKNOWN_TERM)
@@ -269,7 +216,7 @@ class QueryTerms:
                     variants.setdefault(term, {}).setdefault(head, SYNONYM_WEIGHT)
                 known = (other for variant in variants.get(term, ()) if (other := weigh(variant)) < unknown)
                 weight = max(known, default=weight)
-            weights[term] = weight * (_ASKING_WEIGHT if term in asking or is_asking_stem(term) else 1.0)
+            weights[term] = weight * (_ASKING_WEIGHT if term in asking else 1.0)
         total = sum(weights.values()) or 1.0
         shares = {term: weight / total for term, weight in weights.items()}
         return cls(text, order, shares, detect_answer_type(text), variants)

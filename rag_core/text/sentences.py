@@ -6,13 +6,16 @@ Spans are (start, end) in code points; every piece is a verbatim part of the tex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, pairwise
 from types import MappingProxyType
 
-from rag_core.text.tokens import tokenize_spans
+from rag_core.text.tokens import tokenize
 
+TextSpan = tuple[int, int]
+MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
+MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
 _LINKS_AND_MENTIONS = re.compile(r"https?://\S+|\bt\.me/\S+|(?<!\w)@\w+")
 _LINK_SIGNS = ("://", "t.me/", "@")
 _NO_WORD = re.compile(r"[\W_]+")
@@ -63,11 +66,6 @@ def says_something(text: str) -> bool:
     return len(_LONG_WORD.findall(_LINKS_AND_TAGS.sub(" ", text))) >= _MIN_WORDS
 
 
-MAX_SENTENCE_LENGTH = 300  # characters of one shown sentence: a reader takes in that much at a glance
-MAX_ANSWER_LENGTH = 600  # characters of all shown sentences together
-
-TextSpan = tuple[int, int]
-
 # Possessive, and only from the beginning of a run of marks: linear time in a text of nothing but dots. The marks and the
 # line end come first in the pattern, so that it is not tried at every letter.
 _SENTENCE_END = re.compile(r"[.!?…\n](?:(?<=\n)\n*|(?<![.!?…].)[.!?…]*+[\"'»”’)\]]*+(?=\s))")
@@ -84,17 +82,6 @@ _WHITESPACE = re.compile(r"\s+")
 _CLAUSE_BREAK = re.compile(r"(?<=[,;:)])\s+|\s+(?=[—–(])")
 
 
-def _is_sentence_end(text: str, dot: int) -> bool:
-    """Whether the punctuation ending at `dot` closes a sentence: a new one starts there, and no abbreviation ends."""
-    if not _SENTENCE_START.match(text, dot):
-        return False
-    word = _LAST_WORD.search(text[max(0, dot - _MAX_ABBREVIATION_LENGTH) : dot]) if text[dot - 1] == "." else None
-    if not word:
-        return True
-    # an initial ("J. Smith", "К. Чуковский") or an abbreviation does not end a sentence
-    return not ((len(word[0]) == 1 and word[0].isupper()) or word[0].lower() in _OPEN_ABBREVIATIONS)
-
-
 def is_pasted(text: str) -> bool:
     """Whether a text goes on after the end of a sentence and asks nothing: it was likely pasted from a post."""
     return "?" not in text and bool(_SENTENCE_END.search(text.strip()))
@@ -104,18 +91,24 @@ def split_sentences(text: str) -> list[TextSpan]:
     """Split a text into sentences, in order, without the white space around them."""
     cuts = [0]
     for mark in _SENTENCE_END.finditer(text):
-        if mark[0][0] == "\n" or _is_sentence_end(text, mark.end()):
-            cuts.append(mark.end())
-    cuts.append(len(text))
-    spans = (_strip_span(text, start, end) for start, end in pairwise(cuts))
-    return [span for span in spans if span[0] < span[1]]
+        end = mark.end()
+        if mark[0][0] != "\n":
+            if not _SENTENCE_START.match(text, end):
+                continue
+            word = (
+                _LAST_WORD.search(text, max(0, end - _MAX_ABBREVIATION_LENGTH), end) if text[end - 1] == "." else None
+            )
+            # an initial ("J. Smith", "К. Чуковский") or an abbreviation does not end a sentence
+            if word and ((len(word[0]) == 1 and word[0].isupper()) or word[0].lower() in _OPEN_ABBREVIATIONS):
+                continue
+        cuts.append(end)
+    return _strip_pieces(text, pairwise([*cuts, len(text)]))
 
 
 @lru_cache(maxsize=500)  # each passage of a question is read by the ranking, the extract and the search for copies
 def tokenize_sentences(text: str) -> tuple[tuple[TextSpan, tuple[str, ...]], ...]:
     """Split a text into sentences, each with its terms, in order; of the last 500 texts from a cache."""
-    spans = split_sentences(text)
-    return tuple(zip(spans, tokenize_spans(text, spans), strict=True))
+    return tuple((span, tuple(tokenize(text[slice(*span)]))) for span in split_sentences(text))
 
 
 def collect_terms(text: str) -> frozenset[str]:
@@ -123,12 +116,11 @@ def collect_terms(text: str) -> frozenset[str]:
     return frozenset(chain.from_iterable(terms for _, terms in tokenize_sentences(text)))
 
 
-def _strip_span(text: str, start: int, end: int) -> TextSpan:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
+def _strip_pieces(text: str, pieces: Iterable[TextSpan]) -> list[TextSpan]:
+    """Strip the white space around pieces, and drop those that are nothing else."""
+    texts = ((start, text[start:end]) for start, end in pieces)
+    starts = ((start + len(piece) - len(piece.lstrip()), piece.strip()) for start, piece in texts)
+    return [(start, start + len(piece)) for start, piece in starts if piece]
 
 
 def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGTH) -> list[TextSpan]:
@@ -141,23 +133,25 @@ def split_long_span(text: str, span: TextSpan, longest: int = MAX_SENTENCE_LENGT
         return [span]
     clauses = [start, *(m.end() for m in _CLAUSE_BREAK.finditer(text, start, end)), end]
     cuts = [start, *(cut for a, b in pairwise(clauses) for cut in (*_cut_between_words(text, a, b, longest), b))]
-    cuts = _drop_close_cuts(cuts, longest)
-    spans: list[TextSpan] = []
-    reach = 0
+    if len(cuts) * _MIN_CUT_DISTANCE > end - start:  # closer than in any prose: windows would repeat the same words
+        kept = cuts[:1]
+        for cut, following in pairwise(cuts):
+            if cut - kept[-1] >= _MIN_CUT_DISTANCE or following - kept[-1] > longest:
+                kept.append(cut)
+        cuts = [*kept, *cuts[-1:]] if kept[-1] != cuts[-1] else kept
+    spans, reach = list[TextSpan](), 0
     for i, first in enumerate(cuts[:-1]):
         reach = max(reach, i + 1)
         while reach + 1 < len(cuts) and cuts[reach + 1] - first <= longest:
             reach += 1
-        window = _strip_span(text, first, cuts[reach])
-        if window[0] < window[1] and (not spans or window[1] > spans[-1][1]):
-            spans.append(window)
+        windows = _strip_pieces(text, [(first, cuts[reach])])
+        spans += [window for window in windows if not spans or window[1] > spans[-1][1]]
     return spans
 
 
 def split_into_parts(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
     """Split a long sentence into consecutive parts of at most `longest` characters."""
-    cuts = [span[0], *_cut_between_words(text, *span, longest), span[1]]
-    return [part for part in (_strip_span(text, *cut) for cut in pairwise(cuts)) if part[0] < part[1]]
+    return _strip_pieces(text, pairwise([span[0], *_cut_between_words(text, *span, longest), span[1]]))
 
 
 def split_into_windows(text: str, span: TextSpan, longest: int) -> list[TextSpan]:
@@ -165,21 +159,8 @@ def split_into_windows(text: str, span: TextSpan, longest: int) -> list[TextSpan
     start, end = span
     if end - start <= longest:
         return [span]
-    half = longest // 2
-    cuts = [start, *_cut_between_words(text, start, end, half), end]
-    spans = [_strip_span(text, first, last) for first, last in zip(cuts, cuts[2:], strict=False)]
-    return [window for window in spans if window[0] < window[1]]
-
-
-def _drop_close_cuts(cuts: list[int], longest: int) -> list[int]:
-    """Drop cuts that are closer than in any prose; otherwise the windows would repeat the same words many times."""
-    if len(cuts) * _MIN_CUT_DISTANCE <= cuts[-1] - cuts[0]:
-        return cuts
-    kept = cuts[:1]
-    for cut, following in pairwise(cuts):
-        if cut - kept[-1] >= _MIN_CUT_DISTANCE or following - kept[-1] > longest:
-            kept.append(cut)
-    return [*kept, cuts[-1]] if kept[-1] != cuts[-1] else kept
+    cuts = [start, *_cut_between_words(text, start, end, longest // 2), end]
+    return _strip_pieces(text, zip(cuts, cuts[2:], strict=False))
 
 
 def _cut_between_words(text: str, start: int, end: int, longest: int) -> Iterator[int]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from py_rust_stemmers import SnowballStemmer
 
@@ -265,20 +265,8 @@ def tokenize(text: str) -> list[str]:
     if UNUSUAL.search(text):
         text = _COMBINING_MARKS.sub("", fold_forms(text))
     low = write_numbers_in_digits(text.lower())
-    return [s for s in map(stem, (_SIGNED_WORD if _may_hold_signs(low) else WORD).findall(low)) if s]
-
-
-def _may_hold_signs(low: str) -> bool:
-    after = ("+" in low or "#" in low) and _SIGN_AFTER.search(low)
-    return bool(after or _SIGN_BEFORE.search(low))
-
-
-def tokenize_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Tokenize parts of a text, (start, end) of each: `tokenize` of every part, the text being read once."""
-    low = text.lower()
-    if UNUSUAL.search(text) or _may_hold_signs(low) or write_numbers_in_digits(low) != low:
-        return [tuple(tokenize(text[start:end])) for start, end in spans]
-    return [tuple([s for s in map(stem, WORD.findall(low, start, end)) if s]) for start, end in spans]
+    signed = (("+" in low or "#" in low) and _SIGN_AFTER.search(low)) or _SIGN_BEFORE.search(low)
+    return [s for s in map(stem, (_SIGNED_WORD if signed else WORD).findall(low)) if s]
 
 
 def fold_case(text: str) -> str:
@@ -322,18 +310,17 @@ def is_dictionary_word(word: str) -> bool:
     return not word.isascii() and load_dictionary().word_is_known(word)
 
 
-@dataclass(frozen=True, slots=True)
-class WordReading:
+class WordReading(NamedTuple):
     """Grammatical reading of a word form, by the tags of OpenCorpora ("NOUN", "nomn", "masc"); "" where one has none."""
 
     lemma: str
-    part: str
-    case: str
-    gender: str
-    number: str
-    person: str
-    tense: str
-    name: bool
+    part: str = ""
+    case: str = ""
+    gender: str = ""
+    number: str = ""
+    person: str = ""
+    tense: str = ""
+    name: bool = False
 
 
 @lru_cache(maxsize=20_000)
@@ -342,19 +329,19 @@ def read_word(word: str) -> tuple[WordReading, ...]:
     try:
         parses = load_dictionary().parse(word)
     except ValueError:  # pymorphy3 asks for the name of each letter, and some letters have none
-        return (WordReading(word, "", "", "", "", "", "", name=False),)
+        return (WordReading(word),)
     return tuple(
         WordReading(
             parse.normal_form,
-            parse.tag.POS or "",
-            parse.tag.case or "",
-            parse.tag.gender or "",
-            parse.tag.number or "",
-            parse.tag.person or "",
-            parse.tag.tense or "",
-            bool({"Name", "Surn", "Patr"} & parse.tag.grammemes),
+            tag.POS or "",
+            tag.case or "",
+            tag.gender or "",
+            tag.number or "",
+            tag.person or "",
+            tag.tense or "",
+            bool({"Name", "Surn", "Patr"} & tag.grammemes),
         )
-        for parse in parses
+        for parse, tag in ((parse, parse.tag) for parse in parses)
     )
 
 
@@ -363,19 +350,14 @@ _MIN_COMMON_PREFIX = 4  # common first letters: fewer is chance
 
 def measure_stem_similarity(term: str, others: Iterable[str]) -> float:
     """Measure similarity to the closest other stem by common beginning, 0..1: "учител" and "учительниц" are similar."""
-    best = 0.0
-    start = term[:_MIN_COMMON_PREFIX]
+    best, start = 0.0, term[:_MIN_COMMON_PREFIX]
     for other in others:
-        if other[:_MIN_COMMON_PREFIX] != start:
-            continue
-        same, most = 0, max(len(term), len(other))
-        for a, b in zip(term, other, strict=False):
-            if a != b:
-                break
-            same += 1
-        whole = same == min(len(term), len(other))  # "bread" and "break" only begin alike
-        if same >= (_MIN_COMMON_PREFIX if whole else _MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
-            best = max(best, same / most)
+        if other[:_MIN_COMMON_PREFIX] == start:
+            least, most = sorted((len(term), len(other)))
+            same = next((n for n, (a, b) in enumerate(zip(term, other, strict=False)) if a != b), least)
+            whole = same == least  # "bread" and "break" only begin alike
+            if same >= (_MIN_COMMON_PREFIX if whole else _MIN_COMMON_PREFIX + 1) and same >= 0.6 * most:
+                best = max(best, same / most)
     return best
 
 
@@ -385,19 +367,12 @@ _MAX_COMPARED_STEMS, _MAX_SIMILAR_STEMS = 64, 8
 
 def find_similar_stems(asked: Iterable[str], others: Iterable[str]) -> dict[str, list[tuple[float, str]]]:
     """Map each asked stem to its similar stems, most similar first, at most `_MAX_SIMILAR_STEMS`, itself left out."""
-    asked, by_start = tuple(asked), dict[str, list[str]]()
-    for term in asked:
-        by_start[term[:_MIN_COMMON_PREFIX]] = []
+    by_start = defaultdict[str, list[str]](list)
     for other in dict.fromkeys(others):
-        listed = by_start.get(other[:_MIN_COMMON_PREFIX])
-        if listed is not None and len(listed) < _MAX_COMPARED_STEMS:
-            listed.append(other)
+        by_start[other[:_MIN_COMMON_PREFIX]].append(other)
     similar = {}
     for term in asked:
-        near = (
-            (measure_stem_similarity(term, (other,)), other)
-            for other in by_start[term[:_MIN_COMMON_PREFIX]]
-            if other != term
-        )
-        similar[term] = sorted((one for one in near if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]
+        near = (one for one in by_start.get(term[:_MIN_COMMON_PREFIX], ())[:_MAX_COMPARED_STEMS] if one != term)
+        scored = ((measure_stem_similarity(term, (other,)), other) for other in near)
+        similar[term] = sorted((one for one in scored if one[0]), key=lambda one: -one[0])[:_MAX_SIMILAR_STEMS]
     return similar

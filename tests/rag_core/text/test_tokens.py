@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, stem, tokenize, tokenize_spans
+from rag_core.text.tokens import STOP_WORDS, UNUSUAL, detect_language, stem, tokenize
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,6 @@ def test_characters_that_are_not_normalized_would_give_the_same_terms() -> None:
     for char in usual:
         for text in (f"a{char}b", f"и{char}1", f"{char}e"):
             assert tokenize(text) == tokenize(f"{text} \u0301"), hex(ord(char))  # with the accent all is normalized
-
-
-@given(st.lists(st.text("аБЁй eÉ1.-\u0301\u0306\u200b①Ａ")))
-def test_parts_of_a_text_have_the_terms_that_they_have_alone(parts: list[str]) -> None:
-    ends = [sum(len(part) + 1 for part in parts[: n + 1]) - 1 for n in range(len(parts))]
-    spans = [(end - len(part), end) for part, end in zip(parts, ends, strict=True)]
-    assert tokenize_spans(" ".join(parts), spans) == [tuple(tokenize(part)) for part in parts]
 
 
 def test_a_sign_of_a_short_name_belongs_to_it() -> None:

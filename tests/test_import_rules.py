@@ -43,7 +43,6 @@ LIBRARIES = {
     "onnxruntime": {"rag_core/models"},
     "onnx": {"rag_core/models"},
     "llama_cpp": {"rag_core/llm"},
-    "purgatory": {"rag_core/llm/openai_client.py"},
     "telethon": {"ingest/mtproto.py"},
     "stamina": {"rag_core/llm/openai_client.py", "rag_core/index/vectors_qdrant.py"},
     "qdrant_client": {"rag_core/index"},

@@ -1,14 +1,15 @@
 """OpenAI-compatible client (LLM__URL): llama-server, llama_cpp.server, vLLM and others.
 
 The server need not run when the bot starts: it is contacted with the first request, and again until it answers.
-Requests are retried before the first byte, a circuit breaker leaves a failing server alone, and every failure becomes
-one sentence. The text of a server's error is never shown or logged: it may repeat the prompt, which holds posts.
+Requests are retried before the first byte, the circuit breaker leaves a server alone that fails or is too slow, and
+every failure becomes one sentence. The text of a server's error is never shown or logged: it may repeat the prompt,
+which holds posts.
 
 Dialects: llama-server and llama_cpp.server take GBNF (`grammar`), vLLM takes GBNF in `structured_outputs`, and JSON
 schemas in `response_format` as OpenAI and most others do. The dialect is detected once, from /v1/models and from the
 path that counts tokens. A server ignores a schema that it does not support, so replies are always validated.
 
-Streams are server-sent events:
+Streams are server-sent events, each with its message in one line:
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
@@ -23,12 +24,11 @@ from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import stamina
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, ServerTimeoutError, TCPConnector
-from purgatory import AsyncCircuitBreakerFactory
-from purgatory.domain.model import OpenedState
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from rag_core.errors import GenerationFailed, ModelUnavailable
@@ -46,35 +46,6 @@ from rag_core.llm.protocol import (
 )
 from rag_core.llm.turns import FairScheduler
 from rag_core.settings import LlmSettings
-
-_MAX_EVENT_BYTES = 1 << 20  # of one event; a piece of a reply has some hundred
-
-
-async def iterate_event_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """Parse server-sent events: yield the data of each. Keep-alives and other fields are skipped; the last event may
-    lack its final empty line.
-
-    Raises ValueError for an event of more than a megabyte.
-    """
-    held, data = b"", list[str]()
-    async for chunk in chunks:
-        *lines, held = (held + chunk).split(b"\n")
-        for line in lines:
-            if not line.rstrip(b"\r") and data:
-                yield "\n".join(data)
-                data.clear()
-            data += _parse_data_line(line)
-        if len(held) + sum(map(len, data)) > _MAX_EVENT_BYTES:
-            raise ValueError("an event without an end")
-    data += _parse_data_line(held)
-    if data:
-        yield "\n".join(data)
-
-
-def _parse_data_line(line: bytes) -> list[str]:
-    field, _, value = line.rstrip(b"\r").partition(b":")
-    return [value.removeprefix(b" ").decode("utf-8", "replace")] if field == b"data" else []
-
 
 # Texts that the tokenizer of some model reads as control tokens anywhere: a space makes them plain text.
 _CONTROL_TOKEN_PATTERN = re.compile(
@@ -161,8 +132,7 @@ _CONNECT_TIMEOUT_S = 5.0
 # Limits of a whole request, however steadily its reply drips: what needs no generation, and a stream.
 _INFO_TIMEOUT_S, _STREAM_TIMEOUT_S = 5.0, 120.0
 _MAX_ATTEMPTS, _FIRST_RETRY_PAUSE_S, _MAX_RETRY_PAUSE_S = 3, 0.2, 1.0
-# Circuit breaker: each failure counted here was already retried three times.
-_BREAKER_FAILURES, _BREAKER_RESET_S = 3, 15.0
+_BREAKER_RESET_S = 15.0
 _MAX_REPLY_BYTES = 16 << 20  # the longest post has some ten thousand tokens
 _MAX_ERROR_BYTES = 1 << 16  # of an error's text that are read
 _MAX_CONNECTIONS = 64
@@ -189,11 +159,11 @@ class ServerRefused(GenerationFailed):
 
 
 class LlmServer:
-    """HTTP client of one server. `patience` is the read timeout and the limit of a whole reply that is no stream,
-    `rest` the pause of the breaker, in seconds.
+    """HTTP client of one server. `patience` is the read timeout and the limit of a whole reply that is no stream, in
+    seconds; its failures count for the `breaker`.
     """
 
-    def __init__(self, url: str, key: str, patience: float, rest: float) -> None:
+    def __init__(self, url: str, key: str, patience: float, breaker: CircuitBreaker) -> None:
         """Raises ModelUnavailable for an invalid address."""
         try:
             given = URL(url.strip().rstrip("/"))
@@ -204,10 +174,8 @@ class LlmServer:
             raise ModelUnavailable("LLM__URL is no address of a server: write http://host:port.")
         self._root = str(given).removesuffix("/v1")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._patience, self._rest = patience, rest
+        self._patience, self._breaker = patience, breaker
         self._session: ClientSession | None = None
-        well = [(BaseException, lambda exc: not isinstance(exc, ServerUnavailable))]
-        self._breakers = AsyncCircuitBreakerFactory(_BREAKER_FAILURES, rest, cast(Any, well))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -221,21 +189,32 @@ class LlmServer:
         """
         limit = self._patience if generates else min(self._patience, _INFO_TIMEOUT_S)
         until = asyncio.get_running_loop().time() + limit
-        async with self._open_response(path, body, until) as response:
-            return json.loads(b"".join([chunk async for chunk in self._chunks(response, until)]))
+        async with self._open_response(path, body, until) as response, asyncio.timeout_at(until):
+            raw = b""
+            async for chunk in response.content.iter_any():
+                raw += chunk
+                if len(raw) > _MAX_REPLY_BYTES:
+                    raise self.make_protocol_error()
+            return json.loads(raw)
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the messages of a stream, until [DONE] or its end. Closing the iterator closes the connection."""
-        until = asyncio.get_running_loop().time() + _STREAM_TIMEOUT_S
+        until, total = asyncio.get_running_loop().time() + _STREAM_TIMEOUT_S, 0
         async with self._open_response(path, body, until) as response:
             if response.content_type != "text/event-stream":
-                raise self._make_protocol_error()
-            async for data in iterate_event_data(self._chunks(response, until)):
-                if data.strip() == "[DONE]":
+                raise self.make_protocol_error()
+            while True:
+                async with asyncio.timeout_at(until):
+                    line = await response.content.readline()
+                total += len(line)
+                field, _, data = line.strip().partition(b":")
+                if not line or (field == b"data" and data.strip() == b"[DONE]"):
                     return
+                if field != b"data":  # keep-alives
+                    continue
                 message = json.loads(data)
-                if not isinstance(message, dict) or "error" in message:
-                    raise self._make_protocol_error()
+                if not isinstance(message, dict) or "error" in message or total > _MAX_REPLY_BYTES:
+                    raise self.make_protocol_error()
                 yield message
 
     @asynccontextmanager
@@ -243,21 +222,19 @@ class LlmServer:
         self, path: str, body: Mapping[str, Any] | None, until: float
     ) -> AsyncIterator[ClientResponse]:
         """Open a response, until a time of the loop. Failures while it is read count for the circuit breaker."""
-        breaker = await self._breakers.get_breaker("llm")
+        self._breaker.require_closed()
         try:
-            async with breaker:
-                with self._translate_errors():
-                    async with asyncio.timeout_at(until):
-                        response = await self._send_with_retries(path, body)
-                    try:
-                        yield response
-                    finally:
-                        response.close()
-        except OpenedState:
-            raise GenerationFailed(
-                f"The language model's server {self.place} failed {_BREAKER_FAILURES} times in a row: "
-                f"it is asked again after {self._rest:.0f} s."
-            ) from None
+            with self._translate_errors():
+                async with asyncio.timeout_at(until):
+                    response = await self._send_with_retries(path, body)
+                try:
+                    yield response
+                finally:
+                    response.close()
+        except ServerUnavailable:
+            self._breaker.record_failure()
+            raise
+        self._breaker.failures = 0
 
     async def _send_with_retries(self, path: str, body: Mapping[str, Any] | None) -> ClientResponse:
         tries = stamina.retry_context(
@@ -303,19 +280,8 @@ class LlmServer:
                 raise ServerRefused(reason, status, said)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _chunks(self, response: ClientResponse, until: float) -> AsyncIterator[bytes]:
-        total = 0
-        while True:
-            async with asyncio.timeout_at(until):
-                chunk = await response.content.readany()
-            if not chunk:
-                return
-            total += len(chunk)
-            if total > _MAX_REPLY_BYTES:
-                raise self._make_protocol_error()
-            yield chunk
-
-    def _make_protocol_error(self) -> ServerUnavailable:
+    def make_protocol_error(self) -> ServerUnavailable:
+        """Error for an answer that is none of a language model's server."""
         return ServerUnavailable(f"{self.place} does not answer as a language model's server: check LLM__URL.")
 
     @contextmanager
@@ -332,8 +298,8 @@ class LlmServer:
             ) from None
         except (ClientError, OSError):
             raise ServerUnavailable(f"The language model's server {self.place} broke off: ask again.") from None
-        except (ValueError, RecursionError):
-            raise self._make_protocol_error() from None
+        except (ValueError, RecursionError, HttpProcessingError):  # the last: a line without an end
+            raise self.make_protocol_error() from None
 
 
 _CHAT_PATH = "/v1/chat/completions"
@@ -375,24 +341,43 @@ class RemoteSession:
         grammar: str | None = None,
         schema: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[str | Generation]:
-        """Stream pieces of text, and `Generation` last."""
+        """Stream pieces of text, and `Generation` last. Reasoning in a separate field is ignored."""
         assert not self._left, "the turn is over"
         how = {"stream": True, "stream_options": {"include_usage": True}}
         wanted = {**build_request_body(self._met.dialect, self._met.model, prompt, decoding), **how}
-        collector = _StreamCollector()
+        now = asyncio.get_running_loop().time
+        began, first, finish, pieces, counts = now(), 0.0, "", list[str](), dict[str, Any]()
         messages = self._server.stream(_CHAT_PATH, wanted | build_reply_constraint(self._met.dialect, grammar, schema))
         self._running.add(messages)
-        ended = False
         try:
             async with aclosing(messages):
                 async for message in messages:
-                    if piece := collector.take(message):
+                    counts |= {key: message[key] for key in ("usage", "timings") if isinstance(message.get(key), dict)}
+                    choice: dict[str, Any] = next(iter(message.get("choices") or ()), {})
+                    finish = choice.get("finish_reason") or finish
+                    piece = (choice.get("delta") or {}).get("content")
+                    if piece and isinstance(piece, str):
+                        first = first or now()
+                        pieces.append(piece)
                         yield piece
-            ended = True
+        except (AttributeError, TypeError):
+            raise self._server.make_protocol_error() from None
         finally:
             self._running.discard(messages)
-            self.dripped |= not ended and collector.drips
-        yield collector.end(self._server.place)
+            took = now() - began
+            # pieces came so slowly that no reply would end in time
+            self.dripped |= not finish and took > _DRIP_AFTER_S and 0 < len(pieces) < _MIN_PIECES_PER_S * took
+        if not finish:
+            raise ServerUnavailable(f"The language model's server {self._server.place} broke off: ask again.")
+        usage, timings = counts.get("usage", {}), counts.get("timings", {})
+        read = _read_int(usage, "prompt_tokens")
+        cached = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
+        evaluated = _read_int(timings, "prompt_n") or max(0, read - cached)
+        wrote = _read_int(usage, "completion_tokens") or len(pieces)
+        first_s = first - began if first else took
+        figures = GenerationStats(read, evaluated, wrote, 1000 * first_s, 1000 * took)
+        reason = FinishReason.LENGTH if finish == "length" else FinishReason.STOP
+        yield Generation("".join(pieces), reason, figures)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds from the first token's top logprobs; without logprobs a bare word is +-2 (`bare_verdicts`)."""
@@ -458,56 +443,6 @@ async def _count_server_tokens(server: LlmServer, met: ServerInfo, text: str) ->
 _DRIP_AFTER_S, _MIN_PIECES_PER_S = 5.0, 2.5
 
 
-class _StreamCollector:
-    def __init__(self) -> None:
-        self._now = asyncio.get_running_loop().time
-        self._began, self._first = self._now(), 0.0
-        self._pieces: list[str] = []
-        self._finish = ""
-        self._usage: dict[str, Any] = {}
-
-    def take(self, message: dict[str, Any]) -> str:
-        """Add a message and return its text. Reasoning in a separate field is ignored."""
-        self._usage |= {key: message[key] for key in ("usage", "timings") if isinstance(message.get(key), dict)}
-        try:
-            first: dict[str, Any] = next(iter(message.get("choices") or ()), {})
-            self._finish = first.get("finish_reason") or self._finish
-            piece = (first.get("delta") or {}).get("content") or ""
-        except (AttributeError, TypeError):
-            return ""
-        if not isinstance(piece, str):
-            return ""
-        if piece:
-            self._first = self._first or self._now()
-            self._pieces.append(piece)
-        return piece
-
-    @property
-    def drips(self) -> bool:
-        """Whether pieces come so slowly that no reply would end in time."""
-        took = self._now() - self._began
-        return took > _DRIP_AFTER_S and 0 < len(self._pieces) < _MIN_PIECES_PER_S * took
-
-    def end(self, place: str) -> Generation:
-        """Complete generation. Raises ServerUnavailable where the stream broke off."""
-        if not self._finish:
-            raise ServerUnavailable(f"The language model's server {place} broke off: ask again.")
-        took = self._now() - self._began
-        first = (self._first - self._began) if self._first else took
-        usage, timings = self._usage.get("usage", {}), self._usage.get("timings", {})
-        prompt = _read_int(usage, "prompt_tokens")
-        cached = _read_int(usage.get("prompt_tokens_details"), "cached_tokens")
-        figures = GenerationStats(
-            prompt,
-            _read_int(timings, "prompt_n") or max(0, prompt - cached),
-            _read_int(usage, "completion_tokens") or len(self._pieces),
-            1000 * first,
-            1000 * took,
-        )
-        finish = FinishReason.LENGTH if self._finish == "length" else FinishReason.STOP
-        return Generation("".join(self._pieces), finish, figures)
-
-
 def _read_int(given: Any, name: str) -> int:
     value = given.get(name) if isinstance(given, dict) else None
     return value if isinstance(value, int) else 0
@@ -530,13 +465,13 @@ class RemoteModel:
 
         Raises ModelUnavailable for an invalid address.
         """
-        self._server = LlmServer(settings.url, settings.key.get_secret_value(), patience, rest)
+        self._turns, self.breaker = FairScheduler(settings.parallel), CircuitBreaker(rest)
+        self._server = LlmServer(settings.url, settings.key.get_secret_value(), patience, self.breaker)
         self.place = self._server.place  # host and port
         self._settings = settings
-        self._turns, self.breaker = FairScheduler(settings.parallel), CircuitBreaker()
         self._met: ServerInfo | None = None
         self._meeting = asyncio.Lock()
-        self._rest, self._too_slow_until = rest, 0.0
+        self.rates: TokenRates | None = None  # what a server needs is not known
 
     @property
     def name(self) -> str:
@@ -565,11 +500,6 @@ class RemoteModel:
         return self._met is not None and self._met.bare_verdicts
 
     @property
-    def rates(self) -> TokenRates | None:
-        """None: what a server needs is not known."""
-        return None
-
-    @property
     def waiting(self) -> int:
         """Number of requests that have a turn or wait for one."""
         return self._turns.waiting
@@ -588,22 +518,20 @@ class RemoteModel:
             finally:
                 await session.leave()
                 if session.dripped:
-                    self._too_slow_until = asyncio.get_running_loop().time() + self._rest
+                    self.breaker.leave_alone()
 
     async def meet(self) -> ServerInfo:
         """Detect the server's dialect, model and context; fetched once. Raises GenerationFailed.
 
         One that was too slow is left alone for a while: the others who wait would lose their time as well.
         """
-        now = asyncio.get_running_loop().time
         async with self._meeting:
-            if now() < self._too_slow_until:
-                raise ServerTooSlow(f"The language model's server {self.place} took too long to answer.")
+            self.breaker.require_closed()
             if self._met is None:
                 try:
                     self._met = await self._fetch_server_info()
                 except ServerTooSlow:
-                    self._too_slow_until = now() + self._rest
+                    self.breaker.leave_alone()
                     raise
             return self._met
 

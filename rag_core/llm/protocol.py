@@ -16,30 +16,43 @@ from typing import Any, Protocol
 from rag_core.errors import ModelLeftAlone
 
 _FIRST_PAUSE_S, _PAUSE_GROWTH, _MAX_PAUSE_S = 15.0, 4.0, 600.0
+_MAX_FAILURES = 3  # of a server in a row; each was retried
 _DECAY = 0.9  # of the slowest answer, with each one that is quicker
 
 
 class CircuitBreaker:
-    """Open while a model that hung is left alone, so that one question waits for it and no other.
+    """Open while a model that hung or a server that failed is left alone, so that one question waits for it and no
+    other.
 
     https://martinfowler.com/bliki/CircuitBreaker.html: `hangs` in a row make the pause longer: 15, 60, 240 s, at most
-    10 minutes. `slowest`: seconds for each character of the slowest prompt answered by yes or no; infinite before.
+    10 minutes; `failures` do not, a server is looked for every `rest` seconds. `slowest`: seconds for each character of
+    the slowest prompt answered by yes or no; infinite before.
     """
 
-    def __init__(self) -> None:
-        self.hangs, self.slowest, self._until = 0, math.inf, -math.inf
+    def __init__(self, rest: float = _FIRST_PAUSE_S) -> None:
+        self.hangs, self.failures, self.slowest, self._rest, self._until = 0, 0, math.inf, rest, -math.inf
 
     def require_closed(self) -> None:
         """Raise ModelLeftAlone while the model is left alone."""
         if asyncio.get_running_loop().time() < self._until:
             raise ModelLeftAlone("The model did not answer: it is left alone for a while.")
 
+    def leave_alone(self, pause: float | None = None) -> None:
+        """Leave the model alone for so many seconds, else for its rest."""
+        self._until = asyncio.get_running_loop().time() + (self._rest if pause is None else pause)
+
     def record_hang(self) -> float:
         """Record that the model did not answer in time; the seconds that it is left alone."""
         pause = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * _PAUSE_GROWTH**self.hangs)
         self.hangs += 1
-        self._until = asyncio.get_running_loop().time() + pause
+        self.leave_alone(pause)
         return pause
+
+    def record_failure(self) -> None:
+        """Record that a server failed; the third time in a row it is left alone."""
+        self.failures += 1
+        if self.failures >= _MAX_FAILURES:
+            self.leave_alone()
 
     def record_answer(self, seconds_per_character: float = 0.0) -> None:
         """Record that the model answered, and how slowly where that was a yes or no."""

@@ -86,15 +86,14 @@ class StoreDamaged(Exception):
 
 
 class StoreFolder:
-    """Folder of a store, locked until `release`. Blocking calls; they raise VectorsUnavailable if it is unusable."""
+    """Folder of a store, locked until `release`. Blocking calls; they raise OSError if it is unusable."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.log = folder / "engine.log"
-        with self._usable():
-            # owner only: posts are for the readers of their channels
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = (folder / "lock").open("a+", encoding="ascii")
+        """Lock the folder, made if there is none. Raises VectorsUnavailable where another process has it."""
+        self.folder, self.log = folder, folder / "engine.log"
+        # owner only: posts are for the readers of their channels
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = (folder / "lock").open("a+", encoding="ascii")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -113,9 +112,7 @@ class StoreFolder:
         The engine's own lock is not enough: it is released before the last files are written, and a process that
         opens the folder in that moment loses points.
         """
-        with self._usable():
-            lock = (self.folder / "engine.lock").open("ab")
-        with lock:
+        with (self.folder / "engine.lock").open("ab") as lock:
             until = time.monotonic() + _ORPHAN_TIMEOUT_S
             while True:
                 try:
@@ -129,21 +126,17 @@ class StoreFolder:
                 time.sleep(0.02)
             yield lock.fileno()
 
-    def _usable(self) -> AbstractContextManager[None]:
-        return translate_errors(VectorsUnavailable, OSError, say=_FOLDER_UNUSABLE.format(folder=self.folder))
-
     def release(self) -> None:
         """Release the lock of the folder."""
         self._lock.close()
 
     def about(self) -> StoreInfo | None:
         """Read the description of the store; None if there is no store. Raises StoreDamaged."""
-        with self._usable():
-            if not (self.folder / "about.json").exists():
-                if any(self.folder.glob("shard-*")):
-                    raise StoreDamaged("it was never finished")
-                return None
-        found = self._read("about.json")
+        if not (self.folder / "about.json").exists():
+            if any(self.folder.glob("shard-*")):
+                raise StoreDamaged("it was never finished")
+            return None
+        found = _read_json(self.folder / "about.json")
         try:
             if found["format"] != _FOLDER_FORMAT:
                 raise StoreDamaged("it is of another version")
@@ -158,19 +151,17 @@ class StoreFolder:
     def reset(self, model: str, dimension: int) -> StoreInfo:
         """Remove the old store and prepare a new one, which exists after `finish`."""
         about = StoreInfo(secrets.token_hex(8), model, dimension)
-        with self._usable():
-            (self.folder / "about.json").unlink(missing_ok=True)
-            (self.folder / "seal.json").unlink(missing_ok=True)
-            for old in self.folder.glob("shard-*"):
-                old.unlink() if old.is_symlink() else shutil.rmtree(old)
-            self.shard(about).mkdir(mode=0o700)
+        (self.folder / "about.json").unlink(missing_ok=True)
+        (self.folder / "seal.json").unlink(missing_ok=True)
+        for old in self.folder.glob("shard-*"):
+            old.unlink() if old.is_symlink() else shutil.rmtree(old)
+        self.shard(about).mkdir(mode=0o700)
         return about
 
     def remove(self) -> None:
         """Remove the folder: first what says that there is a store, so that half of one is never opened."""
-        with self._usable():
-            (self.folder / "about.json").unlink(missing_ok=True)
-            shutil.rmtree(self.folder)
+        (self.folder / "about.json").unlink(missing_ok=True)
+        shutil.rmtree(self.folder)
 
     def finish(self, about: StoreInfo) -> None:
         """Finish the creation of a store by writing about.json."""
@@ -179,60 +170,51 @@ class StoreFolder:
 
     def seal(self, about: StoreInfo, *, closed: bool) -> None:
         """Record the present files; to be called after a flush, or after the worker has ended."""
-        with self._usable():
-            files = _list_shard_files(self.shard(about), checksums=closed)
-        self._write("seal.json", {"closed": closed, "files": files})
+        self._write("seal.json", {"closed": closed, "files": _list_shard_files(self.shard(about), checksums=closed)})
 
     def check(self, about: StoreInfo) -> None:
         """Compare the files with the seal, and mark it as open, since they change from now on. Raises StoreDamaged.
 
         A sketch that is not as it was left is removed: the worker makes it anew from the engine's files.
         """
-        sealed = self._read("seal.json")
+        sealed, shard = _read_json(self.folder / "seal.json"), self.shard(about)
         try:
             closed, before = bool(sealed["closed"]), dict(sealed["files"])
-            with self._usable():
-                now = _list_shard_files(self.shard(about), checksums=closed)
+            now = _list_shard_files(shard, checksums=closed)
             if closed:
                 wrong = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
             else:
                 grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
                 wrong = [name for name in grows if now.get(name, [-1])[0] < before[name][0]]
-                states = [name for name in before if Path(name).name == _SEGMENT_STATE]
-                with self._usable():
-                    wrong += [name for name in states if name not in now or not _is_json(self.shard(about) / name)]
+                for name in before:
+                    if Path(name).name == _SEGMENT_STATE:
+                        _read_json(shard / name)
         except (LookupError, TypeError, ValueError) as exc:
             raise StoreDamaged("seal.json cannot be read") from exc
         if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
             raise StoreDamaged(f"{engine_files[0]} is not as it was left")
         if wrong:
             log.warning("the sketch of the vector index in %s is damaged: it is made anew", self.folder)
-            shutil.rmtree(self.shard(about) / _SKETCH_FOLDER, ignore_errors=True)
+            shutil.rmtree(shard / _SKETCH_FOLDER, ignore_errors=True)
         self._write("seal.json", {"closed": False, "files": before})
-
-    def free(self) -> int:
-        """Free bytes on the disk."""
-        with self._usable():
-            return shutil.disk_usage(self.folder).free
-
-    def _read(self, name: str) -> dict[str, Any]:
-        with self._usable():
-            try:
-                found = json.loads(read_regular_file(self.folder / name))
-            except (FileNotFoundError, IrregularFile, ValueError, RecursionError) as exc:
-                raise StoreDamaged(f"{name} cannot be read") from exc
-        if not isinstance(found, dict):
-            raise StoreDamaged(f"{name} cannot be read")
-        return found
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         staged = self.folder / f"{name}.tmp"
-        with self._usable():
-            with staged.open("w", encoding="utf-8") as file:
-                json.dump(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-            staged.replace(self.folder / name)
+        with staged.open("w", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        staged.replace(self.folder / name)
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_regular_file(file))
+    except (FileNotFoundError, IrregularFile, ValueError, RecursionError) as exc:
+        raise StoreDamaged(f"{file.name} cannot be read") from exc
+    if not isinstance(found, dict):
+        raise StoreDamaged(f"{file.name} cannot be read")
+    return found
 
 
 def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
@@ -250,14 +232,6 @@ def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
                     checksum = zlib.crc32(data.read(_CHECKSUM_BYTES), checksum)
             files[name] = [size, checksum]
     return files
-
-
-def _is_json(file: Path) -> bool:
-    try:
-        json.loads(read_regular_file(file))
-    except (FileNotFoundError, IrregularFile, ValueError, RecursionError):
-        return False
-    return True
 
 
 log = logging.getLogger(__name__)
@@ -287,6 +261,10 @@ _OTHER_MODEL = (
 )
 
 
+def _translate_folder_errors(folder: Path) -> AbstractContextManager[None]:
+    return translate_errors(VectorsUnavailable, OSError, say=_FOLDER_UNUSABLE.format(folder=folder))
+
+
 def _explain_failure(exc: EdgeWorkerRefused | WorkerExited, folder: Path) -> VectorsUnavailable:
     if isinstance(exc, WorkerExited):
         return VectorsUnavailable(
@@ -307,30 +285,36 @@ class EdgeVectorStore:
     @classmethod
     def open(cls, folder: Path, model: str, dimension: int) -> EdgeVectorStore:
         """Open the store in the folder, or create a new one if there is none or it is damaged."""
-        store_folder = StoreFolder(folder)
-        try:
+        with _translate_folder_errors(folder):
+            store_folder = StoreFolder(folder)
             try:
-                about = store_folder.about()
-                if about is not None:
-                    if (about.model, about.dimension) != (model, dimension):
-                        raise VectorsUnavailable(
-                            _OTHER_MODEL.format(folder=folder, made=about, model=model, size=dimension)
-                        )
-                    store_folder.check(about)
-                    return cls(store_folder, about, _start_worker(store_folder, about, make=False))
-            except StoreDamaged as exc:
-                log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
-            about = store_folder.reset(model, dimension)
-            engine = _start_worker(store_folder, about, make=True)
-            try:
-                store_folder.finish(about)
+                return cls._open_or_make(store_folder, model, dimension)
             except BaseException:
-                engine.stop(EDGE_CALL_TIMEOUT_S)
+                store_folder.release()
                 raise
-            return cls(store_folder, about, engine)
+
+    @classmethod
+    def _open_or_make(cls, store_folder: StoreFolder, model: str, dimension: int) -> EdgeVectorStore:
+        folder = store_folder.folder
+        try:
+            about = store_folder.about()
+            if about is not None:
+                if (about.model, about.dimension) != (model, dimension):
+                    raise VectorsUnavailable(
+                        _OTHER_MODEL.format(folder=folder, made=about, model=model, size=dimension)
+                    )
+                store_folder.check(about)
+                return cls(store_folder, about, _start_worker(store_folder, about, make=False))
+        except StoreDamaged as exc:
+            log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
+        about = store_folder.reset(model, dimension)
+        engine = _start_worker(store_folder, about, make=True)
+        try:
+            store_folder.finish(about)
         except BaseException:
-            store_folder.release()
+            engine.stop(EDGE_CALL_TIMEOUT_S)
             raise
+        return cls(store_folder, about, engine)
 
     def write(self, batch: PointBatch) -> None:
         """Write points, and flush after every 20,000."""
@@ -370,7 +354,8 @@ class EdgeVectorStore:
     def flush(self) -> None:
         """Write everything to disk, and record the files in the seal."""
         self._ask("flush", {})
-        self._folder.seal(self.about, closed=False)
+        with _translate_folder_errors(self._folder.folder):
+            self._folder.seal(self.about, closed=False)
         self._unflushed = 0
 
     def _rows(self, raw: bytes) -> VectorArray:
@@ -394,7 +379,8 @@ class EdgeVectorStore:
     def drop(self) -> None:
         """Delete the folder of the store; only `close` may follow."""
         self._engine.stop(EDGE_CALL_TIMEOUT_S)
-        self._folder.remove()
+        with _translate_folder_errors(self._folder.folder):
+            self._folder.remove()
 
     def close(self) -> None:
         """Flush, stop the worker and release the folder."""
@@ -404,21 +390,16 @@ class EdgeVectorStore:
         try:
             if self._engine.stop(EDGE_CALL_TIMEOUT_S) == 0:
                 self._folder.seal(self.about, closed=True)
-        except VectorsUnavailable as exc:  # nothing is lost: the next opening compares the older seal
-            log.warning("%s", exc.reason)
+        except OSError as exc:  # nothing is lost: the next opening compares the older seal
+            log.warning("the vector index in %s cannot be sealed: %s", self._folder.folder, exc)
         finally:
             self._folder.release()
 
 
 def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) -> BlockingWorkerProcess:
     """Start a worker and open the shard. Raises VectorsUnavailable; StoreDamaged if the shard is at fault."""
-    folder = store_folder.folder
-    unstarted = translate_errors(
-        VectorsUnavailable,
-        OSError,
-        say="The engine of the vector index cannot be started ({}): free some memory, and try again.",
-    )
-    with unstarted, store_folder.engine_lock() as lock:
+    folder, say = store_folder.folder, "The engine of the vector index cannot be started ({}): free some memory."
+    with translate_errors(VectorsUnavailable, OSError, say=say), store_folder.engine_lock() as lock:
         engine = BlockingWorkerProcess(*_WORKER_ARGUMENTS, log=store_folder.log.open("w+b"), pass_fds=(lock,))
     try:
         shard = {"path": str(store_folder.shard(about)), "size": about.dimension, "make": make}
@@ -430,7 +411,7 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
             raise StoreDamaged(exc.said) from exc
         raise _explain_failure(exc, folder) from exc
     except WorkerExited as exc:
-        if exc.code in _CRASH_EXIT_CODES and store_folder.free() < _MIN_FREE_BYTES:
+        if exc.code in _CRASH_EXIT_CODES and shutil.disk_usage(folder).free < _MIN_FREE_BYTES:
             raise VectorsUnavailable(_DISK_FULL, code="vectors-disk-full", folder=folder) from exc
         if exc.code in _CRASH_EXIT_CODES and not make:
             raise StoreDamaged(f"the vector engine ended with {exc}") from exc

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from rag_core.context.conflicts import add_conflicting_post, find_successor
 from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.engine import Engine
-from rag_core.errors import RagError, StageTimeout
+from rag_core.errors import RagError, RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan, widen_plan
@@ -62,6 +62,13 @@ async def run_direct(question: Question, rag: Engine, run: Run) -> Round:
             second = await search_and_extract(question, wider, rag, run)
             best = max(best, second, key=lambda one: one.draft.covered)
     return await complete_answer(question, best, rag, run)
+
+
+def require_model(recipe: str, model: LanguageModel | None) -> LanguageModel:
+    """The model of a recipe that cannot do without one. Raises RecipeFailed."""
+    if model is None:
+        raise RecipeFailed(f"The recipe {recipe} needs a language model: set LLM__MODEL.")
+    return model
 
 
 async def plan_or_answer_exactly(

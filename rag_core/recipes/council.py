@@ -1,7 +1,7 @@
 """Recipe `council`, for attribution: an LLM judge for every post, an answer from each kept post, a check of gaps.
 
 Hybrid search, judge, predictors, final answer, judge of the parts: parts of the question that stay open are searched
-once more (agent.py).
+once more.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rag_core.context.evidence import compose_evidence
 from rag_core.engine import Engine
-from rag_core.errors import RecipeFailed
-from rag_core.llm.protocol import LanguageModel
+from rag_core.errors import GenerationFailed, translate_errors
+from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import COUNCIL_POSTS, COUNCIL_PREDICTIONS
+from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import (
     Round,
     extract_from_hits,
@@ -24,28 +29,37 @@ from rag_core.recipe_steps import (
     keep_extract,
     plan_or_answer_exactly,
     report_extract,
-)
-from rag_core.recipes.agent import (
-    UNJUDGED_POSTS,
-    answer_open_parts,
-    judge_question_parts,
-    limit_answer_length,
+    require_model,
 )
 from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.run import LlmCosts, Run, Stage
-from rag_core.types import Draft, Evidence, Hit, Question, Source
+from rag_core.text.sentences import MAX_ANSWER_LENGTH
+from rag_core.types import Draft, Evidence, Hit, Question, Sentence, Source
 from rag_core.verification.judge import judge_relevance
+from rag_core.writing.prompts import LETTERS, load_prompt, parse_json_object, quote_post, quote_question
 from rag_core.writing.write import write_draft
 
+_UNJUDGED_POSTS = 5  # kept without the judge where it fails, and of a second search
 _MAX_FOLLOW_UPS = 2  # parts of a question that are searched once more
 _WRITING_TIME_FACTOR = 2.0  # time of the final answer and its check, as a multiple of the slowest predictor's
+_MAX_PARTS, _MAX_ASK_LENGTH = 3, 120  # parts, characters of a question for a missing part
+_MAX_CLAIMS = 9  # of an answer: one digit in the grammar
+_REPLY_TOKENS = 200
+_MAX_QUESTION_LENGTH = 400  # characters
+PARTS_GRAMMAR = "\n".join(
+    (
+        rf'root ::= "{{\"parts\": [" part (", " part){{0,{_MAX_PARTS - 1}}} "]}}"',
+        r'part ::= "{\"state\": \"" state "\", \"claims\": [" claims "], \"ask\": \"" ask "\"}"',
+        rf"ask ::= [{LETTERS}]{{0,{_MAX_ASK_LENGTH}}}",
+        r'claims ::= ([1-9] (", " [1-9]){0,4})?',
+        'state ::= "FULLY" | "PARTIALLY" | "NOT"',
+    )
+)
 
 
 async def run_council(question: Question, rag: Engine, run: Run) -> Round:
     """Run the recipe `council`. Raises RecipeFailed without a model, GenerationFailed."""
-    model = rag.writer
-    if model is None:
-        raise RecipeFailed("The recipe council needs a language model: set LLM__MODEL.")
+    model = require_model("council", rag.writer)
     plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
         return Round(plan, exact)
@@ -53,18 +67,45 @@ async def run_council(question: Question, rag: Engine, run: Run) -> Round:
     hybrid = replace(rag, dense_weight=rag.settings.council.alpha)
     hits = (await search_passages(plan, question, hybrid, run))[:COUNCIL_POSTS]
     await report_extract(question, plan, hits, rag, run)
-    judging = _judge_hits(question, hits, model, rag, run)
-    kept = await run.attempt(Stage.JUDGE, judging, hits[:UNJUDGED_POSTS])
+    kept = await run.attempt(Stage.JUDGE, _judge_hits(question, hits, model, rag, run), hits[:_UNJUDGED_POSTS])
     extracted = await extract_from_hits(question, plan, kept, rag, run)
     if run.on_extract and extracted.draft.sentences:
         await run.on_extract(extracted.draft)
     draft = await _write_final_answer(question, extracted, model, rag, run)
-    written = replace(extracted, draft=draft)
+    evidence = extracted.evidence
+    open_parts = tuple[str, ...]()
     if draft.sentences and rag.follow_up:
-        parts = await run.attempt(Stage.PARTS, judge_question_parts(question, draft.sentences, model, run), ())
-        open_parts = [replace(question, text=part.ask) for part in parts if part.ask]
-        written = await answer_open_parts(open_parts[:_MAX_FOLLOW_UPS], written, rag, run)
-    return await finish_draft(question, written, rag, run)
+        open_parts = await run.attempt(Stage.PARTS, list_open_parts(question, draft.sentences, model, run), ())
+    for text in open_parts[:_MAX_FOLLOW_UPS]:
+        part = replace(question, text=text)
+
+        async def search_part(part: Question = part, evidence: Evidence = evidence) -> Evidence:
+            """Search within the filters of the plan; new posts only, numbered after the known ones."""
+            async with run.use_separate_budgets():
+                own = await asyncio.to_thread(rag.plan, part, {})  # a long question takes the rules 20 ms
+                search = replace(
+                    own,
+                    since=plan.since or own.since,
+                    until=plan.until or own.until,
+                    slack=plan.slack,
+                    channels=own.channels if plan.channels is None else plan.channels,
+                    authors=plan.authors or own.authors,
+                    origins=plan.origins or own.origins,
+                    media=plan.media or own.media,
+                    files=plan.files or own.files,
+                )
+                found = await search_passages(search, part, rag, run)
+            known = {source.passage.key for source in evidence.sources}
+            new = compose_evidence([hit for hit in found if hit.passage.key not in known][:_UNJUDGED_POSTS])
+            return Evidence(evidence.extend(new.sources).sources[len(evidence.sources) :])
+
+        more = await run.attempt(Stage.FOLLOW, search_part(), Evidence)
+        added = await run.attempt(Stage.WRITE, write_draft(part, more, rag, run), Draft) if more.sources else Draft()
+        if added.sentences:
+            sentences = limit_answer_length((*draft.sentences, *added.sentences))
+            draft = replace(draft, sentences=sentences, doubted=(*draft.doubted, *added.doubted))
+            evidence = Evidence((*evidence.sources, *more.sources))
+    return await finish_draft(question, Round(plan, draft, evidence), rag, run)
 
 
 async def _judge_hits(
@@ -94,6 +135,7 @@ async def _judge_hits(
 async def _write_final_answer(
     question: Question, extracted: Round, model: LanguageModel, rag: Engine, run: Run
 ) -> Draft:
+    """Answer from each source alone, then from those that answer; the extract where none does."""
     extract, evidence = extracted.draft, extracted.evidence
     predictions = await _predict_from_each_source(question, evidence.sources, rag, run)
     answering = tuple(source for source in evidence.sources if predictions.get(source.number, Draft()).sentences)
@@ -133,3 +175,55 @@ async def _predict_from_each_source(
         run.on_sentence = on_sentence
         run.shortfalls[:] = before  # a predictor's shortfall is none of the answer
     return predictions
+
+
+class _QuestionPart(BaseModel):
+    """Part of a question; `claims`: the sentences that answer it; `ask`: a question for what is missing."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    state: Literal["FULLY", "PARTIALLY", "NOT"]
+    ask: str = ""
+    claims: tuple[int, ...] | None = None
+
+
+class _PartsReply(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    parts: list[_QuestionPart] = Field(min_length=1)
+
+
+async def list_open_parts(
+    question: Question, said: Sequence[Sentence], model: LanguageModel, run: Run
+) -> tuple[str, ...]:
+    """Ask a model which parts of the question an answer leaves open: a question for each. Call it in a stage.
+
+    A part that no sentence answers is open, whatever the model says. Raises GenerationFailed, also for an invalid
+    reply.
+    """
+    template = load_prompt("parts", question.lang)
+    numbered = "\n".join(f"{n}. {sentence.text}" for n, sentence in enumerate(said[:_MAX_CLAIMS], 1))
+    asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
+    prompt = Prompt(template.system, f"{asked}\n{quote_post(numbered)}", template.shots)
+    decoding, schema = DecodingParams(_REPLY_TOKENS, temperature=0.0), _PartsReply.model_json_schema()
+    reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=PARTS_GRAMMAR, schema=schema)
+    missing = parse_parts_reply(reply)
+    run.note(missing=len(missing))
+    return missing
+
+
+def parse_parts_reply(text: str) -> tuple[str, ...]:
+    """Parse the reply to the questions for what is missing. Raises GenerationFailed."""
+    with translate_errors(GenerationFailed, ValidationError, say="The model's check has no form."):
+        reply = _PartsReply.model_validate(parse_json_object(text))
+    asks = [one.ask for one in reply.parts[:_MAX_PARTS] if one.state != "FULLY" or one.claims == ()]
+    return tuple(query for ask in asks if (query := sanitize_query(ask)[:_MAX_ASK_LENGTH]))
+
+
+def limit_answer_length(sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """Drop repeated sentences, and those beyond the length limit of an answer."""
+    kept: dict[str, Sentence] = {}
+    for sentence in sentences:
+        if sum(map(len, kept)) + len(sentence.text) <= MAX_ANSWER_LENGTH:
+            kept.setdefault(sentence.text, sentence)
+    return tuple(kept.values())

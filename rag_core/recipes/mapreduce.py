@@ -13,16 +13,22 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_core.engine import Engine
-from rag_core.errors import GenerationFailed, ModelTooSlow, RagError, RecipeFailed
+from rag_core.errors import GenerationFailed, ModelTooSlow, RagError
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt, collect_generation
 from rag_core.llm.rates import has_time_to_reduce
-from rag_core.recipe_steps import Round, finish_draft, keep_extract, plan_or_answer_exactly, search_and_extract
+from rag_core.recipe_steps import (
+    Round,
+    finish_draft,
+    keep_extract,
+    plan_or_answer_exactly,
+    require_model,
+    search_and_extract,
+)
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
@@ -39,7 +45,11 @@ from rag_core.writing.prompts import (
 )
 from rag_core.writing.write import write_draft
 
+_MAX_POSTS = 5  # posts that are read
 _MAX_FACTS, _MAX_FACT_LENGTH = 3, 200  # facts of a post, characters of each
+_SHOWN_FACTS = 3  # facts shown where the model did not write an answer from them
+_READING_TIME_SHARE = 0.7  # of the time for reading; after it no further post is started
+_MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
 _REPLY_TOKENS = 240
 _MAX_PASSAGE_LENGTH, _MAX_QUESTION_LENGTH = 1400, 400  # characters: about 400 and 100 tokens
 MAP_GRAMMAR = "\n".join(
@@ -53,15 +63,6 @@ MAP_GRAMMAR = "\n".join(
 _RELEVANT_FIELD = re.compile(r"[\"']?relevant[\"']?\s*[:=]\s*[\"']?(true|false|yes|no|да|нет)", re.I)
 _FACTS_FIELD = re.compile(r"[\"']?facts[\"']?\s*[:=]\s*\[(.*?)(?:\]|$)", re.I | re.S)
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)+)\"")
-_NO_WORDS = frozenset({"false", "no", "нет"})
-
-
-@dataclass(frozen=True, slots=True)
-class PassageFacts:
-    """Relevance of a post and its facts; `facts` is None where the model's reply has none."""
-
-    relevant: bool
-    facts: tuple[str, ...] | None = None
 
 
 class _MapReply(BaseModel):
@@ -71,82 +72,54 @@ class _MapReply(BaseModel):
     facts: list[str] = Field(default_factory=list)
 
 
-async def map_passage(question: Question, passage: Passage, session: LlmSession, costs: LlmCosts) -> PassageFacts:
-    """Ask the model about one post. Raises GenerationFailed."""
-    template = load_prompt("map", question.lang)
-    asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
-    post = quote_post(passage.text[:_MAX_PASSAGE_LENGTH], header=passage.header)
-    prompt = Prompt(template.system, f"{asked}\n{post}", template.shots)
-    schema: dict[str, Any] = _MapReply.model_json_schema()
-    costs.calls += 1
-    end = await collect_generation(
-        session.stream(prompt, DecodingParams(_REPLY_TOKENS, temperature=0.0), grammar=MAP_GRAMMAR, schema=schema)
-    )
-    costs.figures.append(end.figures)
-    return parse_map_reply(end.text)
-
-
-def parse_map_reply(text: str) -> PassageFacts:
-    """Parse a reply as JSON, else by its two fields; without them the post counts as relevant."""
-    try:
-        reply = _MapReply.model_validate(parse_json_object(text))
-    except ValidationError:
-        relevant, facts = _RELEVANT_FIELD.search(text), _FACTS_FIELD.search(text)
-        if relevant and relevant[1].lower() in _NO_WORDS:
-            return PassageFacts(relevant=False, facts=())
-        return PassageFacts(relevant=True, facts=_clean_facts(_QUOTED.findall(facts[1])) if facts else None)
-    return PassageFacts(reply.relevant, _clean_facts(reply.facts) if reply.relevant else ())
-
-
-def _clean_facts(facts: Sequence[str]) -> tuple[str, ...]:
-    """Split facts into sentences, without markup, reasoning or words of the prompt."""
-    sentences = (
-        one.text for fact in facts[:_MAX_FACTS] for one in parse_answer_line(fact[:_MAX_FACT_LENGTH], ()) if one.text
-    )
-    return tuple(dict.fromkeys(sentences))
-
-
-_MAX_POSTS = 5  # posts that are read
-_READING_TIME_SHARE = 0.7  # of the time for reading; after it no further post is started
-_SHOWN_FACTS = 3  # facts shown where the model did not write an answer from them
-_MIN_OVERLAP = 0.2  # below this overlap of question and answer, the answer may be off topic
-
-
 async def run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
     """Run the recipe `mapreduce`. Raises RecipeFailed without a model, GenerationFailed."""
-    model = rag.writer
-    if model is None:
-        raise RecipeFailed("The recipe mapreduce needs a language model: set LLM__MODEL.")
+    model = require_model("mapreduce", rag.writer)
     plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
         return Round(plan, exact)
     extracted = await search_and_extract(question, plan, rag, run)
-    extract, evidence = extracted.draft, extracted.evidence
+    extract, sources = extracted.draft, extracted.evidence.sources
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)
-    facts = await run.require(Stage.MAP, _map_sources(question, evidence.sources[:_MAX_POSTS], model, rag, run))
-    run.show("map", (f"[{number}] {fact.text}" for number, found in facts.items() for fact in found))
-    kept = Evidence(tuple(source for source in evidence.sources if facts.get(source.number)))
-    draft = await _reduce_facts(question, kept, facts, model, rag, run) if kept.sources else Draft()
-    if not draft.sentences:
-        return await finish_draft(question, replace(extracted, draft=keep_extract(extract, model.name, run)), rag, run)
-    # the weight share of the question's terms in the answer and its quotes
     asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
-    quotes = [citation.quote for sentence in draft.sentences for citation in sentence.citations]
-    terms = frozenset(term for text in (*(one.text for one in draft.sentences), *quotes) for term in tokenize(text))
-    overlap = min(1.0, asked.matched_share(terms) + asked.similar_share(terms))
-    if overlap < _MIN_OVERLAP:
-        doubt = "The answer has few of the question's words: it may be about something else."
-        run.shortfalls.append(Shortfall("overlap", doubt))
-    reduced = replace(draft, covered=overlap).graded_by(extract)
-    return await finish_draft(question, replace(extracted, draft=reduced), rag, run)
+    facts = await run.require(Stage.MAP, _map_sources(question, asked, sources[:_MAX_POSTS], model, rag, run))
+    run.show("map", (f"[{number}] {fact.text}" for number, found in facts.items() for fact in found))
+    kept = tuple(source for source in sources if facts.get(source.number))
+    # the facts of the best posts stand where there is no time to write, or the model fails
+    draft = Draft(tuple(facts[source.number][0] for source in kept[:_SHOWN_FACTS]), model=model.name)
+    if kept and has_time_to_reduce(model.rates):
+        # in the prompt the text of a post is replaced by its facts
+        texts = {number: "\n".join(fact.text for fact in found) for number, found in facts.items()}
+        shown = Evidence(tuple(replace(s, passage=replace(s.passage, text=texts[s.number])) for s in kept))
+        draft = await run.attempt(Stage.WRITE, write_draft(question, Evidence(kept), rag, run, shown), draft)
+    if draft.sentences:
+        # the weight share of the question's terms in the answer and its quotes
+        quotes = [citation.quote for sentence in draft.sentences for citation in sentence.citations]
+        terms = frozenset(term for text in (*(one.text for one in draft.sentences), *quotes) for term in tokenize(text))
+        overlap = min(1.0, asked.matched_share(terms) + asked.similar_share(terms))
+        if overlap < _MIN_OVERLAP:
+            doubt = "The answer has few of the question's words: it may be about something else."
+            run.shortfalls.append(Shortfall("overlap", doubt))
+        draft = replace(draft, covered=overlap).graded_by(extract)
+    else:
+        draft = keep_extract(extract, model.name, run)
+    return await finish_draft(question, replace(extracted, draft=draft), rag, run)
 
 
 async def _map_sources(
-    question: Question, sources: Sequence[Source], model: LanguageModel, rag: Engine, run: Run
+    question: Question, asked: QueryTerms, sources: Sequence[Source], model: LanguageModel, rag: Engine, run: Run
 ) -> Mapping[int, tuple[Sentence, ...]]:
+    """Read one source after another, while there is time: its facts by its number."""
     facts: dict[int, tuple[Sentence, ...]] = {}
     costs, failed, relevant = LlmCosts(), 0, 0
+
+    def keep_supported(texts: tuple[str, ...] | None, source: Source) -> tuple[Sentence, ...]:
+        """Keep the facts that the post supports; its best quote where the model only found it relevant."""
+        if texts is None:
+            return tuple(map(quote_piece, select_best_pieces(asked, Evidence((source,)), 1, 0.0)))
+        return tuple(fact for text in texts if (fact := attribute_sentence(text, [source])))
+
     try:
         async with run.open_session(model, question.viewer.user_id) as session:
             costs.begin()
@@ -155,7 +128,7 @@ async def _map_sources(
                 if time.monotonic() > until:
                     break
                 try:
-                    one = await map_passage(question, source.passage, session, costs)
+                    texts = await map_passage(question, source.passage, session, costs)
                 except ModelTooSlow:
                     if not facts:
                         raise
@@ -163,9 +136,9 @@ async def _map_sources(
                 except RagError:
                     failed += 1
                     continue
-                relevant += one.relevant
+                relevant += texts != ()
                 # the rules take milliseconds for each post: in a thread, not on the event loop
-                facts[source.number] = await asyncio.to_thread(_keep_supported_facts, question, one, source, rag)
+                facts[source.number] = await asyncio.to_thread(keep_supported, texts, source)
     finally:
         run.note(**costs.to_counts(), failed=failed, relevant=relevant, facts=sum(map(len, facts.values())))
     if failed and not facts:
@@ -173,30 +146,37 @@ async def _map_sources(
     return facts
 
 
-def _keep_supported_facts(question: Question, one: PassageFacts, source: Source, rag: Engine) -> tuple[Sentence, ...]:
-    """Keep the facts that the post supports; its best quote where the model only found it relevant."""
-    if not one.relevant:
-        return ()
-    if one.facts is None:
-        asked = QueryTerms.of(question.text, rag.lexical.statistics(question.viewer.channels).weight)
-        return tuple(map(quote_piece, select_best_pieces(asked, Evidence((source,)), 1, 0.0)))
-    return tuple(fact for text in one.facts if (fact := attribute_sentence(text, [source])))
+async def map_passage(
+    question: Question, passage: Passage, session: LlmSession, costs: LlmCosts
+) -> tuple[str, ...] | None:
+    """Ask the model for the facts of one post, as `parse_map_reply`. Raises GenerationFailed."""
+    template = load_prompt("map", question.lang)
+    asked = quote_question(question.text[:_MAX_QUESTION_LENGTH])
+    post = quote_post(passage.text[:_MAX_PASSAGE_LENGTH], header=passage.header)
+    prompt = Prompt(template.system, f"{asked}\n{post}", template.shots)
+    decoding, schema = DecodingParams(_REPLY_TOKENS, temperature=0.0), _MapReply.model_json_schema()
+    costs.calls += 1
+    end = await collect_generation(session.stream(prompt, decoding, grammar=MAP_GRAMMAR, schema=schema))
+    costs.figures.append(end.figures)
+    return parse_map_reply(end.text)
 
 
-async def _reduce_facts(
-    question: Question,
-    evidence: Evidence,
-    facts: Mapping[int, tuple[Sentence, ...]],
-    model: LanguageModel,
-    rag: Engine,
-    run: Run,
-) -> Draft:
-    """Write the answer from the facts; the first facts where there is no time, or the model fails."""
-    first_facts = [fact for of_source in facts.values() for fact in of_source[:1]]
-    fallback = Draft(tuple(first_facts[:_SHOWN_FACTS]), model=model.name)
-    if not has_time_to_reduce(model.rates):
-        return fallback
-    # in the prompt the text of a post is replaced by its facts
-    texts = {number: "\n".join(fact.text for fact in found) for number, found in facts.items()}
-    shown = Evidence(tuple(replace(s, passage=replace(s.passage, text=texts[s.number])) for s in evidence.sources))
-    return await run.attempt(Stage.WRITE, write_draft(question, evidence, rag, run, shown), fallback)
+def parse_map_reply(text: str) -> tuple[str, ...] | None:
+    """Parse a reply as JSON, else by its two fields: the facts, none of a post that is not relevant.
+
+    None: the post is relevant or may be, and the reply has no facts.
+    """
+    facts: Sequence[str]
+    try:
+        reply = _MapReply.model_validate(parse_json_object(text))
+        facts = reply.facts if reply.relevant else ()
+    except ValidationError:
+        relevant, field = _RELEVANT_FIELD.search(text), _FACTS_FIELD.search(text)
+        if relevant and relevant[1].lower() in {"false", "no", "нет"}:
+            return ()
+        if field is None:
+            return None
+        facts = _QUOTED.findall(field[1])
+    # sentences without markup, reasoning or words of the prompt
+    lines = (one.text for fact in facts[:_MAX_FACTS] for one in parse_answer_line(fact[:_MAX_FACT_LENGTH], ()))
+    return tuple(dict.fromkeys(filter(None, lines)))

@@ -20,7 +20,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.llm.rates import MAX_REACT_STEPS
-from rag_core.recipe_steps import Round, complete_answer, extract_from_hits, plan_or_answer_exactly
+from rag_core.recipe_steps import Round, complete_answer, extract_from_hits, plan_or_answer_exactly, require_model
 from rag_core.recipes.react_tools import MAX_POSTS, SUM_FORMAT, TOOLS, ToolContext, call_tool
 from rag_core.retrieval.search import note_unindexed_posts
 from rag_core.run import Run, Stage
@@ -149,9 +149,7 @@ async def run_react(question: Question, rag: Engine, run: Run) -> Round:
 
     Where the last tool counted, its exact answer is returned as it is.
     """
-    model = rag.writer or rag.planner
-    if model is None:
-        raise RecipeFailed("The recipe react needs a language model: set LLM__MODEL.")
+    model = require_model("react", rag.writer or rag.planner)
     plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
     if exact is not None:
         return Round(plan, exact)

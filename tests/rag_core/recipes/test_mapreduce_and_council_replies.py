@@ -12,13 +12,8 @@ from gbnf_sampler import Grammar
 
 from rag_core.errors import GenerationFailed
 from rag_core.llm.local import open_local_model
-from rag_core.recipes.agent import (
-    PARTS_GRAMMAR,
-    QuestionPart,
-    judge_question_parts,
-    parse_parts_reply,
-)
-from rag_core.recipes.mapreduce import MAP_GRAMMAR, PassageFacts, map_passage, parse_map_reply
+from rag_core.recipes.council import PARTS_GRAMMAR, list_open_parts, parse_parts_reply
+from rag_core.recipes.mapreduce import MAP_GRAMMAR, map_passage, parse_map_reply
 from rag_core.run import LlmCosts, Run
 from rag_core.settings import LlmSettings
 from rag_core.types import Passage, PostKey, Sentence
@@ -27,52 +22,38 @@ SAYS = "The ferry leaves at 7:30."
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "facts"),
     [
-        ('{"relevant": true, "facts": ["The ferry leaves at 7:30."]}', PassageFacts(True, (SAYS,))),
-        ('{"relevant": false, "facts": []}', PassageFacts(False, ())),
-        ('{"relevant": false, "facts": ["The ferry leaves at 7:30."]}', PassageFacts(False, ())),
-        ('Sure! ```json\n{"facts": ["The ferry leaves at 7:30."], "relevant": true}\n```', PassageFacts(True, (SAYS,))),
-        ('{"relevant": true, "facts": ["The ferry leaves at 7:30.", "It is', PassageFacts(True, (SAYS,))),
-        ('relevant: yes\nfacts: ["The ferry leaves at 7:30."]', PassageFacts(True, (SAYS,))),
-        ('{"relevant": "нет"}', PassageFacts(False, ())),
-        ('{"relevant": true}', PassageFacts(True, ())),
-        ("The post is about a ferry.", PassageFacts(True, None)),
-        ("", PassageFacts(True, None)),
-        ("{" * 5000, PassageFacts(True, None)),
-        ('{"relevant": true, "facts": ["**The ferry** leaves at 7:30.", "Thought: obey", 7]}', None),
-        ('{"relevant": true, "facts": ["a", "b", "c", "d", "e"]}', None),
+        ('{"relevant": true, "facts": ["The ferry leaves at 7:30."]}', (SAYS,)),
+        ('{"relevant": false, "facts": []}', ()),
+        ('{"relevant": false, "facts": ["The ferry leaves at 7:30."]}', ()),
+        ('Sure! ```json\n{"facts": ["The ferry leaves at 7:30."], "relevant": true}\n```', (SAYS,)),
+        ('{"relevant": true, "facts": ["The ferry leaves at 7:30.", "It is', (SAYS,)),
+        ('relevant: yes\nfacts: ["The ferry leaves at 7:30."]', (SAYS,)),
+        ('{"relevant": "нет"}', ()),
+        ('{"relevant": true}', ()),
+        ("The post is about a ferry.", None),
+        ("", None),
+        ("{" * 5000, None),
+        ('{"relevant": true, "facts": ["**The ferry** leaves at 7:30.", "Thought: obey"]}', (SAYS,)),
+        ('{"relevant": true, "facts": ["a", "b", "c", "d", "e"]}', ("a", "b", "c")),
     ],
 )
-def test_a_reply_about_a_post_is_read_by_its_two_fields_and_else_counts_as_relevant(
-    text: str, found: PassageFacts | None
-) -> None:
-    said = parse_map_reply(text)
-    assert found is None or said == found
-    assert said.facts is None or len(said.facts) <= 3
-    assert not any("Thought" in fact or "*" in fact for fact in said.facts or ())
+def test_a_reply_about_a_post_is_read_by_its_two_fields(text: str, facts: tuple[str, ...] | None) -> None:
+    assert parse_map_reply(text) == facts
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "asks"),
     [
-        ('{"parts": [{"state": "FULLY", "ask": "What else?"}]}', (QuestionPart(state="FULLY"),)),
-        (
-            '{"parts": [{"state": "FULLY", "claims": [1, 2]}, {"state": "FULLY", "claims": [], "ask": "When?"}]}',
-            (QuestionPart(state="FULLY", claims=(1, 2)), QuestionPart(state="NOT", ask="When?", claims=())),
-        ),
-        (
-            'Here: {"parts": [{"state": "PARTIALLY", "ask": ""}, {"state": "NOT", "ask": "What does it cost?"}]} .',
-            (QuestionPart(state="PARTIALLY"), QuestionPart(state="NOT", ask="What does it cost?")),
-        ),
-        (
-            '{"parts": [' + ", ".join(['{"state": "NOT", "ask": "x"}'] * 9) + "]}",
-            (QuestionPart(state="NOT", ask="x"),) * 3,
-        ),
+        ('{"parts": [{"state": "FULLY", "ask": "What else?"}]}', ()),
+        ('{"parts": [{"state": "FULLY", "claims": [1]}, {"state": "FULLY", "claims": [], "ask": "Why"}]}', ("Why",)),
+        ('Here: {"parts": [{"state": "PARTIALLY", "ask": ""}, {"state": "NOT", "ask": "Price?"}]} .', ("Price?",)),
+        ('{"parts": [' + ", ".join(['{"state": "NOT", "ask": "x"}'] * 9) + "]}", ("x",) * 3),
     ],
-)
-def test_the_parts_of_an_answer_are_read(text: str, found: tuple[QuestionPart, ...]) -> None:
-    assert parse_parts_reply(text) == found
+)  # fmt: skip
+def test_the_parts_that_an_answer_leaves_open_are_read(text: str, asks: tuple[str, ...]) -> None:
+    assert parse_parts_reply(text) == asks
 
 
 @pytest.mark.parametrize("text", ["", "FULLY", '{"parts": []}', '{"parts": [{"state": "WELL"}]}', "[" * 5000, "{}{}"])
@@ -91,16 +72,13 @@ def test_whatever_the_grammars_allow_can_be_read(grammar: str, read: Any) -> Non
 
 @pytest.mark.slow
 async def test_the_grammars_are_those_of_the_real_model(library: Any, tiny_gguf: Path) -> None:
-    model = await open_local_model(tiny_gguf, LlmSettings(threads=1))
+    model, run = await open_local_model(tiny_gguf, LlmSettings(threads=1)), Run(library.rag.budgets, "mapreduce")
+    question = library.question("When?")
     try:
-        notebook = Run(library.rag.budgets, "mapreduce")
-        sentence = Sentence("The ferry leaves at 7:30.", ())
-        async with notebook.stage("map"), notebook.open_session(model, 1) as seat:
-            passage = Passage(PostKey(1, 1), 0, "Harbour", "The ferry leaves at 7:30.", 0, 25, library.now)
-            await map_passage(library.question("When?"), passage, seat, LlmCosts())
-        found = await notebook.attempt(
-            "parts", judge_question_parts(library.question("When?"), [sentence], model, notebook), ()
-        )
+        async with run.stage("map"), run.open_session(model, 1) as session:
+            passage = Passage(PostKey(1, 1), 0, "Harbour", SAYS, 0, len(SAYS), library.now)
+            await map_passage(question, passage, session, LlmCosts())
+        found = await run.attempt("parts", list_open_parts(question, [Sentence(SAYS, ())], model, run), ())
         assert len(found) <= 3
     finally:
         await model.close()

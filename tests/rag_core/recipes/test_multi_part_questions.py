@@ -62,7 +62,7 @@ async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_
     ],
 )  # fmt: skip
 def test_the_parts_of_a_question_stand_alone(text: str, parts: list[str]) -> None:
-    assert [part.text for part in complete_parts(text, NOW)] == parts
+    assert [alone for _, alone in complete_parts(text, NOW)] == parts
 
 
 async def test_a_part_met_by_words_of_the_part_before_alone_is_named(library: Any) -> None:

@@ -21,7 +21,7 @@ from rag_core.conversation.followups import rewrite_followup
 from rag_core.llm.protocol import Prompt
 from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
 from rag_core.recipe_steps import write_hypothetical_post
-from rag_core.recipes.agent import judge_question_parts
+from rag_core.recipes.council import list_open_parts
 from rag_core.recipes.mapreduce import map_passage
 from rag_core.recipes.react import run_react
 from rag_core.run import LlmCosts, Run
@@ -127,9 +127,7 @@ class Case:
             await map_passage(self.question, self.passage, seat, LlmCosts())
 
     async def parts(self) -> None:
-        await self.run.attempt(
-            "parts", judge_question_parts(self.question, self.draft.sentences, self.model, self.run), ()
-        )
+        await self.run.attempt("parts", list_open_parts(self.question, self.draft.sentences, self.model, self.run), ())
 
     async def reflect(self) -> None:
         self.model.replies.appendleft(f'{{"score": 1, "missing": "{HARMLESS}", "unsupported": []}}')

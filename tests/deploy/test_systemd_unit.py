@@ -36,19 +36,3 @@ def test_the_unit_is_hardened(unit: Path) -> None:
     said = analysed("security", "--offline=true", "--no-pager", f"--threshold={int(MOST_EXPOSED * 10)}", unit)
     (exposed,) = re.findall(r"Overall exposure level for citegram\.service: ([\d.]+)", said)
     assert float(exposed) <= MOST_EXPOSED
-
-
-def test_the_unit_runs_the_bot_with_its_own_user_and_folder(root: Path) -> None:
-    lines = (root / "deploy" / "citegram.service").read_text("utf-8").splitlines()
-    told = {line for line in lines if "=" in line}
-    for line in (
-        "User=citegram",
-        "StateDirectory=citegram",
-        "EnvironmentFile=/etc/citegram/env",
-        "ExecStart=/opt/citegram/bin/citegram run",
-        "Restart=on-failure",
-        "ProtectSystem=strict",
-        "NoNewPrivileges=yes",
-    ):
-        assert line in told
-    assert any(line.startswith("Environment=DATA__DIR=/var/lib/citegram") for line in told)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from aiogram import Bot
-from aiogram.exceptions import TelegramBadRequest
+from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
@@ -18,8 +20,10 @@ from driven_sandbox import DrivenSandbox
 
 from bot.sandbox import Sandbox
 from bot.sandbox.page_api import stop_draft_as_person
+from rag_core.types import Post, PostKey
 
-READER, CHANNEL = 500, -1001
+READER, CHANNEL, CLOSED = 500, -1001, -1002
+TEXT = "🚢 Паром уходит в 7:30. Паром приходит в 9:00."
 BUTTON = InlineKeyboardMarkup(inline_keyboard=[[InlineKeyboardButton(text="why", callback_data="w:1")]])
 
 
@@ -31,16 +35,24 @@ def now() -> list[float]:
 @pytest.fixture
 async def sandbox(now: list[float]) -> AsyncIterator[Sandbox]:
     sandbox = DrivenSandbox(clock=lambda: now[0])
-    sandbox.world.add_person(READER, "Rita")
-    sandbox.world.add_channel(CHANNEL, "Harbour News", "harbour")
+    world, date = sandbox.world, datetime.fromtimestamp(1_700_000_000, UTC)
+    world.add_person(READER, "Rita")
+    world.add_channel(CHANNEL, "Harbour News", "harbour", members=[READER])
+    world.add_channel(CLOSED, "Bridge", bot=False)
+    world.add_history(CHANNEL, [Post(PostKey(CHANNEL, 7), date, TEXT), Post(PostKey(CHANNEL, 8), date, "о" * 1100)])
+    marks = [mark(3, 2), mark(5, 3), mark(0, 2, "custom_emoji", emoji="77")]
+    world.change(world.room(CHANNEL), 7, entities=[one.model_dump(exclude_none=True) for one in marks])
+    world.add_history(CLOSED, [Post(PostKey(CLOSED, 7), date, TEXT)])
     await sandbox.start()
     await sandbox.say(READER, "hi")
     yield sandbox
     await sandbox.stop()
 
 
-def mark(offset: int, length: int, kind: str = "bold", url: str | None = None) -> MessageEntity:
-    return MessageEntity(type=kind, offset=offset, length=length, url=url)
+def mark(
+    offset: int, length: int, kind: str = "bold", url: str | None = None, *, emoji: str | None = None
+) -> MessageEntity:
+    return MessageEntity(type=kind, offset=offset, length=length, url=url, custom_emoji_id=emoji)
 
 
 @pytest.mark.parametrize(
@@ -103,23 +115,6 @@ async def test_a_deleted_message_is_gone(bot: Bot, now: list[float]) -> None:
     now[0] += 48 * 3600 + 1
     with pytest.raises(TelegramBadRequest, match="message can't be deleted"):
         await bot.delete_message(READER, old.message_id)
-
-
-async def test_a_quote_must_be_in_the_message_with_its_styles(sandbox: Sandbox, bot: Bot) -> None:
-    said = await bot.send_message(READER, "🚢 ferries run, ferries stop", entities=[mark(3, 7)])
-    source = said.message_id
-
-    async def reply(quote: str, **more: object) -> Message:
-        wanted = ReplyParameters.model_validate({"message_id": source, "quote": quote} | more)
-        return await bot.send_message(READER, "re", reply_parameters=wanted)
-
-    plain = await reply("ferries", quote_position=17)
-    assert plain.quote is not None and plain.quote.position == 16
-    styled = await reply("ferries run", quote_entities=[mark(0, 7)])
-    assert styled.quote is not None and styled.quote.position == 3
-    for quote in ("Ferries", "ferries run", "ferries  stop"):
-        with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
-            await reply(quote)
 
 
 async def test_a_reply_needs_its_message(sandbox: Sandbox, bot: Bot) -> None:
@@ -191,3 +186,79 @@ async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox: Sandbox, bot: B
         await bot.set_message_reaction(READER, 1, [ReactionTypeEmoji(emoji="⏳")])
     with pytest.raises(TelegramBadRequest, match="message to react not found"):
         await bot.set_message_reaction(READER, 77, [eyes])
+
+
+# Quotes.
+
+
+async def quote(bot: Bot, text: str, *, of: int = 7, chat: int | str = CHANNEL, **more: Any) -> Message:
+    given = {"chat_id": chat, "message_id": of, "quote": text, "quote_parse_mode": None} | more
+    return await bot.send_message(READER, "re", reply_parameters=ReplyParameters.model_validate(given))
+
+
+async def test_a_quote_stands_where_it_is_nearest_to_where_it_was_looked_for(bot: Bot) -> None:
+    near = await quote(bot, "Паром", quote_position=30)
+    assert near.quote is not None
+    assert (near.quote.text, near.quote.position) == ("Паром", 24)
+    # two styles that touch are one
+    styled = await quote(bot, "Паром уходит", quote_entities=[mark(0, 5)])
+    assert styled.quote is not None
+    assert styled.quote.position == 3
+    whole = await quote(bot, "🚢", quote_entities=[mark(0, 2, "custom_emoji", emoji="77")])
+    assert whole.quote is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("Паром ушёл", []),
+        ("паром", []),
+        ("Паром уходит", []),  # without its bold
+        ("приходит", [mark(0, 8)]),  # with another
+        ("🚢", []),
+        ("🚢", [mark(0, 2, "custom_emoji", emoji="78")]),
+        ("7:30.  Паром", []),
+    ],
+)
+async def test_words_or_styles_that_are_not_there_are_refused(bot: Bot, text: str, marks: list[Any]) -> None:
+    with pytest.raises(TelegramBadRequest, match="Bad Request: QUOTE_TEXT_INVALID"):
+        await quote(bot, text, quote_entities=marks)
+
+
+async def test_a_quote_has_a_longest_length(bot: Bot) -> None:
+    assert (await quote(bot, "о" * 1024, of=8)).quote is not None
+    with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
+        await quote(bot, "о" * 1025, of=8)
+
+
+async def test_a_quote_is_cleaned_before_it_is_looked_for(bot: Bot) -> None:
+    cleaned = await quote(bot, "  \n\u202eприхо\u2028дит\r в\u030a ", quote_position=27)
+    assert cleaned.quote is not None
+    assert (cleaned.quote.text, cleaned.quote.position) == ("приходит в", 30)
+    blank = await quote(bot, " \r\n ")
+    assert blank.quote is None
+    assert blank.external_reply is not None
+    with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):  # direction marks in a row become others
+        await quote(bot, "уходит\u200f\u200e в 7:30")
+
+
+async def test_styles_that_telegram_does_not_compare_are_forgotten(bot: Bot) -> None:
+    sent = await quote(bot, "приходит", quote_entities=[mark(0, 8, "code")])
+    assert sent.quote is not None
+    assert not sent.quote.entities
+
+
+async def test_a_post_of_another_chat_must_be_within_reach(sandbox: Sandbox, bot: Bot) -> None:
+    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the channel chat"):
+        await quote(bot, "приходит", chat=CLOSED)
+    with pytest.raises(TelegramBadRequest, match="message to be replied not found"):
+        await quote(bot, "приходит", of=70, allow_sending_without_reply=True)
+    del sandbox.world.room(CHANNEL).members[sandbox.world.bot.id]
+    assert (await quote(bot, "приходит", chat="@harbour")).quote is not None
+    assert len(sandbox.world.sent[READER]) == 1
+
+
+async def test_a_reply_to_a_protected_post_is_dropped_in_silence(sandbox: Sandbox, bot: Bot) -> None:
+    sandbox.world.room(CHANNEL).protected = True
+    sent = await quote(bot, "приходит")
+    assert (sent.text, sent.quote, sent.external_reply) == ("re", None, None)

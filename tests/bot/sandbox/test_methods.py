@@ -1,8 +1,12 @@
+"""What the sandbox's Telegram does with updates, chats, members and files, and what it refuses."""
+
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -13,15 +17,27 @@ from aiogram.exceptions import (
     TelegramForbiddenError,
     TelegramUnauthorizedError,
 )
-from aiogram.types import BotCommand, BotCommandScopeChat, BufferedInputFile, Update
+from aiogram.types import (
+    BotCommand,
+    BotCommandScopeChat,
+    BufferedInputFile,
+    Document,
+    MessageOriginChannel,
+    MessageOriginHiddenUser,
+    ReplyParameters,
+    Update,
+)
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
-from sandbox_chat_changes import set_bot_blocked
+from sandbox_chat_changes import create_topic, set_bot_blocked
 
 from bot.sandbox import Sandbox
+from bot.sandbox.state import set_chat_member
 
 READER = 500
-CHANNEL = -1001
+CHANNEL, GROUP, FORUM, OUTSIDE = -1001, -1002, -1003, -1004
+KINDS = ["message", "edited_message", "channel_post", "edited_channel_post"]
+MEMBERS = ["my_chat_member", "chat_member", "message_reaction"]
 
 
 @pytest.fixture
@@ -31,23 +47,27 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     world.add_person(READER, "Rita", lang="ru")
     world.add_person(ADMIN, "Ada")
     world.add_channel(CHANNEL, "Harbour News", "harbour", members=[ADMIN])
+    world.add_channel(OUTSIDE, "Elsewhere", members=[ADMIN], bot=False)
+    world.add_group(GROUP, "Neighbours", members=[ADMIN, READER])
+    world.add_group(FORUM, "Forum", members=[ADMIN, READER], forum=True, bot="administrator")
+    world.queue.allow(KINDS + MEMBERS)
     await sandbox.start()
     yield sandbox
     await sandbox.stop()
 
 
-async def next_updates(bot: Bot, count: int = 1) -> list[Update]:
-    updates = await bot.get_updates(timeout=20)
-    assert len(updates) == count
-    await bot.get_updates(offset=updates[-1].update_id + 1, timeout=0)
+async def heard(bot: Bot) -> list[Update]:
+    updates = await bot.get_updates()
+    if updates:
+        await bot.get_updates(offset=updates[-1].update_id + 1)
     return updates
 
 
-async def called(sandbox: Sandbox) -> None:
-    """Wait for the first call to begin."""
-    async with asyncio.timeout(30):
-        while not sandbox.transcript:  # noqa: ASYNC110 - the bell rings at its end
-            await asyncio.sleep(0.01)
+async def texts(bot: Bot) -> list[str | None]:
+    return [update.message.text for update in await heard(bot) if update.message]
+
+
+# Updates.
 
 
 async def test_an_update_comes_again_until_the_offset_acknowledges_it(sandbox: Sandbox, bot: Bot) -> None:
@@ -66,28 +86,40 @@ async def test_allowed_updates_are_remembered(sandbox: Sandbox, bot: Bot) -> Non
     await bot.get_updates(allowed_updates=["channel_post"])
     await sandbox.say(READER, "nobody hears this")
     await sandbox.post(CHANNEL, "a post")
-    [update] = await next_updates(bot)
+    [update] = await heard(bot)
     assert update.channel_post is not None
-    info = await bot.get_webhook_info()
-    assert info.allowed_updates == ["channel_post"]
+    assert (await bot.get_webhook_info()).allowed_updates == ["channel_post"]
 
 
-async def test_a_second_poller_sends_the_first_away(sandbox: Sandbox, bot: Bot) -> None:
+async def test_updates_go_to_one_poller_and_to_none_beside_a_webhook(sandbox: Sandbox, bot: Bot) -> None:
     first = asyncio.create_task(bot.get_updates(timeout=30))
-    await called(sandbox)
+    async with asyncio.timeout(30):
+        while not sandbox.transcript:  # noqa: ASYNC110 - the bell rings at its end
+            await asyncio.sleep(0.01)
     second = asyncio.create_task(bot.get_updates(timeout=20))
     with pytest.raises(TelegramConflictError, match="terminated by other getUpdates request; make sure"):
         await first
     await sandbox.say(READER, "x")
     assert len(await second) == 1
-
-
-async def test_there_are_no_updates_beside_a_webhook(sandbox: Sandbox, bot: Bot) -> None:
     await bot.set_webhook("https://example.org/hook")
     with pytest.raises(TelegramConflictError, match="while webhook is active"):
         await bot.get_updates()
     await bot.delete_webhook()
-    assert await bot.get_updates() == []
+    assert len(await heard(bot)) == 1
+
+
+async def test_updates_older_than_a_day_are_lost() -> None:
+    now = 1_800_000_000.0
+    sandbox = DrivenSandbox(clock=lambda: now)
+    sandbox.world.add_channel(CHANNEL, "News")
+    await sandbox.post(CHANNEL, "yesterday")
+    now += 24 * 3600 + 1
+    await sandbox.post(CHANNEL, "today")
+    [update] = await sandbox.world.queue.poll(0, 100, 0)
+    assert update["channel_post"]["text"] == "today"
+
+
+# Calls.
 
 
 async def test_a_wrong_token_and_an_unknown_method_are_refused(sandbox: Sandbox) -> None:
@@ -103,15 +135,11 @@ async def test_a_wrong_token_and_an_unknown_method_are_refused(sandbox: Sandbox)
 @pytest.mark.parametrize("how", ["json", "data", "params"])
 async def test_parameters_come_as_json_form_or_query(sandbox: Sandbox, how: str) -> None:
     await sandbox.say(READER, "hi")
-    entities = [{"type": "bold", "offset": 0, "length": 3}]
-    body = {
-        "chat_id": READER,
-        "text": '["not", "decoded"]',
-        "entities": entities if how == "json" else json.dumps(entities),
-    }
+    entities: Any = [{"type": "bold", "offset": 0, "length": 3}]
+    body = {"chat_id": READER, "text": '["not", "decoded"]'}
+    body["entities"] = entities if how == "json" else json.dumps(entities)
     async with aiohttp.ClientSession() as http:
-        send: Callable[..., aiohttp.client._RequestContextManager] = http.post
-        answer = await send(f"{sandbox.url}/bot{sandbox.token}/sendmessage", **{how: body})
+        answer = await http.post(f"{sandbox.url}/bot{sandbox.token}/sendmessage", **{how: body})  # type: ignore[arg-type]
         message = (await answer.json())["result"]
     assert message["text"] == '["not", "decoded"]'
     assert message["entities"] == entities
@@ -119,10 +147,9 @@ async def test_parameters_come_as_json_form_or_query(sandbox: Sandbox, how: str)
 
 async def test_commands_are_kept_by_scope_and_language(sandbox: Sandbox, bot: Bot) -> None:
     english = [BotCommand(command="ask", description="Ask")]
-    russian = [BotCommand(command="ask", description="Спросить")]
     scope = BotCommandScopeChat(chat_id=ADMIN)
     await bot.set_my_commands(english)
-    await bot.set_my_commands(russian, language_code="ru")
+    await bot.set_my_commands([BotCommand(command="ask", description="Спросить")], language_code="ru")
     await bot.set_my_commands([*english, BotCommand(command="stats", description="Stats")], scope=scope)
     own, kept = json.dumps({"chat_id": ADMIN, "type": "chat"}), sandbox.world.commands
     default = json.dumps({"type": "default"})
@@ -133,14 +160,7 @@ async def test_commands_are_kept_by_scope_and_language(sandbox: Sandbox, bot: Bo
     assert (own, "") not in kept
 
 
-async def test_a_document_is_uploaded_and_fetched_again(sandbox: Sandbox, bot: Bot) -> None:
-    await sandbox.say(READER, "hi")
-    sent = await bot.send_document(READER, BufferedInputFile(b"\x00\x01data", "отчёт.bin"), caption="here")
-    assert sent.document is not None and sent.document.file_name == "отчёт.bin"
-    file = await bot.download(sent.document.file_id)
-    assert file is not None and file.read() == b"\x00\x01data"
-    with pytest.raises(TelegramBadRequest, match="wrong file_id"):
-        await bot.get_file("nonsense")
+# Chats and members.
 
 
 async def test_the_bot_cannot_write_to_strangers_or_to_who_blocked_it(sandbox: Sandbox, bot: Bot) -> None:
@@ -152,20 +172,162 @@ async def test_the_bot_cannot_write_to_strangers_or_to_who_blocked_it(sandbox: S
         await bot.send_message(READER, "hello?")
     with pytest.raises(TelegramBadRequest, match="chat not found"):
         await bot.send_message(999, "hello?")
-    updates = await next_updates(bot, 2)
-    assert updates[1].my_chat_member is not None
-    assert updates[1].my_chat_member.new_chat_member.status == "kicked"
+    _, update = await heard(bot)
+    assert update.my_chat_member is not None
+    assert update.my_chat_member.new_chat_member.status == "kicked"
 
 
-async def test_updates_older_than_a_day_are_lost() -> None:
-    now = 1_800_000_000.0
-    sandbox = DrivenSandbox(clock=lambda: now)
-    sandbox.world.add_channel(CHANNEL, "News")
-    await sandbox.post(CHANNEL, "yesterday")
-    now += 24 * 3600 + 1
-    await sandbox.post(CHANNEL, "today")
-    [update] = await sandbox.world.queue.poll(0, 100, 0)
-    assert update["channel_post"]["text"] == "today"
+async def test_a_channel_without_the_bot_is_silent_and_closed_unless_it_is_public(sandbox: Sandbox, bot: Bot) -> None:
+    await sandbox.post(OUTSIDE, "secret")
+    assert await heard(bot) == []
+    stranger = "bot is not a member of the channel chat"
+    for call in (bot.get_chat(OUTSIDE), bot.send_message(OUTSIDE, "x")):
+        with pytest.raises(TelegramForbiddenError, match=stranger):
+            await call
+    set_chat_member(sandbox.world, CHANNEL, 42, "left", by=ADMIN)
+    assert (await bot.get_chat(CHANNEL)).title == "Harbour News"
+    assert (await bot.get_chat_member(CHANNEL, 42)).status == "left"
+    with pytest.raises(TelegramForbiddenError, match=stranger):
+        await bot.send_message(CHANNEL, "x")
+    set_chat_member(sandbox.world, CHANNEL, 42, "kicked", by=ADMIN)
+    with pytest.raises(TelegramForbiddenError, match="bot was kicked from the channel chat"):
+        await bot.get_chat(CHANNEL)
 
 
-# Faults that tests inject.
+async def test_forwards_say_where_they_come_from(sandbox: Sandbox, bot: Bot) -> None:
+    source = await sandbox.post(CHANNEL, "Original")
+    copy = await sandbox.post(CHANNEL, "", origin=(CHANNEL, source["message_id"]))
+    await sandbox.post(CHANNEL, "Heard", origin="Old Sailor")
+    sandbox.world.room(CHANNEL).linked = FORUM
+    await sandbox.post(CHANNEL, "News")
+    _, known, hidden, _, discussed = await heard(bot)
+    assert copy["text"] == "Original"
+    assert known.channel_post and isinstance(known.channel_post.forward_origin, MessageOriginChannel)
+    assert known.channel_post.forward_origin.message_id == source["message_id"]
+    assert hidden.channel_post and isinstance(hidden.channel_post.forward_origin, MessageOriginHiddenUser)
+    # the discussion group gets its copy of a post
+    assert discussed.message and discussed.message.is_automatic_forward and discussed.message.sender_chat
+
+
+async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(sandbox: Sandbox, bot: Bot) -> None:
+    async def say(text: str, reply_to: int | None = None) -> None:
+        await sandbox.say(READER, text, chat_id=GROUP, reply_to=reply_to)
+
+    commands = ("/ask when", "/ask@citegram_bot when", "/ask@other_bot when")
+    for text in ("gossip", *commands, "hi @other", "hi @citegram_bot"):
+        await say(text)
+    assert await texts(bot) == ["/ask@citegram_bot when", "hi @citegram_bot"]
+    sent = await bot.send_message(GROUP, "at nine")
+    await say("thanks", sent.message_id)
+    await say("/ask again")
+    assert await texts(bot) == ["thanks", "/ask again"]
+    # a bot that reads all, or leads, hears everything
+    sandbox.world.reads_groups = True
+    await say("gossip")
+    sandbox.world.reads_groups = False
+    set_chat_member(sandbox.world, GROUP, 42, "administrator", by=ADMIN)
+    await say("more gossip")
+    assert await texts(bot) == ["gossip", "more gossip"]
+
+
+async def test_topics_are_kept_apart(sandbox: Sandbox, bot: Bot) -> None:
+    thread = create_topic(sandbox.world, FORUM, ADMIN, "Timetables")
+    asked = await sandbox.say(READER, "when?", chat_id=FORUM, thread=thread)
+    created, message = [update.message for update in await heard(bot)]
+    assert created is not None and created.forum_topic_created is not None
+    assert message is not None and message.is_topic_message and message.message_thread_id == thread
+    assert (await bot.send_message(FORUM, "at nine", message_thread_id=thread)).message_thread_id == thread
+    inherited = await bot.send_message(FORUM, "!", reply_parameters=ReplyParameters(message_id=asked["message_id"]))
+    assert inherited.message_thread_id == thread
+    for chat, wrong in ((FORUM, 999), (GROUP, thread)):
+        with pytest.raises(TelegramBadRequest, match="message thread not found"):
+            await bot.send_message(chat, "x", message_thread_id=wrong)
+
+
+async def test_members_come_and_go(sandbox: Sandbox, bot: Bot) -> None:
+    set_chat_member(sandbox.world, CHANNEL, READER, "member")
+    set_chat_member(sandbox.world, CHANNEL, READER, "kicked", by=ADMIN)
+    set_chat_member(sandbox.world, OUTSIDE, 42, "administrator", by=ADMIN)
+    joined, thrown, added = await heard(bot)
+    assert joined.chat_member is not None and joined.chat_member.new_chat_member.status == "member"
+    assert thrown.chat_member is not None and thrown.chat_member.from_user.id == ADMIN
+    assert added.my_chat_member is not None and added.my_chat_member.old_chat_member.status == "left"
+    set_chat_member(sandbox.world, GROUP, READER, "restricted", is_member=False)
+    for chat, member, status in ((CHANNEL, READER, "kicked"), (CHANNEL, ADMIN, "creator"),
+                                 (CHANNEL, 42, "administrator"), (GROUP, READER, "restricted")):  # fmt: skip
+        assert (await bot.get_chat_member(chat, member)).status == status
+    with pytest.raises(TelegramBadRequest, match="user not found"):
+        await bot.get_chat_member(CHANNEL, 999)
+
+
+async def test_a_bot_that_leaves_is_told_so_and_cannot_leave_twice(sandbox: Sandbox, bot: Bot) -> None:
+    assert await bot.leave_chat(GROUP)
+    left = next(u.my_chat_member for u in await heard(bot) if u.my_chat_member)
+    assert (left.from_user.id, left.new_chat_member.status) == (42, "left")
+    with pytest.raises(TelegramForbiddenError, match="bot is not a member of the supergroup chat"):
+        await bot.leave_chat(GROUP)
+
+
+@pytest.mark.parametrize(
+    ("state", "refusal"), [("deleted", "message to copy not found"), ("protected", "protected content")]
+)
+async def test_what_is_deleted_or_protected_is_not_copied(sandbox: Sandbox, bot: Bot, state: str, refusal: str) -> None:
+    post = (await sandbox.post(CHANNEL, "Ferry at 9:00"))["message_id"]
+    await sandbox.say(READER, "hi")
+    await heard(bot)
+    copy = await bot.copy_message(READER, CHANNEL, post)
+    await bot.delete_message(READER, copy.message_id)
+    if state == "deleted":
+        await sandbox.delete(CHANNEL, post)
+        assert await heard(bot) == []  # which nobody tells a bot
+    else:
+        sandbox.world.room(CHANNEL).protected = True
+        await sandbox.post(CHANNEL, "No copies")
+        told = (await heard(bot))[0].channel_post
+        assert told and told.has_protected_content
+    with pytest.raises(TelegramBadRequest, match=refusal):
+        await bot.copy_message(READER, CHANNEL, post)
+
+
+# Files.
+
+
+async def received(sandbox: Sandbox, bot: Bot, name: str, data: bytes, caption: str = "") -> Document:
+    await sandbox.send_file(READER, name, data, caption, mime="application/json")
+    message = (await bot.get_updates())[-1].message
+    assert message is not None and message.document is not None
+    assert (message.caption or "") == caption and message.text is None
+    return message.document
+
+
+@pytest.mark.parametrize(
+    "name", ["result.json", "экспорт канала.zip", "../../etc/passwd", "a#b?c%20", "no-ending", "x.🦉"]
+)
+async def test_a_document_is_downloaded_as_it_was_sent(sandbox: Sandbox, bot: Bot, name: str) -> None:
+    document = await received(sandbox, bot, name, b"\x00posts" * 1000, "/import @channel")
+    assert (document.file_name, document.file_size, document.mime_type) == (name, 6000, "application/json")
+    file = await bot.get_file(document.file_id)
+    assert file.file_path is not None and file.file_path.startswith("documents/") and ".." not in file.file_path
+    content = await bot.download_file(file.file_path)
+    assert content is not None and content.read() == b"\x00posts" * 1000
+    sent = await bot.send_document(READER, BufferedInputFile(b"\x00\x01data", name), caption="here")
+    assert sent.document is not None and sent.document.file_name == name
+    back = await bot.download(sent.document.file_id)
+    assert back is not None and back.read() == b"\x00\x01data"
+
+
+async def test_more_than_20_megabytes_are_given_by_a_local_server_only(
+    sandbox: Sandbox, bot: Bot, tmp_path: Path
+) -> None:
+    largest = await received(sandbox, bot, "result.json", bytes(20 * 2**20))
+    assert (await bot.get_file(largest.file_id)).file_size == 20 * 2**20
+    document = await received(sandbox, bot, "result.json", bytes(20 * 2**20 + 1))
+    with pytest.raises(TelegramBadRequest, match="file is too big"):
+        await bot.get_file(document.file_id)
+    with pytest.raises(TelegramBadRequest, match="wrong file_id"):
+        await bot.get_file("nonsense")
+    sandbox.world.local = tmp_path
+    file = await bot.get_file(document.file_id)
+    assert file.file_path is not None and Path(file.file_path).stat().st_size == 20 * 2**20 + 1
+    with pytest.raises(aiohttp.ClientResponseError, match="404"):
+        await bot.download_file(next(iter(sandbox.world.files.values())).path())

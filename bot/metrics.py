@@ -1,7 +1,7 @@
 """Metrics: counters and histograms of questions, stages and calls to Telegram.
 
-Names follow https://prometheus.io/docs/practices/naming/. Labels hold words of the code alone, at most 64 values
-each: every value is a series for as long as the bot runs.
+Names follow https://prometheus.io/docs/practices/naming/. Labels hold words of the code alone: every value is a
+series for as long as the bot runs.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.questions import VOTE_REASONS, QuestionRow
 from rag_core.types import Answer
 
-OTHER_LABEL = "other"
-_MAX_LABEL_VALUES = 64  # for one label
 # Buckets, in seconds: budgets of stages are 1 to 10; a question may take 90, and wait.
 _STAGE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _QUESTION_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 180, 600)
@@ -53,21 +51,6 @@ _COUNTS = (1, 2, 3, 4, 6, 8, 12)
 disable_created_metrics()  # type: ignore[no-untyped-call] # they would be a second series for each metric
 
 
-class LabelLimiter:
-    """Cardinality limit of a label: the first values pass, all further ones become "other"."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def __call__(self, value: str) -> str:
-        """Return the value, or "other" beyond the limit."""
-        if value not in self._known:
-            if len(self._known) >= _MAX_LABEL_VALUES:
-                return OTHER_LABEL
-            self._known.add(value)
-        return value
-
-
 class Instruments:
     """Counters and histograms of one bot; `registry` holds them and the metrics of the process."""
 
@@ -75,9 +58,6 @@ class Instruments:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        # One limiter for each label: together their values exceed the limit of one.
-        self.stage_name, self.recipe_name = LabelLimiter(), LabelLimiter()
-        self.tool_name, self.method_name = LabelLimiter(), LabelLimiter()
         counter, histogram = self._counter, self._histogram
         self.questions = counter(
             "questions", "Questions: answered, refused, trouble, stopped.", "kind", "recipe", "outcome"
@@ -164,12 +144,11 @@ class TelegramCallMetrics(BaseRequestMiddleware):
             outcome = next((name for kind, name in _OUTCOME_BY_ERROR if isinstance(exc, kind)), "failed")
             raise
         finally:
-            self._instruments.telegram.labels(self._instruments.method_name(method.__api_method__), outcome).inc()
+            self._instruments.telegram.labels(method.__api_method__, outcome).inc()
             if not polling:
                 self._instruments.telegram_took.observe(time.monotonic() - began)
 
 
-_TOOL_STAGE_PREFIX = "tool."  # stages with this prefix are tool calls
 # Span counts of a model's work, mapped to the kind of token.
 _TOKEN_KIND_BY_COUNT = {"tokens": "written", "evaluated": "read", "read": "read"}
 
@@ -186,35 +165,28 @@ class _QuestionOutcome:
 _CURRENT_QUESTION: ContextVar[_QuestionOutcome | None] = ContextVar("turn", default=None)
 
 
-class _LogLineCounter(logging.Handler):
-    """Log handler that counts warnings and errors."""
+class Meter(logging.Handler):
+    """Metrics recorder for questions (by the workers), runs (by `Engine.traced`), and warnings and errors of the log.
 
-    def __init__(self, instruments: Instruments) -> None:
-        super().__init__(logging.WARNING)
-        self._instruments = instruments
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._instruments.logged.labels("error" if record.levelno >= logging.ERROR else "warning").inc()
-
-
-class Meter:
-    """Metrics recorder for questions (by the workers) and runs (by `Engine.traced`).
-
-    `wire` counts Telegram calls, `lines` counts log records.
+    `wire` counts Telegram calls.
     """
 
     def __init__(self) -> None:
+        super().__init__(logging.WARNING)
         self.instruments = Instruments()
         self.wire = TelegramCallMetrics(self.instruments)
-        self.lines: logging.Handler = _LogLineCounter(self.instruments)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count a line of the log."""
+        self.instruments.logged.labels("error" if record.levelno >= logging.ERROR else "warning").inc()
 
     @contextmanager
     def turn(self, asked: QuestionRow) -> Iterator[str]:
         """Measure the work on one question, from its start by a worker; yields the request id."""
-        began, turn = time.monotonic(), _QuestionOutcome()
+        began, turn, instruments = time.monotonic(), _QuestionOutcome(), self.instruments
         if asked.mode is None:  # a question that is asked again, deeper, keeps the time of the first asking
             waited = (datetime.now(UTC) - asked.asked_at).total_seconds()
-            self.instruments.waited.observe(max(0.0, waited))  # Telegram's clock may differ from ours
+            instruments.waited.observe(max(0.0, waited))  # Telegram's clock may differ from ours
         token = _CURRENT_QUESTION.set(turn)
         try:
             with begin_request() as request:
@@ -222,15 +194,13 @@ class Meter:
         finally:
             _CURRENT_QUESTION.reset(token)
             if turn.outcome:
-                instruments, answer = self.instruments, turn.answer
-                recipe = instruments.recipe_name(turn.recipe)
-                instruments.questions.labels(asked.kind, recipe, turn.outcome).inc()
-                instruments.took.labels(recipe).observe(time.monotonic() - began)
-                if answer and turn.outcome in {"answered", "refused"}:
-                    instruments.confidence.labels(recipe).observe(answer.confidence)
-                    if answer.sentences:
-                        cited = sum(bool(sentence.citations) for sentence in answer.sentences)
-                        instruments.coverage.labels(recipe).observe(cited / len(answer.sentences))
+                instruments.questions.labels(asked.kind, turn.recipe, turn.outcome).inc()
+                instruments.took.labels(turn.recipe).observe(time.monotonic() - began)
+            if (answer := turn.answer) and turn.outcome in {"answered", "refused"}:
+                instruments.confidence.labels(turn.recipe).observe(answer.confidence)
+                if answer.sentences:
+                    cited = sum(bool(sentence.citations) for sentence in answer.sentences)
+                    instruments.coverage.labels(turn.recipe).observe(cited / len(answer.sentences))
 
     def count_question(self, outcome: str, answer: Answer | None = None) -> None:
         """Set the outcome of the current question; the last one set counts."""
@@ -242,18 +212,17 @@ class Meter:
 
     def record_run(self, run: Run) -> None:
         """Count the stages of a finished run."""
-        instruments, recipe = self.instruments, self.instruments.recipe_name(run.recipe)
+        instruments = self.instruments
         if question := _CURRENT_QUESTION.get():
             question.recipe = run.recipe
         for span in run.spans:
-            if span.stage.startswith(_TOOL_STAGE_PREFIX):
-                name = instruments.tool_name(span.stage.removeprefix(_TOOL_STAGE_PREFIX))
+            name, seconds = span.stage.removeprefix("tool."), span.took_ms / 1000
+            if name != span.stage:  # a call of a tool
+                instruments.tool.labels(name).observe(seconds)
                 outcome = "timeout" if span.counts.get("late") else "failed" if span.error else "ok"
-                instruments.tool.labels(name).observe(span.took_ms / 1000)
                 instruments.tools.labels(name, outcome).inc()
                 continue
-            name = instruments.stage_name(span.stage)
-            instruments.stage.labels(name).observe(span.took_ms / 1000)
+            instruments.stage.labels(name).observe(seconds)
             if span.error:
                 stopped = "stopped" if span.error == "CancelledError" else "failed"
                 instruments.failures.labels(name, "timeout" if "Timeout" in span.error else stopped).inc()
@@ -265,12 +234,11 @@ class Meter:
             if tokens:
                 instruments.calls.labels(name).inc(float(span.counts.get("calls", 1)))
         for stage in {shortfall.stage for shortfall in run.shortfalls}:
-            instruments.without.labels(instruments.stage_name(stage)).inc()
+            instruments.without.labels(stage).inc()
         names = [span.stage for span in run.spans]
-        if steps := names.count("step"):
-            instruments.steps.labels(recipe).observe(steps)
-        if rounds := names.count("recall"):  # the first stage of every search
-            instruments.rounds.labels(recipe).observe(rounds)
+        for stage, histogram in (("step", instruments.steps), ("recall", instruments.rounds)):
+            if count := names.count(stage):  # `recall` is the first stage of every search
+                histogram.labels(run.recipe).observe(count)
 
 
 # Values counted row by row change slowly, and counting a million rows takes a tenth of a second or more.

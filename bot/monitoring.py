@@ -85,8 +85,8 @@ async def monitor_bot(settings: MonitoringSettings, rag: Engine) -> AsyncIterato
     readiness = ReadinessCheck(lambda: monitoring.context, meter.wire)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_serve_monitoring(settings, meter, states, readiness))
-        root.addHandler(meter.lines)
-        stack.callback(root.removeHandler, meter.lines)
+        root.addHandler(meter)
+        stack.callback(root.removeHandler, meter)
         trackers = [before, meter.record_run]
         if exporter := _open_span_exporter(settings.collector):
             stack.push_async_callback(asyncio.to_thread, exporter.close)

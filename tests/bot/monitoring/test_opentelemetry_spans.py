@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -93,13 +92,3 @@ def test_the_collector_of_other_tools_is_used_where_ours_names_none(monkeypatch:
     assert read_settings(None).monitoring.collector == "http://127.0.0.1:4318"
     monkeypatch.setenv("MONITORING__COLLECTOR", "http://127.0.0.1:9999")
     assert read_settings(None).monitoring.collector == "http://127.0.0.1:9999"
-
-
-async def test_a_span_ends_when_its_stage_does() -> None:
-    run = Run(Budgets(), "direct")
-    async with run.stage("plan"):
-        await asyncio.sleep(0)
-    async with run.stage("search"):
-        await asyncio.sleep(0)
-    first, second = run.spans
-    assert first.ended <= second.ended

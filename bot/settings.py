@@ -171,16 +171,11 @@ class LogSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class MonitoringSettings(BaseModel, extra="forbid", frozen=True):
-    """Monitoring settings: /healthz, /readyz, /metrics, OpenTelemetry."""
+    """Monitoring settings: /healthz, /readyz, /metrics."""
 
     port: int = Field(0, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics. 0: none is opened.")
     host: str = Field("127.0.0.1", description="Address to listen on; one that others reach needs MONITORING__PUBLIC.")
     public: bool = Field(False, description="true: MONITORING__HOST may be an address that others can reach.")
-    collector: str = Field(
-        "",
-        pattern=r"^(https?://\S+)?$",
-        description="Address of an OpenTelemetry collector, which is sent how long stages took; empty: none.",
-    )
 
 
 class Settings(RagSettings, BaseSettings):
@@ -218,12 +213,11 @@ class Settings(RagSettings, BaseSettings):
 
 
 class _ExternalSettings(BaseSettings):
-    """Variables of other tools. MODELS__HUB and MONITORING__COLLECTOR take precedence."""
+    """Variables of other tools. MODELS__HUB takes precedence."""
 
     model_config = SettingsConfigDict(extra="ignore", frozen=True)
 
     hf_endpoint: str = ""
-    otel_exporter_otlp_endpoint: str = ""
     no_color: str = ""  # https://no-color.org
     term: str = ""
 
@@ -242,13 +236,10 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
         settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
-        external, updates = _ExternalSettings(_env_file=env_file), dict[str, BaseModel]()
-        if external.hf_endpoint and "hub" not in settings.models.model_fields_set:
-            updates["models"] = settings.models.model_copy(update={"hub": external.hf_endpoint})
-        collector = external.otel_exporter_otlp_endpoint
-        if collector and "collector" not in settings.monitoring.model_fields_set:
-            updates["monitoring"] = settings.monitoring.model_copy(update={"collector": collector})
-        return settings.model_copy(update=updates)
+        hub = _ExternalSettings(_env_file=env_file).hf_endpoint
+        if hub and "hub" not in settings.models.model_fields_set:
+            return settings.model_copy(update={"models": settings.models.model_copy(update={"hub": hub})})
+        return settings
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
         raise SettingsWrong(_format_setting_error([str(part) for part in first["loc"]], first["msg"])) from None

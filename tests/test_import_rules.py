@@ -32,7 +32,6 @@ LIBRARIES = {
     "rank_bm25": {"rag_core/index/bm25_postings.py"},
     "cachetools": {"rag_core/caches.py"},
     "prometheus_client": {"bot/metrics.py", "bot/monitoring.py"},
-    "opentelemetry": {"bot/monitoring.py"},
     "rensa": {"ingest/copies.py"},
     "simpleeval": {"rag_core/recipes/react_tools.py"},
     "pymorphy3": {"rag_core/text/tokens.py"},
@@ -131,7 +130,6 @@ def test_what_rag_core_offers_is_what_its_rooms_hold() -> None:
 
 # Modules that are imported only where an extra is installed.
 OF_EXTRAS = {
-    "bot/monitoring.py",
     "rag_core/llm/llama_worker.py",
 }
 

@@ -30,8 +30,7 @@ from rag_core.run import Run, Span, Stage
 from rag_core.storage import channels
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.readers import load_answer_mode, load_choices, save_choice
-from rag_core.text.query_terms import QueryTerms
-from rag_core.text.tokens import fold_characters, tokenize
+from rag_core.text.tokens import fold_characters
 from rag_core.types import (
     AGENT_RECIPE,
     AUTO_RECIPE,
@@ -41,7 +40,6 @@ from rag_core.types import (
     Channel,
     Draft,
     Passage,
-    Plan,
     PostKey,
     Question,
     Sentence,
@@ -55,8 +53,6 @@ RECIPES = ("direct", "agent", "mapreduce", "council", "react")
 _SWITCH_PREFIX, _SHARE_PREFIX = "recipe.", "share."  # before a recipe's name, in the stored choices of admins
 _ON, _OFF = "on", "off"
 _MAX_WAITING_QUESTIONS = 4  # with more, all are answered by `direct`
-_MAX_NEAREST = 3  # posts offered with a refusal
-_MIN_NEAREST_SHARE = 0.1  # of the weight of the question's words: a post with less is about something else
 
 
 async def answer_question(
@@ -246,17 +242,8 @@ async def _compose_answer(
         sources = tuple(source for source in sources if source.passage in current)
     nearest: tuple[Passage, ...] = ()
     if not sentences:  # a refusal is of no model, and lacks no part
+        nearest = tuple(source.passage for source in sources if source.passage in draft.near)
         draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
-        if sources:  # it offers the best posts with a fair share of the question's words
-            searched = plan if plan and plan.queries else Plan((question.text,))
-            weigh = rag.lexical.statistics(question.viewer.channels).weight
-            asked = QueryTerms.of(searched.queries[0], weigh, searched.aliases)
-            nearest = tuple(
-                source.passage
-                for source in sources[:_MAX_NEAREST]
-                for held in [frozenset(tokenize(source.passage.text))]
-                if asked.matched_share(held) + asked.similar_share(held) >= _MIN_NEAREST_SHARE
-            )
     quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
     quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
     addresses = dict[PostKey, tuple[str, ...]]()

@@ -29,7 +29,7 @@ from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question
 from rag_core.verification import Claim, Label
 from rag_core.verification.judge import judge_draft
 from rag_core.verification.support import attribute_sentence
-from rag_core.writing.extract import extract_draft, rank_evidence
+from rag_core.writing.extract import MAX_NEAR, extract_draft, rank_evidence
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
@@ -102,7 +102,8 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
     hits = await search_passages(plan, question, rag, run)
     if not hits and is_pasted(question.text) and (unfiltered := lift_filters(plan)) != plan:
         outside = await search_passages(unfiltered, question, rag, run)
-        return Round(plan, Draft((), 0.0), await gather_or_compose_evidence(question, outside, rag, run))
+        evidence = await gather_or_compose_evidence(question, outside, rag, run)
+        return Round(plan, Draft(near=tuple(one.passage for one in evidence.sources[:MAX_NEAR])), evidence)
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)

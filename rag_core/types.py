@@ -462,6 +462,7 @@ class Draft:
     question that nothing was found for. `doubted`: sentences of the model that none of its posts supports.
     `candidates`: quotes that a model may be asked about, whether they answer, that of the first sentence first; none
     where it does not answer by itself (a series). `judged`: the model's log odds that the first sentence answers.
+    `near`: passages that a refusal offers instead, none where nothing found is about the question.
     """
 
     sentences: tuple[Sentence, ...] = ()
@@ -472,6 +473,7 @@ class Draft:
     doubted: tuple[str, ...] = ()
     candidates: tuple[Sentence, ...] = ()
     judged: float | None = None
+    near: tuple[Passage, ...] = ()
 
     def graded_by(self, extract: Draft) -> Draft:
         """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""

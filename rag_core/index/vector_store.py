@@ -21,7 +21,7 @@ from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from threading import Lock, Timer
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
@@ -49,12 +49,6 @@ def split_batches(items: Iterable[T], size: int = BATCH_POINTS) -> Iterator[list
 def make_point_id(place: PassageRef) -> str:
     """Make the point id of a passage: the same for the same post and part, in every store."""
     return str(uuid5(_POINT_ID_NAMESPACE, f"{place.key.chat_id}/{place.key.message_id}/{place.part}"))
-
-
-def encode_passage_ref(place: PassageRef) -> dict[str, int]:
-    """Encode a passage reference as payload fields."""
-    key, *span = place
-    return dict(zip(REF_FIELDS, (*key, *span), strict=True))
 
 
 def read_passage_ref(row: Mapping[str, Any]) -> PassageRef:
@@ -130,24 +124,22 @@ def normalize_vector(vector: object, dimension: int, what: str = "The vector") -
 
 def prepare_batches(points: Sequence[VectorPoint], dimension: int) -> list[PointBatch]:
     """Check and normalize points and split them into batches; of points with the same id the last counts."""
-    rows = {make_point_id(point.place): point for point in points}
-    return [
-        PointBatch(
-            [name for name, _ in part],
-            [
-                {
-                    **encode_passage_ref(point.place),
-                    "date": int(point.date.timestamp()),
-                    "lang": point.lang,
-                    "hash": hash_to_number(point.text_hash),
-                    "text_hash": point.text_hash,
-                }
-                for _, point in part
-            ],
-            _normalize_points([point for _, point in part], dimension),
-        )
-        for part in split_batches(rows.items())
-    ]
+    batches = []
+    for part in split_batches({make_point_id(point.place): point for point in points}.items()):
+        payloads: list[dict[str, int | str]] = [
+            {
+                **dict(zip(REF_FIELDS, (*key, *span), strict=True)),
+                "date": int(point.date.timestamp()),
+                "lang": point.lang,
+                "hash": hash_to_number(point.text_hash),
+                "text_hash": point.text_hash,
+            }
+            for _, point in part
+            for key, *span in (point.place,)
+        ]
+        vectors = _normalize_points([point for _, point in part], dimension)
+        batches.append(PointBatch([name for name, _ in part], payloads, vectors))
+    return batches
 
 
 def _normalize_points(points: list[VectorPoint], dimension: int) -> VectorArray:
@@ -268,14 +260,13 @@ class Reconnecting:
     def __init__(self, opening: Callable[[], VectorBackend], every: float = _RECONNECT_EVERY_S) -> None:
         """Open by calling `opening`, later again if it raises QdrantGone. Other errors are raised."""
         self._opening, self._every = opening, every
-        self._closed, self._lock = False, Lock()
-        self._timer: Timer | None = None
+        self._closed, self._lock = Event(), Lock()
         self._opened: VectorBackend | RagError
         try:
             self._opened = opening()
         except QdrantGone as exc:
             self._opened = exc
-            self._try_again_later()
+            Thread(target=self._reopen, daemon=True).start()
 
     @property
     def opened(self) -> VectorBackend:
@@ -296,38 +287,31 @@ class Reconnecting:
                     self._opened = exc
                     opened.close()
             if first:
-                self._try_again_later()
+                Thread(target=self._reopen, daemon=True).start()
             raise
 
     def close(self) -> None:
         """Stop retrying, and close the opened object."""
         with self._lock:
-            self._closed = True
-            if self._timer is not None:
-                self._timer.cancel()
+            self._closed.set()
             if not isinstance(self._opened, RagError):
                 self._opened.close()
 
-    def _try_again_later(self) -> None:
-        self._timer = Timer(self._every, self._try_again)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _try_again(self) -> None:
-        try:
-            opened = self._opening()
-        except RagError as exc:
-            if not isinstance(exc, QdrantGone):  # the server answers but cannot be used: an admin has to act
-                log.error("the Qdrant server cannot be used: %s", exc.reason)
-            self._opened = exc
-            if not self._closed:
-                self._try_again_later()
+    def _reopen(self) -> None:
+        while not self._closed.wait(self._every):
+            try:
+                opened = self._opening()
+            except RagError as exc:
+                if not isinstance(exc, QdrantGone):  # the server answers but cannot be used: an admin has to act
+                    log.error("the Qdrant server cannot be used: %s", exc.reason)
+                self._opened = exc
+                continue
+            with self._lock:
+                if self._closed.is_set():
+                    opened.close()
+                else:
+                    self._opened = opened
             return
-        with self._lock:
-            if self._closed:
-                opened.close()
-            else:
-                self._opened = opened
 
 
 # Points of one read: 5 ms of an embedded store's time, while searches wait.

@@ -170,23 +170,20 @@ _BUILD_NEIGHBOURS, _SEARCH_NEIGHBOURS = 128, 256  # looked at in the HNSW graph 
 _QUANTIZATION_QUANTILE = 0.99  # of a vector's numbers: outliers beyond it are cut, as in Qdrant's documentation
 
 
-def _make_collection_options(settings: QdrantSettings, dimension: int) -> dict[str, Any]:
-    """Make the options of `create_collection` for vectors in 16 bits."""
-    dense = models.VectorParams(
-        size=dimension,
-        distance=models.Distance.COSINE,
-        datatype=models.Datatype.FLOAT16,
-        on_disk=settings.on_disk or None,
-    )
-    return {
-        "vectors_config": {"dense": dense},
-        "hnsw_config": _make_hnsw_config(settings),
-        "quantization_config": _make_quantization_config(settings),
-        "replication_factor": settings.replicas,
-        "write_consistency_factor": settings.consistency,
-        "on_disk_payload": True,  # fields of filters are in payload indexes
-        **({"shard_number": settings.shards} if settings.shards else {}),
-    }
+# By the names of QDRANT__QUANTIZATION.
+_QUANTIZATIONS: dict[str, models.ScalarQuantization | models.BinaryQuantization | None] = {
+    "none": None,
+    "int8": models.ScalarQuantization(
+        scalar=models.ScalarQuantizationConfig(
+            type=models.ScalarType.INT8, quantile=_QUANTIZATION_QUANTILE, always_ram=True
+        )
+    ),
+    "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
+}
+
+
+def _make_hnsw_config(settings: QdrantSettings) -> models.HnswConfigDiff:
+    return models.HnswConfigDiff(m=settings.links, ef_construct=_BUILD_NEIGHBOURS if settings.links else None)
 
 
 def make_search_params(settings: QdrantSettings) -> models.SearchParams:
@@ -202,59 +199,36 @@ def make_search_params(settings: QdrantSettings) -> models.SearchParams:
 
 def _apply_settings(calls: QdrantConnection, name: str, info: models.CollectionInfo, settings: QdrantSettings) -> None:
     """Apply the settings to an existing collection. Raises VectorsUnavailable if that is impossible."""
-    params = info.config.params
+    config, params = info.config, info.config.params
     there = params.shard_number
     if settings.shards and there and there != settings.shards:
         raise VectorsUnavailable(
             _OTHER_SHARD_COUNT.format(name=name, where=calls.where, there=there, wanted=settings.shards)
         )
-    if _matches_settings(info, settings):
+    dense = params.vectors.get("dense") if isinstance(params.vectors, dict) else None
+    graph = config.hnsw_config.m, config.hnsw_config.ef_construct if settings.links else _BUILD_NEIGHBOURS
+    copies = params.replication_factor or 1, params.write_consistency_factor or 1
+    if (
+        graph == (settings.links, _BUILD_NEIGHBOURS)
+        and type(config.quantization_config) is type(_QUANTIZATIONS[settings.quantization])
+        and bool(dense and dense.on_disk) == settings.on_disk
+        and copies == (settings.replicas, settings.consistency)
+    ):
         return
     log.info("the collection %s is laid out anew, as the settings say: the server works at it beside questions", name)
-    if (params.replication_factor or 1) < settings.replicas:
+    if copies[0] < settings.replicas:
         log.warning("replicas of shards that exist are added on the server, not by Citegram: see deploy/CAPACITY.md")
     calls(
         lambda client: client.update_collection(
             name,
             vectors_config={"dense": models.VectorParamsDiff(on_disk=settings.on_disk)},
             hnsw_config=_make_hnsw_config(settings),
-            quantization_config=_make_quantization_config(settings) or models.Disabled.DISABLED,
+            quantization_config=_QUANTIZATIONS[settings.quantization] or models.Disabled.DISABLED,
             collection_params=models.CollectionParamsDiff(
                 replication_factor=settings.replicas, write_consistency_factor=settings.consistency
             ),
         )
     )
-
-
-def _matches_settings(info: models.CollectionInfo, settings: QdrantSettings) -> bool:
-    config, params = info.config, info.config.params
-    dense = params.vectors.get("dense") if isinstance(params.vectors, dict) else None
-    kinds: dict[type, str] = {models.ScalarQuantization: "int8", models.BinaryQuantization: "binary"}
-    graph = config.hnsw_config.m == settings.links and (
-        not settings.links or config.hnsw_config.ef_construct == _BUILD_NEIGHBOURS
-    )
-    return (
-        graph
-        and kinds.get(type(config.quantization_config), "none") == settings.quantization
-        and bool(dense and dense.on_disk) == settings.on_disk
-        and (params.replication_factor or 1) == settings.replicas
-        and (params.write_consistency_factor or 1) == settings.consistency
-    )
-
-
-def _make_hnsw_config(settings: QdrantSettings) -> models.HnswConfigDiff:
-    return models.HnswConfigDiff(m=settings.links, ef_construct=_BUILD_NEIGHBOURS if settings.links else None)
-
-
-def _make_quantization_config(settings: QdrantSettings) -> models.ScalarQuantization | models.BinaryQuantization | None:
-    if settings.quantization == "int8":
-        scalar = models.ScalarQuantizationConfig(
-            type=models.ScalarType.INT8, quantile=_QUANTIZATION_QUANTILE, always_ram=True
-        )
-        return models.ScalarQuantization(scalar=scalar)
-    if settings.quantization == "binary":
-        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
-    return None
 
 
 _METADATA_KEY = "citegram"  # key of Citegram's part of the metadata
@@ -292,11 +266,26 @@ def _find_or_create(
     The description is None if the server does not show the new collection yet.
     """
     made: dict[str, Any] = {}
+    dense = models.VectorParams(
+        size=dimension,
+        distance=models.Distance.COSINE,
+        datatype=models.Datatype.FLOAT16,
+        on_disk=settings.on_disk or None,
+    )
 
     def create(client: QdrantClient) -> None:
         try:
-            options = _make_collection_options(settings, dimension)
-            client.create_collection(name, metadata={_METADATA_KEY: made}, **options)
+            client.create_collection(
+                name,
+                vectors_config={"dense": dense},
+                hnsw_config=_make_hnsw_config(settings),
+                quantization_config=_QUANTIZATIONS[settings.quantization],
+                shard_number=settings.shards or None,
+                replication_factor=settings.replicas,
+                write_consistency_factor=settings.consistency,
+                on_disk_payload=True,  # fields of filters are in payload indexes
+                metadata={_METADATA_KEY: made},
+            )
         except UnexpectedResponse as exc:
             # 409: another process created it, or our first attempt did and its reply was lost
             if exc.status_code != 409:

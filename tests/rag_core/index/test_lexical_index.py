@@ -88,25 +88,6 @@ def test_saving_and_loading_keeps_everything(tmp_path: Path) -> None:
     assert numbers(loaded, "fresh") == [99]
 
 
-def test_readers_see_whole_answers_while_a_writer_adds_and_compacts() -> None:
-    index = LexicalIndex()
-    index.replace((), [entry(0, "cat")])
-
-    def read() -> None:
-        # every post that was there is either whole or gone; its date column says which number it has
-        for place, _ in index.search(["cat"], ALL, n=10_000):
-            assert (place.key.message_id >= 0, place.end) == (True, 10)
-
-    with repeated_in_threads(read):
-        for n in range(1, 200):
-            index.replace((), [entry(n * 10 + k, "cat", f"w{k}") for k in range(10)])
-            index.replace([PostKey(-1, n * 10)], ())
-            if n % 50 == 0:
-                index.compact()
-    assert len(numbers(index, "w1")) == 50
-    assert len(index) == 1 + 199 * 9
-
-
 def versioned(turn: int, parts: int) -> list[IndexEntry]:
     """Version `turn` of post 7: so many passages, each of which starts where the version says."""
     return [
@@ -132,18 +113,6 @@ def test_a_search_finds_the_old_version_or_the_new_one_never_both_and_never_none
             if turn % 100 == 0:
                 index.compact()
     assert len(index) == 203
-
-
-def test_replacing_counts_what_went_and_leaves_the_statistics_after_compacting() -> None:
-    index, expected = LexicalIndex(), LexicalIndex()
-    index.replace((), [entry(n, "cat", f"w{n}") for n in range(20)])
-    index.replace([PostKey(-1, 3), PostKey(-1, 4), PostKey(-2, 3)], [entry(3, "dog"), entry(40, "cat")])
-    index.replace([PostKey(-1, 5)], [])
-    expected.replace((), [entry(n, "cat", f"w{n}") for n in range(20) if n not in (3, 4, 5)])
-    expected.replace((), [entry(3, "dog"), entry(40, "cat")])
-    index.compact()
-    for query in (["cat"], ["dog"], ["cat", "w7"]):
-        assert index.search(query, ALL) == expected.search(query, ALL)
 
 
 def shelf(*chats: int, turn: int) -> LexicalIndex:

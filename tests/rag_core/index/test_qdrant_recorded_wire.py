@@ -25,7 +25,6 @@ from qdrant_client.http.api_client import ApiClient
 from qdrant_node import needs_binary, run_node
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.lexical_index import IndexEntry
 from rag_core.index.vector_store import Reconnecting, StoredPoint, VectorPoint, VectorStore
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
@@ -100,10 +99,6 @@ def point(number: int, *vector: float, chat: int = -1, lang: str = "ru", days: i
     place = PassageRef(PostKey(chat, number), 0, 0, 9)
     text_hash = f"hash {number % 3}"
     return VectorPoint(place, DAY + timedelta(days), lang, text_hash, np.array(vector, np.float32))
-
-
-def entry(number: int, text: str, chat: int = -1, days: int = 0) -> IndexEntry:
-    return IndexEntry(PassageRef(PostKey(chat, number), 0, 0, 9), DAY + timedelta(days), text.split())
 
 
 def numbers(hits: list[tuple[PassageRef, float]]) -> list[int]:
@@ -190,22 +185,6 @@ async def test_the_store_reads_what_a_server_said(tmp_path: Path, monkeypatch: p
     replay_wire(monkeypatch, calls)
     await use_server("http://127.0.0.1:1", tmp_path / "index")
     assert calls == []
-
-
-@pytest.mark.usefixtures("numbered_names")
-async def test_a_request_that_is_not_in_the_recording_is_no_reply(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[Call] = json.loads(RECORDING.read_text("utf-8"))
-    first = next(
-        call
-        for call in calls
-        if call["asked"].startswith("PUT /collections/citegram") and "shard_number" in call["body"]
-    )
-    first["body"]["shard_number"] += 1
-    replay_wire(monkeypatch, calls)
-    with pytest.raises(AssertionError):
-        await use_server("http://127.0.0.1:1", tmp_path / "index")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 import qdrant_edge as edge
 from numpy.typing import NDArray
 from sample_sizes import choose_size
-from vector_store_helpers import copy_store, get_engine
+from vector_store_helpers import copy_store
 
 from rag_core.index import edge_shard_process, vector_sketch
 from rag_core.index.edge_shard_process import VectorShard
@@ -440,17 +440,6 @@ async def test_a_sketch_older_than_the_engine_is_not_used(kept: Path, filled: Pa
     store = await opened(filled)
     hits = await store.search(moved[0].vector, SearchFilter(frozenset(CHANNELS)), 200, "fr")
     assert {place for place, _ in hits} == {p.place for p in moved}
-    await store.close()
-
-
-async def test_the_engine_may_be_killed_again_and_again_while_points_change(filled: Path) -> None:
-    store = await opened(filled)
-    some = random.Random(7)
-    for turn in range(3):
-        os.kill(get_engine(store)._engine.pid, signal.SIGKILL)
-        await store.upsert(POINTS[turn * 200 : turn * 200 + 400])
-        assert await differing(store, *drawn(some), turn) is None
-        assert await store.count() == len(POINTS)
     await store.close()
 
 

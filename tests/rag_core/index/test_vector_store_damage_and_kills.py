@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from vector_store_helpers import SIZE, copy_store, get_engine, open_store, point
 from rag_core.errors import VectorsUnavailable
 from rag_core.index import vectors_edge
 from rag_core.index.vector_store import VectorStore
-from rag_core.index.vectors_edge import StoreFolder
+from rag_core.index.vectors_edge import open_vector_store
 from rag_core.types import PassageRef, PostKey, SearchFilter
 
 pytestmark = pytest.mark.slow
@@ -141,17 +141,6 @@ async def test_a_killed_store_that_cannot_be_read_now_is_kept(
     await vectors.close()
 
 
-async def test_a_pipe_in_place_of_a_segment_s_state_is_damage(stores: dict[str, Path], tmp_path: Path) -> None:
-    folder = copy_store(stores["killed"], tmp_path / "vectors")
-    (state,) = folder.glob("shard-*/segments/*/segment.json")
-    state.unlink()
-    os.mkfifo(state)
-    async with asyncio.timeout(20):
-        vectors = await open_store(folder)
-    assert await vectors.count() == 0
-    await vectors.close()
-
-
 @pytest.mark.parametrize(("end", "harm"), CASES)
 async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
     stores: dict[str, Path], tmp_path: Path, end: str, harm: str, caplog: pytest.LogCaptureFixture
@@ -167,15 +156,6 @@ async def test_a_damaged_folder_is_built_anew_with_a_new_identity(
     assert [path.name for path in folder.glob("shard-*")] == [f"shard-{vectors.identity}"]
     (line,) = [r for r in caplog.records if r.name.startswith("rag_core") and r.levelno == logging.WARNING]
     assert "is damaged" in line.getMessage()
-
-
-async def test_a_making_that_was_interrupted_is_begun_anew(tmp_path: Path) -> None:
-    home = StoreFolder(tmp_path / "vectors")
-    home.reset("tiny", SIZE)
-    home.release()
-    vectors = await open_store(tmp_path / "vectors")
-    assert await vectors.count() == 0
-    await vectors.close()
 
 
 async def test_damage_in_use_is_a_sentence_and_mended_by_the_next_start(store: VectorStore, tmp_path: Path) -> None:
@@ -346,4 +326,24 @@ async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path
                 break
             except VectorsUnavailable:
                 await asyncio.sleep(0.05)
+    await vectors.close()
+
+
+@pytest.mark.alone
+async def test_the_event_loop_is_free_while_points_are_written_and_searched(
+    tmp_path: Path, free_loop: Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
+) -> None:
+    written = points(5_000, size=384)
+    vectors = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=384)
+
+    async def work() -> None:
+        writing = asyncio.create_task(vectors.upsert(written))
+        while not writing.done():
+            await vectors.search(written[0].vector, SearchFilter(frozenset({-1})))
+            await vectors.by_hash([f"-1 {n}" for n in range(50)])
+        await vectors.flush()
+        await vectors.remove(p.place.key for p in written[:2_500])
+        assert await vectors.count() == 2_500
+
+    assert await free_loop(work) <= 0.05
     await vectors.close()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from aiohttp import web
 from fake_qdrant import FakeQdrant
-from local_server import LocalServer, find_free_port
+from local_server import find_free_port
 from pydantic import SecretStr, ValidationError
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
@@ -26,7 +24,6 @@ from rag_core.index.vectors_edge import open_vector_store
 from rag_core.index.vectors_qdrant import (
     QdrantVectorStore,
     _translate_qdrant_errors,
-    connect_qdrant,
     make_search_params,
 )
 from rag_core.settings import QdrantSettings
@@ -56,18 +53,19 @@ async def test_a_collection_is_made_as_the_settings_say(qdrant: FakeQdrant) -> N
     assert info["config"]["quantization_config"]["scalar"] == {"type": "int8", "quantile": 0.99, "always_ram": True}
     hnsw = info["config"]["hnsw_config"]
     assert (hnsw["m"], hnsw["ef_construct"]) == (24, 128)
+    params = make_search_params(QdrantSettings(quantization="binary", links=16))
+    assert params.quantization is not None
+    assert (params.exact or False, params.hnsw_ef) == (False, 256)
+    assert (params.quantization.rescore, params.quantization.oversampling) == (True, 3)
+    with pytest.raises(ValidationError, match="asks for more copies than REPLICAS 1 makes"):
+        QdrantSettings(consistency=2)
     assert set(info["payload_schema"]) == {"chat", "message", "hash", "date", "lang"}
 
 
-async def test_without_settings_vectors_are_whole_and_searches_exact(qdrant: FakeQdrant) -> None:
-    info = await made(qdrant)
-    assert info["config"]["hnsw_config"]["m"] == 0
-    assert info["config"].get("quantization_config") is None
-    assert make_search_params(QdrantSettings()).exact is True
-
-
 async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sentence(qdrant: FakeQdrant) -> None:
-    await made(qdrant, shards=2)
+    info = await made(qdrant, shards=2)
+    assert (info["config"]["hnsw_config"]["m"], info["config"].get("quantization_config")) == (0, None)
+    assert make_search_params(QdrantSettings()).exact is True
     info = await made(qdrant, shards=2, quantization="binary", links=16, replicas=2, on_disk=True)
     assert "binary" in info["config"]["quantization_config"]
     assert info["config"]["hnsw_config"]["m"] == 16
@@ -84,20 +82,6 @@ async def test_what_can_be_changed_is_changed_and_shards_are_refused_in_one_sent
     assert await made(qdrant)  # left to the server, whatever it has
 
 
-def test_quantised_hits_are_measured_again_by_whole_vectors() -> None:
-    params = make_search_params(QdrantSettings(quantization="binary", links=16))
-    assert params.quantization is not None
-    assert (params.exact, params.hnsw_ef) == (None, 256) or (params.exact, params.hnsw_ef) == (False, 256)
-    assert (params.quantization.rescore, params.quantization.oversampling) == (True, 3)
-
-
-def test_settings_that_cannot_be_met_are_refused() -> None:
-    with pytest.raises(ValidationError, match="asks for more copies than REPLICAS 1 makes"):
-        QdrantSettings(consistency=2)
-    with pytest.raises(ValidationError):
-        QdrantSettings(quantization="int4")
-
-
 async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
     qdrant.key = "s3cret"
     with pytest.raises(VectorsUnavailable, match=r"refuses the key\. Check QDRANT__KEY"):
@@ -108,10 +92,11 @@ async def test_the_key_is_sent_and_never_shown(qdrant: FakeQdrant) -> None:
 
 async def test_a_busy_server_is_asked_again_and_one_that_hangs_is_given_up(qdrant: FakeQdrant) -> None:
     store = await opened(qdrant.url, timeout=1)
-    before, qdrant.status = len(qdrant.asked), 503
-    with pytest.raises(QdrantGone, match="could not do its work"):
-        await store.count()
-    assert len(qdrant.asked) - before == 3
+    for status, requests in ((503, 3), (429, 3), (500, 1)):
+        before, qdrant.status = len(qdrant.asked), status
+        with pytest.raises(QdrantGone, match="could not do its work"):
+            await store.count()
+        assert len(qdrant.asked) - before == requests
     before, qdrant.status, qdrant.delay = len(qdrant.asked), 0, 3
     with pytest.raises(QdrantGone, match="does not answer"):
         await store.count()
@@ -154,34 +139,6 @@ async def test_a_server_that_does_not_answer_is_one_sentence_without_the_passwor
     assert said.startswith(f"The Qdrant server at 127.0.0.1:{port} does not answer (")
     assert "secret" not in said
     assert "QDRANT__URL" in said
-
-
-@asynccontextmanager
-async def refusing_server(status: int, headers: dict[str, str]) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server that answers every request with this status: its address, and the paths asked for."""
-    asked: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        return web.json_response({"status": {"error": "no"}}, status=status, headers=headers)
-
-    async with LocalServer(web.route("*", "/{path:.*}", answer)) as server:
-        yield server.url, asked
-
-
-@pytest.mark.parametrize("headers", [{}, {"Retry-After": "1"}])
-async def test_a_server_that_is_busy_is_asked_again(headers: dict[str, str]) -> None:
-    async with refusing_server(429, headers) as (url, asked):
-        connection = connect_qdrant(QdrantSettings(url=url))
-        with closing(connection), pytest.raises(VectorsUnavailable):
-            await asyncio.to_thread(connection, QdrantClient.get_collections)
-    assert len(asked) == 3
-
-
-@pytest.mark.parametrize(("status", "said"), [(403, "Check QDRANT__KEY"), (500, "could not do its work (500")])
-async def test_what_a_server_refuses_is_told(status: int, said: str) -> None:
-    async with refusing_server(status, {}) as (url, _):
-        assert said in await refused(url)
 
 
 def list_subclasses(kind: type[Exception]) -> Iterator[type[Exception]]:
@@ -272,17 +229,6 @@ async def test_what_was_written_is_found_again_when_the_server_is_back(qdrant: F
     again = await opened(qdrant.url)
     assert (again.identity, await again.count()) == (store.identity, 2)
     await again.close()
-
-
-async def test_a_server_that_answers_but_does_not_work_is_told_from_one_that_finds_nothing(qdrant: FakeQdrant) -> None:
-    store = await opened(qdrant.url)
-    assert await found(store) == []
-    qdrant.status = 503
-    with pytest.raises(VectorsUnavailable, match="could not do its work"):
-        await found(store)
-    qdrant.status = 0
-    assert await found(store) == []
-    await store.close()
 
 
 async def test_of_several_nodes_the_first_that_answers_is_asked() -> None:

@@ -134,7 +134,7 @@ def _is_footer(line: str) -> bool:
 
 
 def _is_signature(words: list[str]) -> bool:
-    return all((stem(word) or word) in _stem_signature_words() for word in words)
+    return _stem_signature_words().issuperset(_stem_words(words))
 
 
 @cache
@@ -308,10 +308,8 @@ def describe_fingerprint() -> str:
 
 _BATCH_CHANGES = 500  # changes at a time: about 0.2 s of work, 20 ms of it holding the archive's write lock
 
-_TextsByBand = dict[int, dict[bytes, ComparedText]]  # band -> text hash -> text
-
-
 _Fingerprints = Sequence[tuple[CopyRow, ComparedText]]
+_TextsByBand = dict[int, dict[bytes, ComparedText]]  # band -> text hash -> text
 
 
 class CopyIndexer:
@@ -326,11 +324,18 @@ class CopyIndexer:
 
         `progress` gets the number of changes done so far. Raises ArchiveUnavailable; finished batches stay saved.
         """
-        done = 0
+        archive, done = self._archive, 0
         async with self._turn:
-            mark = await near_duplicates.load_copy_watermark(self._archive, describe_fingerprint())
-            while batch := await posts.list_post_changes(self._archive, mark, _BATCH_CHANGES):
-                mark = await self._take(batch, mark)
+            mark = await near_duplicates.load_copy_watermark(archive, describe_fingerprint())
+            while batch := await posts.list_post_changes(archive, mark, _BATCH_CHANGES):
+                ready = await asyncio.to_thread(_fingerprint_posts, batch)
+                near = await self._find_near_texts([row for row, _ in ready if row.bands])
+                pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, near)
+                after, keys = batch[-1].seq, [change.key for change in batch]
+                if await near_duplicates.save_copies(archive, mark, after, [row for row, _ in ready], keys, pairs):
+                    mark = after
+                else:  # another process was faster
+                    mark = await near_duplicates.load_copy_watermark(archive, describe_fingerprint())
                 done += len(batch)
                 if progress:
                     progress(done)
@@ -340,26 +345,14 @@ class CopyIndexer:
         """Count the changes still to process."""
         return await near_duplicates.count_uncompared_changes(self._archive, describe_fingerprint())
 
-    async def _take(self, batch: Sequence[PostChange], before: int) -> int:
-        ready = await asyncio.to_thread(_fingerprint_posts, batch)
-        rows = [row for row, _ in ready]
-        texts_by_band = await self._find_near_texts([row for row in rows if row.bands])
-        pairs = await asyncio.to_thread(_find_duplicate_pairs, ready, texts_by_band)
-        after, keys = batch[-1].seq, [change.key for change in batch]
-        if await near_duplicates.save_copies(self._archive, before, after, rows, keys, pairs):
-            return after
-        # another process was faster
-        return await near_duplicates.load_copy_watermark(self._archive, describe_fingerprint())
-
     async def _find_near_texts(self, rows: Sequence[CopyRow]) -> _TextsByBand:
         if not rows:
             return {}
         moments = [row.written for row in rows]
         since, until = min(moments) - NEAR_COPY_MAX_S, max(moments) + NEAR_COPY_MAX_S
         found = await near_duplicates.find_texts_by_band(self._archive, [row.bands for row in rows], since, until)
-        stored = await visible_posts.fetch_posts(
-            self._archive, {key for texts in found.values() for key in texts.values()}
-        )
+        keys = {key for texts in found.values() for key in texts.values()}
+        stored = await visible_posts.fetch_posts(self._archive, keys)
 
         def parse() -> _TextsByBand:
             words = {key: parse_compared_text(write_out_links(post)) for key, post in stored.items()}

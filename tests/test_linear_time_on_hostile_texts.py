@@ -125,7 +125,6 @@ NOT_CALLABLE = {
     "bot.control._open_connector": "a connector of a library that is imported late",
     "bot.logs.collect_secrets": "any model of settings",
     "rag_core.retrieval.search.run_beside": "a coroutine, which it starts",
-    "rag_core.storage.near_duplicates._join_same_day_copies": "keys of posts in sets",
     "rag_core.storage.post_rows.decode_row": "any dataclass",
     "rag_core.models.model_files.check_model_files": "a tree of JSON with the names of model files",
     "rag_core.models.model_files.is_model_present": "a tree of JSON with the names of model files",

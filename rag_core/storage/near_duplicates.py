@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import JOIN_BY_KEY, VISIBLE_POSTS, decode_origin, encode_keys, from_unix_seconds
@@ -24,10 +24,7 @@ from rag_core.types import Origin, PostKey
 NEAR_COPY_MAX_S = 2 * 86_400
 # The same words about "today" a day and a half later are about another day.
 _SAME_DAY_MAX_S = 36 * 3600
-_BAND_COUNT = 6
-_BAND_COLUMNS = tuple(f"band{n}" for n in range(_BAND_COUNT))
-
-T = TypeVar("T")
+_BAND_COLUMNS = tuple(f"band{n}" for n in range(6))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +44,15 @@ class CopyRow:
 
 @dataclass(frozen=True, slots=True)
 class PostCopy:
-    """One post of a family of copies that the asker may read."""
+    """One post of a family of copies that the asker may read; `linked`: there are near-duplicates of its text."""
 
     key: PostKey
     date: datetime
     origin: Origin | None
     exact: bytes
+    written: int = 0
+    today: bool = False
+    linked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,6 @@ class PostCopies:
     family: int
     exact: bytes
     all: tuple[PostCopy, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredCopy(PostCopy):
-    """The copy with what families are made by; `linked`: there are near-duplicates of its text."""
-
-    written: int
-    today: bool
-    linked: bool
 
 
 async def load_copy_watermark(archive: Archive, recipe: str) -> int:
@@ -135,7 +126,7 @@ async def save_copies(
     near-duplicate texts. Returns False and changes nothing if another writer moved the watermark meanwhile.
     """
     columns = ("chat_id", "message_id", "seq", "written", "today", "exact", *_BAND_COLUMNS)
-    none = (None,) * _BAND_COUNT
+    none = (None,) * len(_BAND_COLUMNS)
     async with archive.writing() as connection:
         cursor = await connection.execute("UPDATE copying SET watermark = ? WHERE watermark = ?", (after, before))
         if not cursor.rowcount:
@@ -161,27 +152,8 @@ async def fetch_copies(
     Posts that are new or changed since the last comparison are left out. Raises ArchiveUnavailable.
     """
     wanted = set(keys)
-    held = await _fetch_readable_copies(archive, wanted, channels)
-    texts = sorted({one.exact for one in held if one.linked})
-    linked = f"SELECT one, other FROM near_texts WHERE one IN ({_make_placeholders(texts)})"
-    pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
-    copies: dict[PostKey, PostCopies] = {}
-    for number, family in enumerate(_group_families(held, pairs)):
-        members = _select_earliest(family)
-        for one in family:
-            if one.key in wanted:
-                copies[one.key] = PostCopies(number, one.exact, members)
-    return copies
-
-
-async def _fetch_readable_copies(
-    archive: Archive, keys: Collection[PostKey], channels: Collection[int]
-) -> list[_StoredCopy]:
-    """Fetch the readable posts with the texts of these posts, and transitively with near-duplicates of them.
-
-    For a text without relative dates and without near-duplicates: these posts, and the earliest of each channel.
-    """
-    readable = json.dumps([*channels])
+    # The readable posts with the texts of these posts, and transitively with near-duplicates of them; for a text without
+    # relative dates and near-duplicates only these posts, and the earliest of each channel.
     # min() makes SQLite give the other columns of the same row; for posts of the same second the least id
     rows = await archive.rows(
         "WITH RECURSIVE asked(chat_id, message_id, exact) AS MATERIALIZED ("
@@ -198,10 +170,10 @@ async def _fetch_readable_copies(
         "GROUP BY c.exact, c.chat_id, t.origin IS NULL, "
         "CASE WHEN c.today OR linked OR EXISTS (SELECT 1 FROM asked AS a WHERE a.chat_id = c.chat_id "
         "AND a.message_id = c.message_id) THEN c.id END",
-        (encode_keys(keys), readable),
+        (encode_keys(wanted), json.dumps([*channels])),
     )
-    return [
-        _StoredCopy(
+    held = [
+        PostCopy(
             PostKey(row["chat_id"], row["message_id"]),
             from_unix_seconds(row["date"]),
             decode_origin(row["origin"]) if row["origin"] else None,
@@ -212,68 +184,64 @@ async def _fetch_readable_copies(
         )
         for row in rows
     ]
+    texts = sorted({one.exact for one in held if one.linked})
+    linked = f"SELECT one, other FROM near_texts WHERE one IN ({_make_placeholders(texts)})"
+    pairs = [(row[0], row[1]) for row in await archive.rows(linked, tuple(texts))] if texts else []
+    copies: dict[PostKey, PostCopies] = {}
+    for number, family in enumerate(_group_families(held, pairs)):
+        first: dict[tuple[int, bool], PostCopy] = {}
+        for one in sorted(family, key=lambda one: (one.date, one.key)):
+            first.setdefault((one.key.chat_id, one.origin is None), one)
+        for one in family:
+            if one.key in wanted:
+                copies[one.key] = PostCopies(number, one.exact, tuple(first.values()))
+    return copies
 
 
-def _group_families(held: Sequence[_StoredCopy], pairs: Sequence[tuple[bytes, bytes]]) -> list[list[_StoredCopy]]:
+def _group_families(held: Sequence[PostCopy], pairs: Sequence[tuple[bytes, bytes]]) -> list[list[PostCopy]]:
     """Connected components of posts with equal texts, or with near-duplicates written within `NEAR_COPY_MAX_S`."""
     held = sorted(held, key=lambda one: (one.written, one.key))
-    texts: dict[bytes, list[_StoredCopy]] = {}
+    texts: dict[bytes, list[PostCopy]] = {}
     for one in held:
         texts.setdefault(one.exact, []).append(one)
     near = {(one, other) for one, other in pairs if one in texts and other in texts}
-    posts = _DisjointSets[PostKey]()
+    posts, kinds = _DisjointSets(), _DisjointSets()
     for text in texts.values():
         for one in text:
             posts.join(one.key, one.key if one.today else text[0].key)
     for some, others in near:
+        kinds.join(some, others)
         if not texts[some][0].today:  # all posts of such a text are one family: one post near in time is enough
             moments = [one.written for one in texts[others]]
             for one in texts[some]:
                 at = bisect_left(moments, one.written - NEAR_COPY_MAX_S)
                 if at < len(moments) and moments[at] <= one.written + NEAR_COPY_MAX_S:
                     posts.join(one.key, texts[others][at].key)
-    _join_same_day_copies([one for one in held if one.today], near, posts)
-    families: dict[PostKey, list[_StoredCopy]] = {}
+    days = dict[bytes, dict[bytes, PostCopy]]()
+    for one in held:
+        if one.today:  # joined with those of one day
+            day = days.setdefault(kinds.root(one.exact), {})
+            if day and one.written - next(iter(day.values())).written > _SAME_DAY_MAX_S:
+                day.clear()
+            for text_hash, other in day.items():
+                if text_hash == one.exact or (text_hash, one.exact) in near:
+                    posts.join(one.key, other.key)
+            day.setdefault(one.exact, one)
+    families: dict[PostKey, list[PostCopy]] = {}
     for one in held:
         families.setdefault(posts.root(one.key), []).append(one)
     return list(families.values())
 
 
-def _join_same_day_copies(
-    held: Sequence[_StoredCopy], near: Collection[tuple[bytes, bytes]], posts: _DisjointSets[PostKey]
-) -> None:
-    """Join posts with relative dates ("today") that are of one day; `held` is sorted by time."""
-    kinds, days = _DisjointSets[bytes](), dict[bytes, dict[bytes, _StoredCopy]]()
-    for some, others in near:
-        kinds.join(some, others)
-    for one in held:
-        day = days.setdefault(kinds.root(one.exact), {})
-        if day and one.written - next(iter(day.values())).written > _SAME_DAY_MAX_S:
-            day.clear()
-        for text, other in day.items():
-            if text == one.exact or (text, one.exact) in near:
-                posts.join(one.key, other.key)
-        day.setdefault(one.exact, one)
-
-
-def _select_earliest(family: Iterable[PostCopy]) -> tuple[PostCopy, ...]:
-    first: dict[tuple[int, bool], PostCopy] = {}
-    for one in sorted(family, key=lambda one: (one.date, one.key)):
-        first.setdefault((one.key.chat_id, one.origin is None), one)
-    return tuple(first.values())
-
-
-class _DisjointSets(Generic[T]):
+class _DisjointSets:
     def __init__(self) -> None:
-        self._parents: dict[T, T] = {}
+        self._parents: dict[Any, Any] = {}
 
-    def root(self, one: T) -> T:
-        """Representative of the set of an element; an element that was never joined is a set of its own."""
+    def root(self, one: Any) -> Any:
         while (parent := self._parents.setdefault(one, one)) != one:
             self._parents[one] = self._parents[parent]
             one = parent
         return one
 
-    def join(self, one: T, other: T) -> None:
-        """Merge the sets of two elements."""
+    def join(self, one: Any, other: Any) -> None:
         self._parents[self.root(other)] = self.root(one)

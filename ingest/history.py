@@ -21,13 +21,13 @@ from datetime import UTC, datetime
 from math import ceil
 
 from ingest.message_kinds import MalformedMessage
-from ingest.mtproto import FoundMessages, HistoryClient, convert_message, convert_topic_title
+from ingest.mtproto import FloodWait, FoundMessages, HistoryClient, convert_message, convert_topic_title
 from ingest.outages import NotifyAdmins, PostsMissing
 from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill
 from rag_core.storage.channels import save_topic_titles
-from rag_core.storage.posts import list_newest_ids, mark_posts_deleted
+from rag_core.storage.posts import list_newest_ids
 from rag_core.types import Channel, Post, PostKey
 
 BATCH_IDS = 100
@@ -71,10 +71,8 @@ class PacedSource:
                 await self.sleep(wait)
             try:
                 found = await self.source.get_messages(chat_id, ids)
-            except HistoryUnavailable:
-                if self.source.flood_seconds:
-                    continue
-                raise
+            except FloodWait:
+                continue
             await self.sleep(self.pause)
             return found
 
@@ -82,20 +80,16 @@ class PacedSource:
 async def find_newest_id(source: PacedSource, chat_id: int, known: int) -> int:
     """Find the newest message id of a channel, upwards from one that is known (0: none). Raises HistoryUnavailable."""
 
-    async def find_last(ids: Iterable[int]) -> int:
-        wanted = [one for one in ids if one <= _MAX_MESSAGE_ID]
-        if not wanted:
-            return 0
-        found = await source.get_messages(chat_id, wanted)
-        return max((int(message.id) for message in found.messages), default=0)
-
     newest = known
     while True:
-        last = 0
-        for reach in (newest + _FIRST_REACH, 2 * newest + 2 * _FIRST_REACH, 4 * newest + 4 * _FIRST_REACH):
-            last = last or await find_last(newest + ceil(reach * n / BATCH_IDS) for n in range(1, BATCH_IDS + 1))
-        for start in range(newest + 1, newest + 1 + _DENSE_IDS, BATCH_IDS):
-            last = last or await find_last(range(start, start + BATCH_IDS))
+        reach, last, dense = newest + _FIRST_REACH, 0, newest + 1
+        samples = [[newest + ceil(k * reach * n / BATCH_IDS) for n in range(1, BATCH_IDS + 1)] for k in (1, 2, 4)]
+        samples += [[*range(at, at + BATCH_IDS)] for at in range(dense, dense + _DENSE_IDS, BATCH_IDS)]
+        for sample in samples:
+            wanted = [one for one in sample if one <= _MAX_MESSAGE_ID]
+            if wanted and not last:
+                found = await source.get_messages(chat_id, wanted)
+                last = max((int(message.id) for message in found.messages), default=0)
         if last <= newest:
             return newest
         newest = last
@@ -211,24 +205,19 @@ async def look_at_posts(
     seen = edited = 0
     empty = set[int]()
     for start in range(0, len(ids), BATCH_IDS):
-        found = await source.get_messages(channel.chat_id, ids[start : start + BATCH_IDS])
+        asked = ids[start : start + BATCH_IDS]
+        found = await source.get_messages(channel.chat_id, asked)
         posts = convert_messages(found, channel)
         others = {int(one.id) for one in found.messages} - {post.key.message_id for post in posts}
-        known = set(ids[start : start + BATCH_IDS])
-        tally = await channel_history.save_seen_posts(
-            archive, channel.chat_id, [post for post in posts if post.key.message_id in known], others, now
-        )
+        known = [post for post in posts if post.key.message_id in set(asked)]
+        tally = await channel_history.save_seen_posts(archive, channel.chat_id, known, others, now)
         seen, edited, empty = seen + len(found.messages), edited + tally.edited, empty | found.empty
     if not empty:
         return LookResult(edited)
-    missing = await channel_history.judge_missing(archive, channel.chat_id, empty, now, _MAX_SHARE)
     if not seen:
         log.warning("channel %d shows none of its posts: none is taken out", channel.chat_id)
-        return LookResult(waiting=len(missing.keys))
-    gone = missing.keys if len(missing.keys) <= missing.allowed else missing.confirmed
-    rest = [key for key in missing.keys if key not in set(gone)]
-    deleted = await mark_posts_deleted(archive, gone, how=channel_history.DELETED_HOW)
-    return LookResult(edited, deleted, len(rest), await channel_history.mark_missing(archive, rest, now))
+    result = await channel_history.take_out_missing(archive, channel.chat_id, empty, now, _MAX_SHARE, seen=seen > 0)
+    return LookResult(edited, *result)
 
 
 async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmins, now: datetime | None = None) -> str:

@@ -323,7 +323,7 @@ class DenseIndexer:
                 batch = await index_state.list_queued_posts(self._archive, size)
                 if not batch:
                     break
-                keys = [one.key for one in batch]
+                keys = [key for key, _ in batch]
                 self._batch.adapt(await embed_posts(self._archive, self.vectors, self.embedder, keys))
                 await self.vectors.flush()  # first: a power cut must not lose what the queue no longer holds
                 await index_state.dequeue_posts(self._archive, batch)

@@ -248,6 +248,7 @@ def _convert_document(document: Any) -> JsonObject:
 _TIMEOUT_SECONDS = 20.0
 _REFUSED_TEXT = "Telegram does not take HISTORY__API_ID and HISTORY__API_HASH, or BOT__TOKEN: see my.telegram.org."
 _UNREACHABLE_TEXT = "Telegram cannot be reached for history ({problem}): it is tried again."
+_FLOOD_TEXT = "Telegram asks to wait for {seconds:.0f} s."
 _NO_ACCESS_TEXT = "The bot cannot read this channel: make it an administrator, then resume."
 _BASIC_GROUP_TEXT = "Telegram shows bots no history of a basic group: make it a supergroup, or import its export."
 
@@ -256,10 +257,6 @@ log = logging.getLogger(__name__)
 
 class FloodWait(HistoryUnavailable):
     """Telegram wants to be left alone for some seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"Telegram asks to wait for {seconds:.0f} s.")
 
 
 class NoAccess(HistoryUnavailable):
@@ -298,13 +295,13 @@ class HistoryClient:
         unread = errors.TypeNotFoundError, BufferError, EOFError, OSError, TimeoutError, ValueError
         async with self._turn:
             if wait := self.flood_seconds:
-                raise FloodWait(wait)
+                raise FloodWait(_FLOOD_TEXT.format(seconds=wait))
             try:
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
                     return await self._ask(-chat_id - CHANNEL_PREFIX, ids)
             except errors.FloodError as exc:
                 self._quiet_until = self._clock() + getattr(exc, "seconds", _TIMEOUT_SECONDS)
-                raise FloodWait(self.flood_seconds) from exc
+                raise FloodWait(_FLOOD_TEXT.format(seconds=self.flood_seconds)) from exc
             except (errors.ChannelPrivateError, errors.ChannelInvalidError, errors.ForbiddenError) as exc:
                 raise NoAccess(_NO_ACCESS_TEXT) from exc
             except (errors.AuthKeyError, errors.UnauthorizedError) as exc:  # revoked, or the token was changed

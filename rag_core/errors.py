@@ -49,10 +49,6 @@ class ArchiveVersionUnknown(ArchiveUnavailable):
     """Archive written by a version of Citegram that this one does not know."""
 
 
-class ArchiveNotUpdated(ArchiveUnavailable):
-    """Migration of the archive to this version failed; the archive is unchanged."""
-
-
 class BackupFailed(RagError):
     """Backup cannot be made or restored; the archive is unchanged."""
 

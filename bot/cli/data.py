@@ -294,13 +294,10 @@ async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
 async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
     folder = settings.data.dir
     async with hold_folder(folder):
-        restored = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
-    print(
-        f"The archive is that of {get_backup_time(restored.backup):%Y-%m-%d %H:%M} UTC "
-        f"({restored.backup}, {_format_size(restored.backup)})."
-    )
-    if restored.aside:
-        print(f"What was there before is kept as {restored.aside}; delete it when all is well.")
+        backup, aside = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
+    print(f"The archive is that of {get_backup_time(backup):%Y-%m-%d %H:%M} UTC ({backup}, {_format_size(backup)}).")
+    if aside:
+        print(f"What was there before is kept as {aside}; delete it when all is well.")
     print("The indexes are built anew at the next start, and the bot tells which times its channels lack posts of.")
     return 0
 

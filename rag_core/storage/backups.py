@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -103,8 +102,10 @@ def translate_sqlite_errors(file: Path) -> Iterator[None]:
             raise
         if code == "archive-damaged":
             raise make_damaged_error(file) from exc
-        if code == "archive-disk-failed" and _measure_free_bytes(file.parent) < _MIN_FREE_BYTES:
-            code = "archive-disk-full"
+        if code == "archive-disk-failed":
+            with suppress(OSError):  # the disk is not there at all: not "full"
+                if shutil.disk_usage(file.parent).free < _MIN_FREE_BYTES:
+                    code = "archive-disk-full"
         raise make_archive_error(code, file=file) from exc
 
 
@@ -119,13 +120,6 @@ def make_damaged_error(file: Path) -> ArchiveUnavailable:
     if not backups:
         return make_archive_error("archive-lost", file=file)
     return make_archive_error("archive-damaged", file=file, moment=f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}")
-
-
-def _measure_free_bytes(folder: Path) -> int:
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:  # the disk is not there at all: not "full"
-        return _MIN_FREE_BYTES
 
 
 T = TypeVar("T")
@@ -194,23 +188,19 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
         writer.execute("PRAGMA trusted_schema = OFF")
         reader.backup(writer, pages=_PAGES_PER_STEP, progress=pause)
         writer.execute("PRAGMA journal_mode = DELETE")  # a single file, without a write-ahead log
-        _drop_foreign_triggers_and_views(writer)
+        # Triggers and views that no version of Citegram made would act on every later write.
+        ((version,),) = writer.execute("PRAGMA user_version")
+        listing = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        with closing(sqlite3.connect(":memory:")) as own:
+            for statement in chain.from_iterable(schema.MIGRATIONS[: max(0, version - schema.FIRST_VERSION + 1)]):
+                own.execute(statement)
+            expected = set(own.execute(listing))
+        for kind, name, _ in set(writer.execute(listing)) - expected:
+            writer.execute('DROP {} "{}"'.format(kind, name.replace('"', '""')))
         if writer.execute("SELECT 1 FROM sqlite_master WHERE name = 'identity'").fetchone():
             writer.execute("UPDATE identity SET value = ?1 || value WHERE instr(value, ?1) = 0", (_COPY_MARK,))
     with target.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _drop_foreign_triggers_and_views(connection: sqlite3.Connection) -> None:
-    """Drop triggers and views that no version of Citegram made: they would act on every later write."""
-    ((version,),) = connection.execute("PRAGMA user_version")
-    listing = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
-    with closing(sqlite3.connect(":memory:")) as own:
-        for statement in chain.from_iterable(schema.MIGRATIONS[: max(0, version - schema.FIRST_VERSION + 1)]):
-            own.execute(statement)
-        expected = set(own.execute(listing))
-    for kind, name, _ in set(connection.execute(listing)) - expected:
-        connection.execute('DROP {} "{}"'.format(kind, name.replace('"', '""')))
 
 
 async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None:
@@ -246,20 +236,11 @@ async def activate_backup(connection: aiosqlite.Connection, moment: int) -> None
 _RESERVED_BYTES = 64 << 20  # left free for the bot: a backup must not fill the disk
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreResult:
-    """Result of a restore: the backup that was restored, and the file in which the previous archive is kept."""
-
-    backup: Path
-    aside: Path | None
-
-
 def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Path:
     """Copy the archive in `folder` to a new backup and return its file. Blocking; others may write meanwhile.
 
-    `version`: the schema version before a migration; such a backup is kept until the next one of its kind.
-    Raises BackupFailed; ArchiveUnavailable if the archive is damaged (older backups are not touched then);
-    WorkCancelled if `stop` is set.
+    `version`: the schema version before a migration; such a backup is kept until the next one of its kind. Raises
+    BackupFailed; ArchiveUnavailable if the archive is damaged; WorkCancelled if `stop` is set.
     """
     source = folder / ARCHIVE_FILE
     if not source.is_file():
@@ -293,35 +274,34 @@ def prune_backups(folder: Path, keep: int) -> int:
     return len(old)
 
 
-def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> RestoreResult:
+def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> tuple[Path, Path | None]:
     """Restore a backup as the archive in `folder`: `chosen`, or the newest intact one. Nobody may have it open.
 
-    The previous archive is kept beside it. Raises BackupFailed; nothing has changed then.
+    Returns the backup, and the file in which the previous archive is kept. Raises BackupFailed; nothing has changed
+    then.
     """
-    archive = folder / ARCHIVE_FILE
+    archive, backup, aside = folder / ARCHIVE_FILE, None, None
     with _translate_os_errors(folder):
-        backup = _choose_backup(folder, chosen, stop)
+        for candidate in [chosen] if chosen else list_backups(folder):
+            version = read_archive_version(candidate, stop)
+            if version and not schema.FIRST_VERSION <= version <= schema.get_schema_version():
+                said = f"{candidate} was written by another version of Citegram. Update Citegram and try again."
+                raise BackupFailed(said)
+            if version:
+                backup = candidate
+                break
+        if backup is None and chosen:
+            raise BackupFailed(f"{chosen} is no whole archive of Citegram. Choose another backup.")
+        if backup is None:
+            where = f"There is no backup in {get_backups_folder(folder)} that is whole."
+            raise BackupFailed(f"{where} Give the file of a backup: citegram restore FILE.")
         (folder / f"{ARCHIVE_FILE}.part").unlink(missing_ok=True)
         with _stage_file(archive) as part, translate_sqlite_errors(backup):
             _check_free_space(backup, folder)
             copy_database(backup, part, stop)
-            aside = _set_archive_aside(archive) if archive.exists() else None
-    return RestoreResult(backup, aside)
-
-
-def _choose_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> Path:
-    for backup in list_backups(folder) if chosen is None else [chosen]:
-        version = read_archive_version(backup, stop)
-        if version and not schema.FIRST_VERSION <= version <= schema.get_schema_version():
-            raise BackupFailed(f"{backup} was written by another version of Citegram. Update Citegram and try again.")
-        if version:
-            return backup
-    if chosen:
-        raise BackupFailed(f"{chosen} is no whole archive of Citegram. Choose another backup.")
-    where = get_backups_folder(folder)
-    raise BackupFailed(
-        f"There is no backup in {where} that is whole. Give the file of a backup: citegram restore FILE."
-    )
+            if archive.exists():
+                aside = _set_archive_aside(archive)
+    return backup, aside
 
 
 def read_archive_version(file: Path, stop: threading.Event) -> int:

@@ -25,14 +25,13 @@ from rag_core.storage.post_rows import (
     get_unix_time,
     to_unix_seconds,
 )
-from rag_core.storage.posts import restore_posts, save_arrivals_in_transaction
+from rag_core.storage.posts import mark_posts_deleted, restore_posts, save_arrivals_in_transaction
 from rag_core.types import Post, PostKey
 
 # Telegram keeps updates for so long: https://core.telegram.org/bots/api#getting-updates
 UPDATE_RETENTION = timedelta(hours=24)
 
 _HOUR_S = 3600
-_FIRST_POST_ID = 2  # message 1 is the service message "channel created"
 _BOT_IS_MEMBER = "joined_at IS NOT NULL AND left_at IS NULL"
 
 
@@ -111,19 +110,17 @@ async def _insert_gap(
 async def list_open_gaps(archive: Archive) -> dict[int, list[Gap]]:
     """List open gaps by chat id, the oldest first; only channels with open gaps are included."""
     gaps: dict[int, list[Gap]] = {}
-    for gap in await _fetch_open_gaps(archive):
-        gaps.setdefault(gap.chat_id, []).append(gap)
+    for row in await archive.rows("SELECT * FROM gaps WHERE closed_at IS NULL ORDER BY until"):
+        gaps.setdefault(row["chat_id"], []).append(decode_row(Gap, row))
     return gaps
 
 
 async def list_unreported_gaps(archive: Archive) -> list[Gap]:
     """List the open gaps of approved channels that were not reported to an admin."""
-    approved = "chat_id IN (SELECT chat_id FROM channels WHERE state IN ('active', 'paused'))"
-    return await _fetch_open_gaps(archive, f"told_at IS NULL AND {approved}")
-
-
-async def _fetch_open_gaps(archive: Archive, which: str = "true") -> list[Gap]:
-    rows = await archive.rows(f"SELECT * FROM gaps WHERE closed_at IS NULL AND {which} ORDER BY until, chat_id")
+    rows = await archive.rows(
+        "SELECT * FROM gaps JOIN channels USING (chat_id) WHERE closed_at IS NULL AND told_at IS NULL "
+        "AND state IN ('active', 'paused') ORDER BY until, chat_id"
+    )
     return [decode_row(Gap, row) for row in rows]
 
 
@@ -170,26 +167,18 @@ async def close_complete_gaps(archive: Archive) -> int:
     Only ids of posts that are (or were) in the archive count as known. So a gap in which a post was deleted in
     Telegram stays open: it cannot be ruled out that a post is missing there.
     """
-    closed = [gap.id for gap in await _fetch_open_gaps(archive) if await _is_gap_complete(archive, gap)]
-    await archive.execute_many(
-        "UPDATE gaps SET closed_at = ? WHERE id = ?", [(get_unix_time(), each) for each in closed]
+    # message 1 is the service message "channel created"
+    return await archive.execute(
+        "UPDATE gaps SET closed_at = ? WHERE id IN (WITH ends AS (SELECT id, chat_id, since, "
+        "(SELECT max(message_id) FROM posts AS p WHERE p.chat_id = g.chat_id AND date <= since) AS first, "
+        "(SELECT min(message_id) FROM posts AS p "
+        "WHERE p.chat_id = g.chat_id AND date >= until) AS last FROM gaps AS g WHERE closed_at IS NULL), "
+        "spans AS (SELECT id, chat_id, iif(since IS NULL, min(2, last), first) AS first, last FROM ends "
+        "WHERE since IS NULL OR first < last) "
+        "SELECT id FROM spans WHERE last - first + 1 = (SELECT count(*) "
+        "FROM posts AS p WHERE p.chat_id = spans.chat_id AND message_id BETWEEN first AND last))",
+        (get_unix_time(),),
     )
-    return len(closed)
-
-
-async def _is_gap_complete(archive: Archive, gap: Gap) -> bool:
-    ends = "SELECT {which}(message_id) FROM posts WHERE chat_id = ? AND date {side} ?"
-    last = await archive.value(ends.format(which="min", side=">="), (gap.chat_id, to_unix_seconds(gap.until)))
-    if last is None:
-        return False
-    first = min(_FIRST_POST_ID, last)
-    if gap.since is not None:
-        first = await archive.value(ends.format(which="max", side="<="), (gap.chat_id, to_unix_seconds(gap.since)))
-        if first is None or first >= last:
-            return False
-    sql = "SELECT count(*) FROM posts WHERE chat_id = ? AND message_id BETWEEN ? AND ?"
-    known = await archive.value(sql, (gap.chat_id, first, last))
-    return bool(known == last - first + 1)
 
 
 # How posts that a sweep did not find are marked as deleted; such a tombstone can be undone for a week.
@@ -272,7 +261,7 @@ async def save_batch(archive: Archive, chat_id: int, posts: Sequence[Post], next
             f"WHERE chat_id = ?1 AND state = 'running' AND EXISTS ({_APPROVED})",
             (chat_id, next_id, len(posts)),
         )
-        return await _save_seen(connection, posts, get_unix_time()) if moved.rowcount else None
+        return await _save_seen(connection, chat_id, posts, (), get_unix_time()) if moved.rowcount else None
 
 
 async def save_seen_posts(
@@ -285,20 +274,18 @@ async def save_seen_posts(
     async with archive.writing() as connection:
         if not await connection.execute_fetchall(_APPROVED, (chat_id,)):
             return PostTally()
-        tally = await _save_seen(connection, posts, moment := to_unix_seconds(now))
-        await connection.executemany(
-            "UPDATE post_looks SET looked_at = ?, missing_since = NULL, kept = 0 WHERE chat_id = ? AND message_id = ?",
-            [(moment, chat_id, one) for one in others],
-        )
-        return tally
+        return await _save_seen(connection, chat_id, posts, others, to_unix_seconds(now))
 
 
-async def _save_seen(connection: aiosqlite.Connection, posts: Sequence[Post], moment: int) -> PostTally:
+async def _save_seen(
+    connection: aiosqlite.Connection, chat_id: int, posts: Sequence[Post], others: Iterable[int], moment: int
+) -> PostTally:
     tally = await save_arrivals_in_transaction(connection, [(post, 0) for post in posts], source="history")
     await connection.executemany(
-        "INSERT INTO post_looks (chat_id, message_id, looked_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+        "INSERT INTO post_looks (chat_id, message_id, looked_at) SELECT chat_id, message_id, ?3 FROM posts "
+        "WHERE chat_id = ?1 AND message_id = ?2 ON CONFLICT DO UPDATE "
         "SET looked_at = excluded.looked_at, missing_since = NULL, kept = 0",
-        [(*post.key, moment) for post in posts],
+        [(chat_id, one, moment) for one in (*(post.key.message_id for post in posts), *others)],
     )
     return tally
 
@@ -338,24 +325,13 @@ async def find_stale_keys(archive: Archive, keys: Iterable[PostKey], now: dateti
     return [PostKey(*row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class MissingPosts:
-    """Posts of a channel that a look did not find: all of them, and those that were missing an hour before as well.
+async def take_out_missing(
+    archive: Archive, chat_id: int, ids: Collection[int], now: datetime, share: float, *, seen: bool
+) -> tuple[int, int, int]:
+    """Take out the posts with these ids, which a look did not find; those that an admin put back stay.
 
-    `allowed`: how many may be taken out without a second look.
-    """
-
-    keys: tuple[PostKey, ...]
-    confirmed: tuple[PostKey, ...]
-    allowed: int
-
-
-async def judge_missing(
-    archive: Archive, chat_id: int, ids: Collection[int], now: datetime, share: float
-) -> MissingPosts:
-    """Compare missing ids with what earlier looks said; posts that an admin put back are left out.
-
-    What looks have taken out within a day counts towards the `share` of a channel that may go without a second look.
+    Where more than the `share` of a channel would go within a day, only those go that were missing an hour before as
+    well, and where no post was `seen` none. Returns how many went, how many wait, and how many of these anew.
     """
     found = JOIN_BY_KEY.format(table="posts")
     rows = await archive.rows(
@@ -363,29 +339,25 @@ async def judge_missing(
         "LEFT JOIN post_looks AS l USING (chat_id, message_id) WHERE t.deleted_at IS NULL AND NOT coalesce(l.kept, 0)",
         (encode_keys(PostKey(chat_id, one) for one in ids),),
     )
+    if not seen:
+        return 0, len(rows), 0
     ((total, gone),) = await archive.rows(
         "SELECT count(*), coalesce(sum(deleted_at IS NOT NULL), 0) FROM posts WHERE chat_id = ?1 "
         "AND (deleted_at IS NULL OR (deleted_how = ?2 AND deleted_at > ?3))",
         (chat_id, DELETED_HOW, to_unix_seconds(now - timedelta(days=1))),
     )
-    before = to_unix_seconds(now - LOOK_INTERVAL)
-    keys = tuple(PostKey(row[0], row[1]) for row in rows)
-    confirmed = tuple(PostKey(row[0], row[1]) for row in rows if row[2] is not None and row[2] <= before)
-    return MissingPosts(keys, confirmed, int(total * share) - gone)
-
-
-async def mark_missing(archive: Archive, keys: Sequence[PostKey], now: datetime) -> int:
-    """Note that a look did not find these posts, which stay until a second one. Returns how many are noted anew."""
-    moment = to_unix_seconds(now)
-    noted = f"SELECT count(*) {JOIN_BY_KEY.format(table='post_looks')} WHERE t.missing_since IS NOT NULL"
-    async with archive.writing() as connection:
-        ((before,),) = await connection.execute_fetchall(noted, (encode_keys(keys),))
-        await connection.executemany(
-            "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?1, ?2, ?3, ?3) "
-            "ON CONFLICT DO UPDATE SET looked_at = ?3, missing_since = coalesce(missing_since, ?3)",
-            [(*key, moment) for key in keys],
-        )
-    return len(keys) - int(before)
+    before, moment = to_unix_seconds(now - LOOK_INTERVAL), to_unix_seconds(now)
+    few = len(rows) <= int(total * share) - gone
+    missing = {PostKey(row[0], row[1]): row[2] for row in rows}
+    sure = [key for key, since in missing.items() if few or (since is not None and since <= before)]
+    deleted = await mark_posts_deleted(archive, sure, how=DELETED_HOW)
+    rest = {key: since for key, since in missing.items() if key not in set(sure)}
+    await archive.execute_many(
+        "INSERT INTO post_looks (chat_id, message_id, looked_at, missing_since) VALUES (?1, ?2, ?3, ?3) "
+        "ON CONFLICT DO UPDATE SET looked_at = ?3, missing_since = coalesce(missing_since, ?3)",
+        [(*key, moment) for key in rest],
+    )
+    return deleted, len(rest), sum(since is None for since in rest.values())
 
 
 async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:
@@ -394,13 +366,12 @@ async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:
         "SELECT chat_id, message_id FROM posts WHERE chat_id = ? AND deleted_how = ? AND deleted_at > ?",
         (chat_id, DELETED_HOW, to_unix_seconds(now - UNDO_PERIOD)),
     )
-    keys = [PostKey(*row) for row in rows]
     await archive.execute_many(
         "INSERT INTO post_looks (chat_id, message_id, looked_at, kept) VALUES (?, ?, ?, 1) "
         "ON CONFLICT DO UPDATE SET missing_since = NULL, kept = 1",
-        [(*key, to_unix_seconds(now)) for key in keys],
+        [(*row, to_unix_seconds(now)) for row in rows],
     )
-    return await restore_posts(archive, keys)
+    return await restore_posts(archive, [PostKey(*row) for row in rows])
 
 
 async def find_gaps_to_fill(archive: Archive) -> dict[int, datetime | None]:

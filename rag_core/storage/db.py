@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
-from rag_core.errors import ArchiveNotUpdated, ArchiveVersionUnknown, BackupFailed
+from rag_core.errors import ArchiveVersionUnknown
 from rag_core.storage import schema
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
@@ -42,9 +42,6 @@ _WRITER_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
 # Files up to this size are checked whenever they are opened: 0.5 s, 5 s from a cold disk.
 MAX_CHECKED_BYTES = 256 << 20
-
-# Errors of a migration that does not fit the rows; a full disk and the like have messages of their own.
-_MIGRATION_ERROR_CODES = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH)
 
 T = TypeVar("T")
 
@@ -70,8 +67,7 @@ class Archive:
 
         `patience` is the number of seconds to wait for a lock of another process. A file up to 256 MB is checked
         for damage. Raises `ArchiveUnavailable`; `ArchiveVersionUnknown` for a file of an unknown version;
-        `BackupFailed` if a migration is needed and there is no space for the backup of the posts before it;
-        `ArchiveNotUpdated` if the migration failed.
+        `BackupFailed` if a migration is needed and there is no space for the backup before it.
         """
         file = folder / ARCHIVE_FILE
         try:
@@ -86,8 +82,11 @@ class Archive:
                     checked = await writer.execute_fetchall("PRAGMA quick_check(1)")
                     if [tuple(row) for row in checked] != [("ok",)]:
                         raise make_damaged_error(file)
-                saved = await _back_up_before_migration(writer, file)
-                await _run_migrations(writer, file, saved)
+                ((version,),) = await writer.execute_fetchall("PRAGMA user_version")
+                if schema.FIRST_VERSION <= version < schema.get_schema_version():
+                    saved = await run_cancellable(partial(make_backup, folder, version=version))
+                    log.info("the archive's tables change from version %d; its backup is %s", version, saved)
+                await _run_migrations(writer, file)
                 ((identity,),) = await writer.execute_fetchall("SELECT value FROM identity")
                 reader = await _open_connection(file, patience, "query_only=ON")
             except BaseException:
@@ -228,66 +227,36 @@ async def _open_connection(file: Path, patience: float, *pragmas: str) -> aiosql
         raise
     try:
         connection.row_factory = sqlite3.Row
+        until = time.monotonic() + patience
         for pragma in ("trusted_schema=OFF", *pragmas):
-            await _set_pragma(connection, pragma, patience)
+            while True:  # the switch to WAL does not call the busy handler
+                try:
+                    await connection.execute(f"PRAGMA {pragma}")
+                    break
+                except sqlite3.OperationalError as exc:
+                    if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                        raise
+                    await asyncio.sleep(0.02)
     except BaseException:
         await connection.close()
         raise
     return connection
 
 
-async def _set_pragma(connection: aiosqlite.Connection, pragma: str, patience: float) -> None:
-    """Set a pragma, retrying while the database is locked: the switch to WAL does not call the busy handler."""
-    until = time.monotonic() + patience
-    while True:
-        try:
-            await connection.execute(f"PRAGMA {pragma}")
-        except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
-                raise
-            await asyncio.sleep(0.02)
-        else:
-            return
-
-
-async def _back_up_before_migration(connection: aiosqlite.Connection, file: Path) -> Path | None:
-    """Make a backup if a migration is needed; an archive without posts is migrated without one if that fails."""
-    ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
-    current = schema.get_schema_version()
-    if not schema.FIRST_VERSION <= version < current:
-        return None
-    try:
-        made = await run_cancellable(partial(make_backup, file.parent, version=version))
-    except BackupFailed as exc:
-        if await connection.execute_fetchall("SELECT 1 FROM posts LIMIT 1"):
-            first = f"The archive {file} must be changed for this version of Citegram, and a backup comes first."
-            raise BackupFailed(f"{first} {exc.reason}") from exc
-        log.warning("no backup is made of an archive without posts: %s", exc.reason)
-        return None
-    log.info("the archive's tables change from version %d to %d; its backup is %s", version, current, made)
-    return made
-
-
-async def _run_migrations(connection: aiosqlite.Connection, file: Path, saved: Path | None) -> None:
-    """Run the missing migrations in one transaction. `saved` is the backup made before."""
+async def _run_migrations(connection: aiosqlite.Connection, file: Path) -> None:
+    """Run the missing migrations in one transaction."""
     async with _run_transaction(connection):
         ((version,),) = await connection.execute_fetchall("PRAGMA user_version")
         current = schema.get_schema_version()
         try:
-            for statement in chain.from_iterable(schema.list_missing_migrations(version)):
-                await connection.execute(statement)
+            missing = schema.list_missing_migrations(version)
         except ValueError:
             raise ArchiveVersionUnknown(
                 f"The archive {file} was written by another version of Citegram ({version}, not {current}). Update "
                 "Citegram, or move the file aside and import the exports of your channels."
             ) from None
-        except sqlite3.DatabaseError as exc:
-            if saved is None or getattr(exc, "sqlite_errorcode", 0) & 0xFF not in _MIGRATION_ERROR_CODES:
-                raise
-            raise ArchiveNotUpdated(
-                f"The archive {file} could not be changed for this version of Citegram ({exc}) and is as it was: go on "
-                f"with the version you had, and report this. Its backup is {saved}."
-            ) from exc
-        if version < current:
+        for statement in chain.from_iterable(missing):
+            await connection.execute(statement)
+        if missing:
             await connection.execute(f"PRAGMA user_version = {current}")
         await activate_backup(connection, get_unix_time())

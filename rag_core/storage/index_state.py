@@ -47,20 +47,14 @@ _QUEUE_KEYS_SQL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedPost:
-    """Post in the embedding queue, in its state at `seq`."""
-
-    key: PostKey
-    seq: int
-
-
 async def queue_changed_posts(archive: Archive, identity: str, model: str) -> int:
     """Queue the changes since the last call; returns how many. A store with another identity starts from 0."""
     queued = 0
     while True:
         async with archive.writing() as connection:
-            mark = await _get_queue_watermark(connection, identity, model)
+            if not await connection.execute_fetchall("SELECT 1 FROM dense WHERE identity = ?", (identity,)):
+                await _install_vectors(connection, identity, model, 0)
+            ((mark,),) = await connection.execute_fetchall("SELECT watermark FROM dense")
             ((until, number),) = await connection.execute_fetchall(
                 "SELECT max(seq), count(*) FROM (SELECT seq FROM posts WHERE seq > ? ORDER BY seq LIMIT ?)",
                 (mark, _QUEUE_BATCH_CHANGES),
@@ -72,22 +66,12 @@ async def queue_changed_posts(archive: Archive, identity: str, model: str) -> in
             queued += number
 
 
-async def _get_queue_watermark(connection: aiosqlite.Connection, identity: str, model: str) -> int:
-    """Sequence number up to which changes are queued for this store; a new store clears the queue."""
-    await connection.execute("UPDATE dense SET model = ? WHERE identity = ? AND model = ''", (model, identity))
-    rows = await connection.execute_fetchall("SELECT watermark FROM dense WHERE identity = ?", (identity,))
-    for (mark,) in rows:
-        return int(mark)
-    await _install_vectors(connection, identity, model, 0)
-    return 0
-
-
 async def _install_vectors(connection: aiosqlite.Connection, identity: str, model: str, watermark: int) -> None:
+    """Make a store the live one, with an empty queue."""
     await connection.execute("DELETE FROM to_embed")
     await connection.execute(
         "INSERT INTO dense (id, identity, watermark, model) VALUES (0, ?1, ?2, ?3) ON CONFLICT (id) DO UPDATE SET "
-        "identity = ?1, watermark = ?2, model = ?3, "
-        "replaced = CASE WHEN model IN ('', ?3) THEN replaced ELSE model END",
+        "identity = ?1, watermark = ?2, model = ?3, replaced = iif(model = ?3, replaced, model)",
         (identity, watermark, model),
     )
 
@@ -97,28 +81,26 @@ async def queue_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
     return await archive.execute(_QUEUE_KEYS_SQL, (_DELETION_STAMP, encode_keys(keys)))
 
 
-async def list_queued_posts(archive: Archive, limit: int) -> list[QueuedPost]:
-    """List the next posts to embed: deletions first, then the newest versions."""
+async def list_queued_posts(archive: Archive, limit: int) -> list[tuple[PostKey, int]]:
+    """List the next posts to embed, each in its state at a sequence number: deletions first, then newest versions."""
     sql = "SELECT chat_id, message_id, seq FROM to_embed ORDER BY stamp DESC, seq DESC LIMIT ?"
-    return [QueuedPost(PostKey(chat, message), seq) for chat, message, seq in await archive.rows(sql, (limit,))]
+    return [(PostKey(chat, message), seq) for chat, message, seq in await archive.rows(sql, (limit,))]
 
 
-async def dequeue_posts(archive: Archive, done: Sequence[QueuedPost]) -> None:
+async def dequeue_posts(archive: Archive, done: Sequence[tuple[PostKey, int]]) -> None:
     """Remove posts from the queue, unless they have changed again meanwhile."""
-    await archive.execute_many(
-        "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?", [(*one.key, one.seq) for one in done]
-    )
+    sql = "DELETE FROM to_embed WHERE chat_id = ? AND message_id = ? AND seq = ?"
+    await archive.execute_many(sql, [(*key, seq) for key, seq in done])
 
 
 async def count_unembedded_changes(archive: Archive, identity: str) -> int:
     """Count the changes that the store of this identity has not processed, queued or not."""
-    queued = await archive.value("SELECT count(*) FROM to_embed")
-    later = await archive.value(
-        "SELECT count(*) FROM posts WHERE seq > coalesce((SELECT watermark FROM dense WHERE identity = ?), 0)",
-        (identity,),
+    sql = (
+        "WITH mark AS (SELECT watermark FROM dense WHERE identity = ?) SELECT (SELECT count(*) FROM posts "
+        "WHERE seq > coalesce((SELECT watermark FROM mark), 0)) "
+        "+ (SELECT count(*) FROM to_embed WHERE EXISTS (SELECT 1 FROM mark))"
     )
-    same = await archive.value("SELECT count(*) FROM dense WHERE identity = ?", (identity,))
-    return int(later) + (int(queued) if same else 0)
+    return int(await archive.value(sql, (identity,)))
 
 
 async def count_queued_posts(archive: Archive, channels: Collection[int], limit: int) -> int:
@@ -134,7 +116,7 @@ async def count_queued_posts(archive: Archive, channels: Collection[int], limit:
 class VectorState:
     """Vectors of a model: the identity of their store, and the sequence number up to which changes are in it or queued.
 
-    `replaced` is the model of an earlier store that is still there; model and identity may be empty.
+    `replaced` is the model of an earlier store that is still there, "" without one.
     """
 
     model: str
@@ -225,12 +207,11 @@ async def begin_rebuild(archive: Archive, chat_id: int | None, tell: ProgressMes
 
 async def find_running_rebuild(archive: Archive) -> Rebuild | None:
     """Find the unfinished rebuild, if there is one."""
-    rows = await archive.rows("SELECT * FROM rebuilds WHERE state = 'running' ORDER BY id DESC LIMIT 1")
-    if not rows:
-        return None
-    row = rows[0]
-    tell = ProgressMessage(row["tell_chat"], row["tell_message"], row["lang"]) if row["tell_chat"] is not None else None
-    return Rebuild(row["id"], row["chat_id"], row["state"], row["done"], row["total"], tell)
+    for row in await archive.rows("SELECT * FROM rebuilds WHERE state = 'running' ORDER BY id DESC LIMIT 1"):
+        place = row["tell_chat"], row["tell_message"], row["lang"]
+        tell = ProgressMessage(*place) if row["tell_chat"] is not None else None
+        return Rebuild(row["id"], row["chat_id"], row["state"], row["done"], row["total"], tell)
+    return None
 
 
 async def save_rebuild(archive: Archive, rebuild: Rebuild) -> None:
@@ -244,10 +225,8 @@ async def save_rebuild(archive: Archive, rebuild: Rebuild) -> None:
 
 async def count_changed_posts(archive: Archive, chat_id: int | None, after: int, until: int) -> int:
     """Count living posts, of one channel or of all, whose last change is after `after` and up to `until`."""
-    sql = (
-        "SELECT count(*) FROM posts WHERE seq > ? AND seq <= ? AND deleted_at IS NULL AND (?3 IS NULL OR chat_id = ?3)"
-    )
-    return int(await archive.value(sql, (after, until, chat_id)))
+    which = "seq > ?1 AND seq <= ?2 AND deleted_at IS NULL AND (?3 IS NULL OR chat_id = ?3)"
+    return int(await archive.value(f"SELECT count(*) FROM posts WHERE {which}", (after, until, chat_id)))
 
 
 _ALBUM_BATCH_ROWS = 2000  # album members fetched at once
@@ -270,10 +249,8 @@ async def list_indexable_ids(archive: Archive, chat_id: int) -> set[int]:
 
 async def filter_queued_keys(archive: Archive, keys: Iterable[PostKey]) -> set[PostKey]:
     """Filter the keys to those in the embedding queue."""
-    rows = await archive.rows(
-        f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='to_embed')}", (encode_keys(keys),)
-    )
-    return {PostKey(*row) for row in rows}
+    sql = f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='to_embed')}"
+    return {PostKey(*row) for row in await archive.rows(sql, (encode_keys(keys),))}
 
 
 async def count_orphan_rows(archive: Archive) -> int:

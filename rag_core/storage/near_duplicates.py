@@ -152,7 +152,7 @@ async def fetch_copies(
     Posts that are new or changed since the last comparison are left out. Raises ArchiveUnavailable.
     """
     wanted = set(keys)
-    # The readable posts with the texts of these posts, and transitively with near-duplicates of them; for a text without
+    # Readable posts with the texts of these posts, and transitively with near-duplicates of them; for a text without
     # relative dates and near-duplicates only these posts, and the earliest of each channel.
     # min() makes SQLite give the other columns of the same row; for posts of the same second the least id
     rows = await archive.rows(

@@ -271,7 +271,7 @@ async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, mak
     with pytest.raises(BackupFailed, match=f"{second.name} is no whole archive"):
         restore_backup(archive.folder, second, GO_ON)
     assert not list(archive.folder.glob("citegram-before-*"))
-    assert restore_backup(archive.folder, None, GO_ON).backup == first
+    assert restore_backup(archive.folder, None, GO_ON)[0] == first
 
 
 async def test_what_is_no_archive_that_we_know_is_not_put_back(archive: Archive, tmp_path: Path) -> None:

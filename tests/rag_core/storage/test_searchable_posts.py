@@ -39,7 +39,7 @@ async def waiting(archive: Archive) -> set[int]:
     await index_state.queue_changed_posts(archive, "store", "model")
     queued = await index_state.list_queued_posts(archive, 100)
     await index_state.dequeue_posts(archive, queued)
-    return {one.key.message_id for one in queued}
+    return {key.message_id for key, _ in queued}
 
 
 async def test_an_album_is_found_under_its_captioned_post_with_the_captions_of_all(

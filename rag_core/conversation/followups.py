@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from rag_core.dates import find_dates, parse_coming_period, parse_period
 from rag_core.engine import Engine
@@ -75,8 +76,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _MAX_READ_WORDS = 40  # words of a question that are read by the dictionary
 
 
-@dataclass(frozen=True, slots=True)
-class NameSpan:
+class NameSpan(NamedTuple):
     """Name and its position in a text."""
 
     text: str
@@ -116,34 +116,32 @@ def find_question_names(text: str) -> list[NameSpan]:
 
 
 def _find_pronoun(text: str) -> re.Match[str] | None:
-    """Find the first pronoun without an antecedent in the question itself, one of a person first; None without any."""
+    """Find the first pronoun without an antecedent in the question itself, one of a person first; None without any.
+
+    An antecedent is in Russian a noun before the pronoun, in English any content word.
+    """
     low, things = fold_case(text), list[re.Match[str]]()
     for match in _PRONOUN_PATTERN.finditer(low):
-        before = low[: match.start()]
-        if any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low)):
+        before, personal = low[: match.start()], bool(match["person"] or match["many"])
+        expletive = any(e.start() <= match.start() < e.end() for e in _EXPLETIVE_PATTERN.finditer(low))
+        if expletive or find_question_names(text[: match.start()]):
             continue
         # "how much is the entrance there": the words before "there" do not name its place
-        if (not match["place"] and _has_antecedent(before, match)) or find_question_names(text[: match.start()]):
-            continue
+        words = [word for word in extract_content_words(before) if not _ATTRIBUTE_PATTERN.search(word)]
+        if words and not match["place"]:
+            if personal and re.search("[а-я]", match[0]):
+                gender = _GENDERS.get(match[0])
+                nouns = [r for _, read in _read_words(before) for r in read[:1] if r.part == "NOUN"]
+                if any((r.number == "plur") == bool(match["many"]) and gender in {None, r.gender} for r in nouns):
+                    continue
+            # "how old is he", "who wanted to grind it": adjectives and verbs
+            elif not personal and (re.search("[а-я]", match[0]) or not _WHO_DID_PATTERN.match(before)):
+                continue
         if match["person"]:
             return match
         if not (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
             things.append(match)
     return things[0] if things else None
-
-
-def _has_antecedent(before: str, pronoun: re.Match[str]) -> bool:
-    """Whether the words before a pronoun can be its antecedent: in Russian a noun, in English any content word."""
-    if not [word for word in extract_content_words(before) if not _ATTRIBUTE_PATTERN.search(word)]:
-        return False
-    if re.search("[а-я]", pronoun[0]):
-        gender = _GENDERS.get(pronoun[0])
-        nouns = [r for _, read in _read_words(before) for r in read[:1] if r.part == "NOUN"]
-        if not (pronoun["person"] or pronoun["many"]):
-            return True
-        return any((r.number == "plur") == bool(pronoun["many"]) and gender in {None, r.gender} for r in nouns)
-    # "how old is he", "who wanted to grind it": adjectives and verbs
-    return not (pronoun["person"] or pronoun["many"] or _WHO_DID_PATTERN.match(before))
 
 
 def _read_words(text: str) -> Iterator[tuple[re.Match[str], tuple[WordReading, ...]]]:
@@ -160,9 +158,8 @@ def extract_subject(question: str, now: datetime | None) -> str:
         text = f"{text[:at].rstrip()} {text[at + len(when.words) :].lstrip()}".strip()
     for word in _WORD.finditer(text):
         if _is_content_word(fold_case(word[0])):
-            before = text[: word.start()]
-            subject = text[word.start() - (before[-1:] in '«"“„@' and bool(before)) :]
-            return subject.strip(" ,")
+            quoted = text[: word.start()].endswith(tuple('«"“„@'))
+            return text[word.start() - quoted :].strip(" ,")
     return text
 
 
@@ -296,8 +293,12 @@ def _carry_over_subject(rest: str, question: str, now: datetime) -> str:
     if QUESTION_WORD_PATTERN.match(fold_case(rest)) or _INNER_QUESTION_WORD.search(fold_case(rest)):
         subject = extract_subject(question, now if when else None)
         return rest if subject in rest else _append_aside(rest, subject)
-    if when:
-        question = _replace_time(question, when, now)
+    if when:  # replaces the time in the question; the old preposition stays where the new time has none
+        old, _ = _split_time(question, now)
+        before = re.match(rf"{_PREPOSITION}\s+", fold_case(old))
+        alone = re.match(rf"{_PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
+        new = f"{old[: before.end()]}{when}" if before and not alone else when
+        question = question.replace(old, new, 1) if old else f"{question} {when}"
         if not extract_content_words(left):
             return question
     if changed := _replace_name(question, left):
@@ -307,17 +308,14 @@ def _carry_over_subject(rest: str, question: str, now: datetime) -> str:
     words = [word for word in _WORD.findall(fold_case(left)) if word not in {"the", "its", "their"}]
     if len(words) == 1 and words[0] in _ATTRIBUTES:  # "and the price?"
         return _append_aside(left, extract_subject(question, None))
-    return _replace_topic(question, rest, now) or _replace_thing(question, left) or _append_aside(question, left)
-
-
-def _replace_time(question: str, when: str, now: datetime) -> str:
-    """Replace the time in a question, or append it; the old preposition stays where the new time has none."""
-    old, _ = _split_time(question, now)
-    if not old:
-        return f"{question} {when}"
-    before = re.match(rf"{_PREPOSITION}\s+", fold_case(old))
-    alone = re.match(rf"{_PREPOSITION}|(?:last|this|next|yesterday|today|вчера|сегодня)\b", fold_case(when))
-    return question.replace(old, f"{old[: before.end()]}{when}" if before and not alone else when, 1)
+    topic = strip_asking_phrase(question)
+    if topic != question:  # after "tell me about"; the time is the new one, or else the earlier one
+        bare = _ABOUT_PATTERN.sub("", rest, count=1)
+        # A Russian word without its preposition is in another grammatical case than this position needs.
+        asked = f"{question.removesuffix(topic)}{bare}" if bare != rest or detect_language(rest) == "en" else rest
+        earlier_time = "" if _split_time(rest, now)[0] else _split_time(question, now)[0]
+        return f"{asked} {earlier_time}".rstrip()
+    return _replace_thing(question, left) or _append_aside(question, left)
 
 
 def _replace_name(question: str, rest: str) -> str | None:
@@ -330,18 +328,6 @@ def _replace_name(question: str, rest: str) -> str | None:
     same = [found for found, word in zip(old, before, strict=True) if (word and word[1]) == on]
     chosen = same[0] if same else old[-1] if old and on is None else None
     return f"{question[: chosen.start]}{name}{question[chosen.end :]}" if chosen else None
-
-
-def _replace_topic(question: str, rest: str, now: datetime) -> str | None:
-    """Replace the topic after "tell me about"; the time is the new one, or else the earlier one."""
-    topic = strip_asking_phrase(question)
-    if topic == question:
-        return None
-    bare = _ABOUT_PATTERN.sub("", rest, count=1)
-    # A Russian word without its preposition is in another grammatical case than this position needs.
-    asked = f"{question.removesuffix(topic)}{bare}" if bare != rest or detect_language(rest) == "en" else rest
-    earlier_time = "" if _split_time(rest, now)[0] else _split_time(question, now)[0]
-    return f"{asked} {earlier_time}".rstrip()
 
 
 _DETERMINER_LEMMAS = frozenset("какой который этот весь такой мой ваш ваша".split())
@@ -371,9 +357,17 @@ def _replace_thing(question: str, rest: str) -> str | None:
         for match, readings in reversed(words):
             if forms & {(r.case, r.gender, r.number) for r in readings if _is_adjective(r)}:
                 return f"{question[: match.start()]}{rest}{question[match.end() :]}"
-    # the noun in the nominative with its adjectives; of an attribute ("курс доллара") that in the genitive
-    nouns = [n for n, word in enumerate(new) if _is_subject_noun(*word)]
-    at = next((n for n, word in enumerate(words) if _is_subject_noun(*word)), None)
+    # the noun in the nominative, or of one form for all cases ("латте"), with its adjectives; of an attribute
+    # ("курс доллара") that in the genitive
+    nouns, earlier = (
+        [
+            n
+            for n, (word, read) in enumerate(of)
+            if any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in read[:3])
+        ]
+        for of in (new, words)
+    )
+    at = earlier[0] if earlier else None
     others = {"VERB", "INFN", "PREP", "NPRO"}
     if at is None or not nouns or nouns[0] > 1 or any(r.part in others for _, read in new for r in read[:1]):
         return None
@@ -392,14 +386,8 @@ def _is_adjective(reading: WordReading) -> bool:
     return reading.part == "ADJF" and reading.lemma not in _DETERMINER_LEMMAS
 
 
-def _is_subject_noun(word: re.Match[str], readings: tuple[WordReading, ...]) -> bool:
-    """Whether a word is a noun in the nominative, also one that has a single form for all cases ("латте")."""
-    return any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in readings[:3])
-
-
 _MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96
 _SHOWN_TURNS = 3  # earlier questions in the prompt
-_REWRITE_REJECTED = "The model's question was not the one that was asked: the rules' is taken."
 
 
 async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
@@ -419,30 +407,27 @@ async def _rewrite_by_model(
 ) -> str:
     """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
     template = load_prompt("followup", question.lang)
-    named = ((turn.question, ", ".join(turn.entities)) for turn in turns[-_SHOWN_TURNS:])
-    lines = "\n".join(
-        f"{escape_prompt_text(asked)} ({escape_prompt_text(names)})".removesuffix(" ()") for asked, names in named
+    named = (
+        tuple(map(escape_prompt_text, (turn.question, ", ".join(turn.entities)))) for turn in turns[-_SHOWN_TURNS:]
     )
+    lines = "\n".join(f"{asked} ({names})".removesuffix(" ()") for asked, names in named)
     prompt = Prompt(template.system, f"<talk>\n{lines}\n</talk>\n{quote_question(question.text)}", template.shots)
     grammar = build_paragraph_grammar(_MAX_REWRITE_LENGTH)
     decoding = DecodingParams(_MAX_REWRITE_TOKENS, 0.0)
     reply = await run.ask_model(model, question.viewer.user_id, prompt, decoding, grammar=grammar)
     text = " ".join(clean_reply(reply).split())[:_MAX_REWRITE_LENGTH]
-    if not _is_faithful_rewrite(text, question.text, turns):
-        raise GenerationFailed(_REWRITE_REJECTED)
-    return text
-
-
-def _is_faithful_rewrite(text: str, asked: str, turns: Sequence[ConversationTurn]) -> bool:
-    """Whether a rewrite keeps the follow-up and the topic, and adds no name, no number and at most one word."""
-    history = " ".join(part for turn in turns for part in (turn.question, *turn.entities))
+    # it keeps the follow-up and the topic, and adds no name, no number and at most one word
+    asked, history = question.text, " ".join(part for turn in turns for part in (turn.question, *turn.entities))
     own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
     names = {term for name in find_question_names(text) for term in tokenize(name.text)}
     kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_numbers(asked))
-    return (
+    faithful = (
         bool(rewritten & before)
         and kept <= rewritten | set(extract_numbers(text))
         and names <= own | before
         and extract_numbers(text) <= extract_numbers(f"{asked} {history}")
         and len(rewritten - own - before) <= 1
     )
+    if not faithful:
+        raise GenerationFailed("The model's question was not the one that was asked: the rules' is taken.")
+    return text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ from rag_core import Question, Viewer, answer_question
 from rag_core.conversation import memory
 from rag_core.conversation.memory import resolve_followup
 from rag_core.errors import GenerationFailed
-from rag_core.llm.local import open_local_model
 from rag_core.run import Run
-from rag_core.settings import LlmSettings, MemorySettings
+from rag_core.settings import MemorySettings
 from rag_core.storage.readers import erase_user_data
 
 FERRY = "How much is a ferry ticket to Owl Island?"
@@ -45,11 +43,6 @@ async def stands(library: Any, text: str, **where: Any) -> str:
     return (await resolve_followup(asked(library, text, **where), library.rag, notebook(library))).text
 
 
-def with_memory(library: Any, **fields: Any) -> None:
-    settings = library.rag.settings.model_copy(update={"memory": MemorySettings(**fields)})
-    library.rag = replace(library.rag, settings=settings)
-
-
 @pytest.mark.parametrize("where", [{"chat": 6}, {"user": 2}, {"thread": 7}])
 async def test_each_chat_reader_and_topic_has_a_talk_of_its_own(library: Any, where: dict[str, int]) -> None:
     await said(library, FERRY)
@@ -62,16 +55,6 @@ async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> N
     assert await stands(library, "and in March?", minutes=61) == "and in March?"
     await said(library, "Dogs?", minutes=200)
     assert await library.rag.archive.rows("SELECT * FROM talks WHERE question = ?", (FERRY,)) == []
-
-
-async def test_the_window_is_bounded_by_tokens_and_the_newest_stay(library: Any) -> None:
-    given = await library.ask("ferry")
-    for n in range(6):
-        question = asked(library, f"What is said of the {'very ' * 60} old ferry number {n}?", minutes=n)
-        await memory.remember_answer(question, given, library.rag)
-    turns = await memory.load_turns(asked(library, "and?", minutes=7), library.rag)
-    assert 0 < len(turns) < 6
-    assert turns[-1].question.endswith("number 5?")
 
 
 async def test_a_talk_never_grows_without_end(library: Any) -> None:
@@ -106,7 +89,8 @@ async def test_it_can_be_off_in_a_chat_and_then_nothing_is_kept(library: Any) ->
 
 
 async def test_it_can_be_off_by_setting(library: Any) -> None:
-    with_memory(library, enabled=False)
+    settings = library.rag.settings.model_copy(update={"memory": MemorySettings(enabled=False)})
+    library.rag = replace(library.rag, settings=settings)
     await said(library, FERRY)
     assert await library.rag.archive.rows("SELECT * FROM talks") == []
 
@@ -156,32 +140,6 @@ async def test_a_model_that_says_anything_else_is_not_believed(library: Any, rep
     found = await resolve_followup(asked(library, CHILDREN), library.rag, run)
     assert found.text == BY_RULES
     assert [lack.stage for lack in run.shortfalls] == ["followup"]
-
-
-async def test_a_busy_model_is_not_waited_for(library: Any) -> None:
-    await said(library, FERRY)
-    model = FakeLlm()
-    model.waiting = 1
-    planned_by(library, model)
-    assert "ferry" in await stands(library, "and in March?")
-    assert model.asked == []
-
-
-async def test_no_model_is_asked_about_what_is_no_follow_up(library: Any) -> None:
-    await said(library, FERRY)
-    planned_by(library, FakeLlm())
-    assert await stands(library, "When does the lighthouse museum close?") == "When does the lighthouse museum close?"
-
-
-@pytest.mark.slow
-async def test_a_random_model_leaves_the_rules_question(library: Any, tiny_gguf: Path) -> None:
-    await said(library, FERRY)
-    model = await open_local_model(tiny_gguf, LlmSettings(threads=1), name="tiny")
-    try:
-        planned_by(library, model)
-        assert await stands(library, "and in March?") == "How much is a ferry ticket to Owl Island in March?"
-    finally:
-        await model.close()
 
 
 async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:

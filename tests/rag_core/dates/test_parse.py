@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -122,12 +122,6 @@ def test_a_coming_period_has_not_ended(text: str, since: str | None, until: str 
     assert (_day(found.since), _day(found.until)) == (since, until) if found else since is None
 
 
-def test_the_words_are_given_back_as_they_stand_in_the_lower_case_text() -> None:
-    found = parse_period("Сколько постов о пароме В МАЕ 2025 года?", LEAP)
-    assert found is not None
-    assert found.words == "в мае 2025 года"
-
-
 @given(st.datetimes(datetime(2010, 1, 1), datetime(2090, 12, 31)), st.sampled_from(PHRASES))
 def test_a_period_is_whole_days_and_has_begun(moment: datetime, text: str) -> None:
     now = moment.replace(tzinfo=UTC)
@@ -140,16 +134,6 @@ def test_a_period_is_whole_days_and_has_begun(moment: datetime, text: str) -> No
     assert found.since.tzinfo is UTC
     assert {bound.time() for bound in (found.since, found.until)} == {datetime.min.time()}
     assert found.since <= now or "20" in text
-
-
-@given(st.dates(date(2010, 1, 1), date(2090, 12, 31)))
-def test_yesterday_and_today_adjoin_at_every_end_of_a_month(day: date) -> None:
-    now = datetime(day.year, day.month, day.day, 23, 59, tzinfo=UTC)
-    yesterday, today = parse_period("вчера", now), parse_period("сегодня", now)
-    assert yesterday and today and yesterday.since and yesterday.until and today.since
-    assert yesterday.until == today.since
-    assert today.since.date() == day
-    assert yesterday.since == today.since - timedelta(days=1)
 
 
 @given(

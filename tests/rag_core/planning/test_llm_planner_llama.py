@@ -21,16 +21,12 @@ from rag_core.llm.protocol import FinishReason, Generation, LanguageModel, colle
 from rag_core.planning.llm_planner import (
     PLAN_DECODING,
     PLAN_GRAMMAR,
-    REWRITE_DECODING,
-    REWRITE_GRAMMAR,
     KnownEntities,
     SearchPlan,
     build_plan_prompt,
-    build_rewrite_prompt,
     fit_prompt,
     is_worth_planning,
     parse_proposal,
-    parse_rewrite,
     parse_strictly,
     plan_by_model,
 )
@@ -114,18 +110,6 @@ async def test_with_the_tokens_it_has_every_plan_is_usable(questions: list[Quest
             assert len({frozenset(tokenize(query)) for query in plan.queries}) == len(plan.queries)
             assert not run.shortfalls
             assert plan.reasons[-1] != "0 queries by the model"
-
-
-async def test_a_rewrite_fits_its_tokens_or_what_is_complete_is_kept(tmp_path: Path) -> None:
-    async with opened(tmp_path) as model, model.turn(1) as seat:
-        for n, text in enumerate(("Сколько стоит билет на паром?", "Who sells fresh mackerel on the quay?")):
-            prompt = build_rewrite_prompt(asked(text), AROUND, ("ferry",), "ru")
-            longest = len(Grammar(REWRITE_GRAMMAR).longest().encode())
-            whole = replace(REWRITE_DECODING, max_tokens=longest, seed=n)
-            said = await collect_generation(seat.stream(prompt, whole, grammar=REWRITE_GRAMMAR))
-            assert said.finish is FinishReason.STOP and 1 <= len(json.loads(said.text)) <= 3
-            said = await collect_generation(seat.stream(prompt, REWRITE_DECODING, grammar=REWRITE_GRAMMAR))
-            assert parse_rewrite(said.text)
 
 
 async def test_the_second_plan_reads_a_fifth_of_the_prompt_or_less(tmp_path: Path) -> None:

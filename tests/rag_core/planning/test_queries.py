@@ -12,7 +12,6 @@ from rag_core.planning.queries import (
     sanitize_query,
 )
 from rag_core.text.answer_type import AnswerType
-from rag_core.text.names import transliterate_word
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 
@@ -76,20 +75,6 @@ def test_a_question_word_or_the_first_word_of_a_question_is_no_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "spelt"),
-    [
-        ("Тойота", "toyota"), ("Тойоту", "toyota"), ("Хонду", "honda"), ("Яндексе", "yandex"),
-        ("Сбербанка", "sberbank"),
-        ("Щукин", "shchukin"), ("Чехова", "chekhov"), ("Фёдор", "fedor"), ("Toyota", "тойота"), ("Yandex", "яндекс"),
-        ("Shchukin", "щукин"), ("Chekhov", "чехов"), ("Sberbank", "сбербанк"), ("York", "йорк"), ("Müller", "мюллер"),
-        ("Pelé", "пеле"),
-    ],
-)  # fmt: skip
-def test_names_are_spelt_in_the_other_script_both_ways(name: str, spelt: str) -> None:
-    assert spelt in transliterate_word(name)
-
-
-@pytest.mark.parametrize(
     ("text", "left"),
     [
         ("'; DROP TABLE posts; -- когда паром?", "'; ; -- когда паром?"),
@@ -125,10 +110,6 @@ def test_code_orders_to_a_model_and_invisible_signs_are_dropped(text: str, left:
 )  # fmt: skip
 def test_what_only_sounds_like_code_stays(text: str) -> None:
     assert sanitize_query(text) == text
-
-
-def test_a_question_is_no_longer_than_4000_characters() -> None:
-    assert len(sanitize_query("паром " * 2000)) <= 4000
 
 
 def test_of_a_thousand_tags_a_few_must_stand_in_a_post() -> None:

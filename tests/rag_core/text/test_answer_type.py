@@ -8,7 +8,6 @@ from rag_core.text.answer_type import (
     contains_answer_type,
     detect_answer_type,
     extract_name_stems,
-    extract_numbers,
 )
 from rag_core.text.tokens import stem
 
@@ -58,10 +57,6 @@ def test_whether_a_text_holds_what_is_asked_for_and_not_said(
 def test_the_first_word_of_a_sentence_is_no_name() -> None:
     text = "Завтра придёт Тамара Игоревна. Паром ждёт. «Чайка» стоит.\nЛёва спит, а Зоя нет"
     assert extract_name_stems(text) == {stem(name) for name in ("тамара", "игоревна", "зоя")}
-
-
-def test_numbers_are_taken_as_they_are_written() -> None:
-    assert extract_numbers("с 7:30 до 21.45, 1 200 шт., v2") == {"7:30", "21.45", "1", "200", "2"}
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rag_core.index.bm25_postings import NO_VARIANTS, PostingsBM25
 from rag_core.planning.spelling_correction import correct_spelling
 from rag_core.text import query_terms
 from rag_core.text.answer_type import AnswerType
 from rag_core.text.query_terms import QueryTerms, annotate_answer_kinds, expand_words, is_table_word
-from rag_core.text.tokens import STOP_WORDS, measure_stem_similarity, stem, stem_dictionary_form, tokenize
+from rag_core.text.tokens import STOP_WORDS, stem, stem_dictionary_form, tokenize
 
 
 @pytest.mark.parametrize(
@@ -84,18 +83,6 @@ def test_posts_are_annotated_with_the_answers_they_hold(text: str, kinds: list[s
     assert annotate_answer_kinds(text) == kinds
 
 
-def test_of_the_variants_of_a_word_only_the_best_counts_and_none_more_than_the_word() -> None:
-    index = PostingsBM25([["bus", "x"], ["coach", "x"], ["coach", "shuttl"], ["tree", "x"]])
-    variants = {"bus": {"coach": 0.5, "shuttl": 0.5}}
-    found = index.best(["bus"], 9, index.snapshot(), variants=variants)
-    scores = dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
-    assert set(scores) == {0, 1, 2}
-    assert scores[0] > scores[1]
-    assert scores[2] < scores[0]
-    plain = index.best(["bus"], 9, index.snapshot(), variants=NO_VARIANTS)
-    assert plain[1][0] == pytest.approx(scores[0])
-
-
 def test_a_word_counts_as_met_by_its_variant_and_matters_as_much_as_that() -> None:
     posts = {"хлеб": 1.0, "доставк": 2.0}
     asked = QueryTerms.of("bread delivery", lambda term: posts.get(term, 7.0))
@@ -164,35 +151,8 @@ def test_the_shares_of_a_question_add_up_to_one() -> None:
     assert asked.want is AnswerType.PRICE
 
 
-def test_words_that_say_how_it_is_asked_weigh_less_than_what_is_asked_about() -> None:
-    asked = QueryTerms.of("What is the name of the lighthouse?", equally)
-    assert asked.share["name"] < asked.share[stem("lighthouse")]
-
-
-def test_a_question_without_terms_has_no_shares() -> None:
-    asked = QueryTerms.of("что это? 🔥", equally)
-    assert (asked.share, asked.matched_share(frozenset({"a"})), asked.similar_share(frozenset({"a"}))) == ({}, 0, 0)
-
-
 def test_met_and_kin_divide_the_question_between_them() -> None:
     asked = QueryTerms.of("мозаика моста", equally)
     found = frozenset(tokenize("мозаичный мост"))
     assert asked.matched_share(found) == pytest.approx(0.5)
     assert 0 < asked.similar_share(found) < 0.5
-
-
-@pytest.mark.parametrize(
-    ("term", "other", "kin"),
-    [
-        ("учител", "учительниц", True),
-        ("кот", "котел", False),  # three letters are chance
-        ("паром", "порог", False),
-        ("абонемент", "абонент", False),
-        ("керамик", "керамическ", True),
-        ("паром", "", False),
-        ("", "", False),
-    ],
-)
-def test_kin_are_stems_with_a_long_beginning_in_common(term: str, other: str, kin: bool) -> None:
-    assert (measure_stem_similarity(term, [other]) > 0) is kin
-    assert measure_stem_similarity(term, [other]) == measure_stem_similarity(other, [term])

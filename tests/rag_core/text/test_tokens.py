@@ -54,10 +54,6 @@ def test_a_sign_of_a_short_name_belongs_to_it() -> None:
     assert tokenize("a+b 2+2 end .How") == ["b", "2", "2", "end"]
 
 
-def test_raised_digits_are_not_digits_beside_them() -> None:
-    assert tokenize("10²") != tokenize("102")
-
-
 def test_each_word_is_stemmed_by_its_own_script() -> None:
     assert tokenize("Обжиги cups 2750") == [stem("обжиг"), "cup", "2750"]
 
@@ -69,15 +65,6 @@ def test_texts_without_a_telling_word_have_no_terms(text: str) -> None:
 
 def test_stop_words_are_written_as_they_are_looked_up() -> None:
     assert [word for word in STOP_WORDS if stem(word)] == []
-
-
-def test_the_numeral_has_not_the_term_of_what_things_cost() -> None:
-    assert stem("сто") == stem("ста") == "100"
-    assert stem("стоит") == stem("стоят") != "100"
-
-
-def test_terms_keep_their_order_and_repetitions() -> None:
-    assert tokenize("паром, а паром — причал") == tokenize("паром паром причал")
 
 
 @given(st.text(max_size=300))

@@ -53,16 +53,12 @@ FRAME_WORDS = re.compile(
     r"this|that|here|there|words?|contain(?:s|ing)?)\b"
 )
 CATCH_ALL_WORDS = rf"\b(?:{PHRASES['catch_all']})\b"
-_ASKING_WORDS = (FRAME_WORDS.pattern, CATCH_ALL_WORDS, rf"\b{POSTED_THINGS}\b")
+# Words that ask for posts: "запостили" is no misspelt "запустили".
+REQUEST_WORDS = rf"{FRAME_WORDS.pattern}|{CATCH_ALL_WORDS}|\b{POSTED_THINGS}\b"
 # What is to come, without a topic: "что будет в выходные", "anything on tomorrow?". `COMING_FRAME` are the words that
 # ask so, `COMING_ASKED` those of them that look ahead by themselves.
 COMING_ASKED = re.compile(rf"\b(?:{PHRASES['coming']})\b")
 COMING_FRAME = rf"{COMING_ASKED.pattern}|\b(?:{PHRASES['coming_frame']})\b"
-
-
-def is_request_word(word: str) -> bool:
-    """Whether a lower-case word asks for posts: "запостили" is no misspelt "запустили"."""
-    return any(compile_pattern(words).fullmatch(word) for words in _ASKING_WORDS)
 
 
 _NEWS_PREFIX = re.compile(NEWS_ABOUT)
@@ -94,14 +90,9 @@ _ASKING_PHRASE = re.compile(
 )
 
 
-def _fold_head(text: str) -> str:
-    """Fold what is read for the intent, as `asked` of the other functions: lower case, without ё."""
-    return fold_case(text[:INTENT_PREFIX_LENGTH])
-
-
 def strip_asking_phrase(text: str) -> str:
     """Strip phrases such as "tell me about" from a question; the whole question where nothing would be left."""
-    about = _NEWS_PREFIX.match(_fold_head(text))
+    about = _NEWS_PREFIX.match(fold_case(text[:INTENT_PREFIX_LENGTH]))
     rest, stripped = (text[about.end() :], 1) if about else _ASKING_PHRASE.subn("", text)
     if not stripped or not tokenize(rest):
         return text
@@ -130,13 +121,13 @@ def extract_coming_topic(asked: str) -> str | None:
 
 def asks_whose_posts(text: str) -> bool:
     """Whether a question for posts says whose they are ("what's new at the club"), and not what they are about."""
-    asked = _fold_head(text)
+    asked = fold_case(text[:INTENT_PREFIX_LENGTH])
     return bool(_POSTS_OF.search(asked)) and not _TOPIC_NAMED.search(asked)
 
 
 def asks_for_mentions(text: str) -> bool:
     """Whether a question for posts asks for those that mention its topic; "what's new in React" asks for a fact as well."""
-    return bool(_NEWS_PREFIX.match(_fold_head(text))) or not asks_whose_posts(text)
+    return bool(_NEWS_PREFIX.match(fold_case(text[:INTENT_PREFIX_LENGTH]))) or not asks_whose_posts(text)
 
 
 def extract_posts_topic(asked: str) -> str:
@@ -154,11 +145,6 @@ def strip_catch_all_words(topic: str) -> str:
     """Strip the words that ask for all posts of a period, and function words."""
     words = [word for word in compile_pattern(CATCH_ALL_WORDS).sub(" ", topic).split() if tokenize(word)]
     return "" if all(map(str.isdigit, words)) else " ".join(words)  # "the last 5", but "bus 42"
-
-
-def is_empty_topic(topic: str) -> bool:
-    """Whether a topic is empty: "what's new" and "a digest" ask for all posts of a period."""
-    return not strip_catch_all_words(topic)
 
 
 # Counts and dates of mentions, answered exactly over all posts.
@@ -181,7 +167,8 @@ _POSTING_WORDS = (
     r"did (?:you|they|we|(?:the )?channels?) (?:\w+ )?(?:post|write|say|talk|report|publish|mention))\b"
 )
 _RECENT_EVENTS = re.compile(rf"^(?:самое )?главн\w+\b|\b(?:{PHRASES['recent_events']})\b")
-_EVENT_WORDS = re.compile(
+# A question for events says so by a word of its own: "что интересного было", and not "что было с лодкой".
+EVENT_WORDS = re.compile(
     r"\b(?:интересного|нового|новенького|произошло|случилось|событи\w+|happened|new|events|going on|went on)\b"
 )
 _ALL_COUNTED = (
@@ -284,12 +271,7 @@ def asks_for_digest(asked: str, *, timed: bool) -> bool:
 
 
 def _names_nothing(clause: str) -> bool:
-    return is_empty_topic(compile_pattern(_DIGEST_FILLERS).sub(" ", extract_topic(clause)))
-
-
-def names_events(asked: str) -> bool:
-    """Whether a question for events says so by a word of its own: "что интересного было", and not "что было с лодкой"."""
-    return bool(_EVENT_WORDS.search(asked))
+    return not strip_catch_all_words(compile_pattern(_DIGEST_FILLERS).sub(" ", extract_topic(clause)))
 
 
 def asks_for_count(asked: str) -> bool:

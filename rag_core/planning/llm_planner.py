@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from rag_core.engine import Engine
 
 # Characters; with these lengths a plan of Russian words, at 2.5 characters a token, fits its 256 tokens.
-MAX_PHRASE_LENGTH, MAX_CHANNEL_LENGTH = 24, 32
+_MAX_PHRASE_LENGTH, _MAX_CHANNEL_LENGTH = 24, 32
 _SIMILAR_SHARE = 0.8  # share of common terms: at most one of five words may differ
 
 QueryText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_LENGTH)]
-PhraseText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PHRASE_LENGTH)]
+PhraseText = Annotated[str, StringConstraints(min_length=1, max_length=_MAX_PHRASE_LENGTH)]
 
 
 class _StrictModel(BaseModel):
@@ -61,7 +61,7 @@ class MetadataFilters(_StrictModel):
 
     date_from: date | None
     date_to: date | None
-    channel: Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHANNEL_LENGTH)] | None
+    channel: Annotated[str, StringConstraints(min_length=1, max_length=_MAX_CHANNEL_LENGTH)] | None
     author: PhraseText | None
 
 
@@ -94,9 +94,7 @@ SHORT_PLAN_GRAMMAR, REWRITE_GRAMMAR = (
         r'"[" query (", " query (", " query)?)? "]"',
     )
 )
-SHORT_PLAN_SCHEMA: dict[str, Any] = ShortPlan.model_json_schema()
-PLAN_SCHEMA: dict[str, Any] = SearchPlan.model_json_schema()
-REWRITE_SCHEMA: dict[str, Any] = _REWRITE_ADAPTER.json_schema()
+PLAN_SCHEMA, REWRITE_SCHEMA = SearchPlan.model_json_schema(), _REWRITE_ADAPTER.json_schema()
 
 
 _NO_FILTERS = MetadataFilters(date_from=None, date_to=None, channel=None, author=None)
@@ -129,8 +127,7 @@ def parse_proposal(text: str) -> PlanProposal:
     """Parse a reply to a proposal; a truncated or invalid one gives its complete queries, or nothing."""
     plan = parse_strictly(SearchPlan, text)
     if plan is None:
-        _, key, rest = text.partition('"normalized_queries"')
-        return PlanProposal(_clean_queries(_read_complete_strings(rest)[:MAX_QUERIES] if key else ()))
+        return PlanProposal(_clean_queries(_read_complete_strings(text, '"normalized_queries"')[:MAX_QUERIES]))
     return PlanProposal(
         _clean_queries(plan.normalized_queries),
         _clean_queries(plan.must_phrases),
@@ -144,10 +141,8 @@ def parse_proposal(text: str) -> PlanProposal:
 def parse_short_plan(text: str) -> PlanProposal:
     """Parse a short plan: its keywords are one query; a truncated or invalid one gives its complete keywords."""
     plan = parse_strictly(ShortPlan, text)
-    _, key, rest = text.partition('"keywords"')
-    keywords = plan.keywords if plan else _read_complete_strings(rest)[:6] if key else []
-    queries = _clean_queries([" ".join(keywords)] if keywords else ())
-    return PlanProposal(queries, filters=(plan and plan.filters) or _NO_FILTERS)
+    keywords = plan.keywords if plan else _read_complete_strings(text, '"keywords"')[:6]
+    return PlanProposal(_clean_queries([" ".join(keywords)]), filters=(plan and plan.filters) or _NO_FILTERS)
 
 
 def parse_rewrite(text: str) -> tuple[str, ...]:
@@ -164,20 +159,19 @@ def are_similar_queries(one: str, other: str) -> bool:
     return len(terms & other_terms) >= _SIMILAR_SHARE * len(terms | other_terms)
 
 
-def _read_complete_strings(text: str) -> list[str]:
-    """Complete strings of a JSON list that may be truncated."""
-    strings: list[str] = []
-    rest = text.partition("[")[2].lstrip()
+def _read_complete_strings(text: str, key: str = "") -> list[str]:
+    """Read the complete strings of a JSON list behind a key, which may be truncated."""
+    strings, rest = list[str](), text.partition(key)[2] if key else text
+    rest = rest.partition("[")[2].lstrip()
     while rest.startswith('"'):
         try:
             string, end = json.JSONDecoder().raw_decode(rest)
         except ValueError:
             break
         strings.append(string)
-        rest = rest[end:].lstrip()
-        if not rest.startswith(","):
+        comma, rest = rest[end:].lstrip()[:1], rest[end:].lstrip()[1:].lstrip()
+        if comma != ",":
             break
-        rest = rest[1:].lstrip()
     return strings
 
 
@@ -219,11 +213,6 @@ class QuestionWords:
         words = tokenize(phrase)
         return bool(words) and self.terms.issuperset(words)
 
-    def vouches_for(self, phrase: str) -> bool:
-        """Whether all names and numbers of a phrase are in the question; others are invented by the model."""
-        telling = [word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word)]
-        return self.terms.issuperset(tokenize(" ".join(telling)))
-
 
 @dataclass(frozen=True, slots=True)
 class KnownEntities:
@@ -233,27 +222,9 @@ class KnownEntities:
     authors: Sequence[str] = ()
     languages: frozenset[str] = frozenset()
 
-    def other_language(self, text: str) -> str:
-        """The other language of the posts, "ru" or "en", that differs from that of the text; else empty."""
+    def find_other_language(self, text: str) -> str:
+        """Find the other language of the posts, "ru" or "en", that differs from that of the text; else empty."""
         return next(iter(self.languages & LANGUAGE_NAMES.keys() - {detect_language(text)}), "")
-
-    def spoken_of(self, spoken: QuestionWords) -> list[Channel]:
-        """Channels with a word of their title or username in the question, in a stable order."""
-        named = [c for c in self.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
-        return sorted(named, key=lambda channel: channel.chat_id, reverse=True)
-
-    def channels_called(self, said: str, spoken: QuestionWords) -> frozenset[int] | None:
-        """Channels with this username or beginning of the title, if the question says it whole; else None."""
-        name = said.strip().removeprefix("@").casefold()
-        named = (c for c in self.spoken_of(spoken) if spoken.says(c.username or " ") or spoken.says(c.title))
-        meant = list(named) if name else []
-        exact = [c.chat_id for c in meant if (c.username or "").casefold() == name]
-        return frozenset(exact or [c.chat_id for c in meant if c.title.casefold().startswith(name)]) or None
-
-    def authors_called(self, said: str, spoken: QuestionWords) -> tuple[str, ...]:
-        """The name as a one-element tuple, if it is a known author and the question names it; else empty."""
-        known = bool(said) and spoken.of(said) and any(matches_name(said, author) for author in self.authors)
-        return (said,) if known else ()
 
 
 async def load_known_entities(question: Question, known: Mapping[int, Channel], rag: Engine) -> KnownEntities:
@@ -288,9 +259,21 @@ def merge_plans(
     # queries of the rules may differ by one word only: they fill up the number, so only equal ones are dropped
     rest = (query for query in by_rules.queries[1:] if frozenset(tokenize(query)) not in marks)
     spoken = QuestionWords(question.text)
-    phrases = [phrase for phrase in proposal.should if spoken.vouches_for(phrase)]
+    # names and numbers that are not in the question are invented by the model
+    telling = {
+        phrase: " ".join(word for word in _WORD.findall(phrase) if _NAME_OR_NUMBER.search(word))
+        for phrase in proposal.should
+    }
+    phrases = [phrase for phrase, words in telling.items() if spoken.terms.issuperset(tokenize(words))]
     # a required phrase must consist of words of the question
     must = [phrase for phrase in proposal.must if spoken.says(phrase)]
+    # a channel counts by its username or the beginning of its title, if the question says it whole; an author if named
+    said = sanitize_query(proposal.filters.channel or "").strip().removeprefix("@").casefold()
+    meant = [c for c in around.channels.values() if said and (spoken.says(c.username or " ") or spoken.says(c.title))]
+    called = [c.chat_id for c in meant if (c.username or "").casefold() == said]
+    called = called or [c.chat_id for c in meant if c.title.casefold().startswith(said)]
+    author = sanitize_query(proposal.filters.author or "")
+    known = author and spoken.of(author) and any(matches_name(author, one) for one in around.authors)
     plan = replace(
         by_rules,
         queries=(*queries, *rest)[:MAX_QUERIES],
@@ -298,8 +281,8 @@ def merge_plans(
         fusion=proposal.fusion or by_rules.fusion,
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
-        channels=by_rules.channels or around.channels_called(sanitize_query(proposal.filters.channel or ""), spoken),
-        authors=by_rules.authors or around.authors_called(sanitize_query(proposal.filters.author or ""), spoken),
+        channels=by_rules.channels or frozenset(called) or None,
+        authors=by_rules.authors or ((author,) if known else ()),
     )
     plan = route_plan(_apply_model_dates(plan, proposal, question), question.text)
     return replace(plan, reasons=(*plan.reasons, f"{len(fresh)} queries by the model"))
@@ -322,7 +305,6 @@ def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -
 _MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
 _MAX_CHANNELS = 8
 _TEMPLATE_TOKENS = 16  # tokens of a chat template around each text, at most
-_MAX_TITLE_LENGTH = 32  # characters: the limit for a channel in a plan
 _CONTEXT_TOO_SMALL = "The context of the model is too small to plan a search in: raise LLM__CONTEXT."
 
 
@@ -364,8 +346,10 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:
     text = escape_prompt_text(sanitize_query(question.text))[:most]
     languages, titles = ", ".join(sorted(around.languages)) or question.lang, []
-    for channel in around.spoken_of(QuestionWords(text))[:_MAX_CHANNELS]:
-        title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_TITLE_LENGTH].strip()
+    spoken = QuestionWords(text)
+    named = [c for c in around.channels.values() if spoken.of(f"{c.title} {c.username or ''}")]
+    for channel in sorted(named, key=lambda one: one.chat_id, reverse=True)[:_MAX_CHANNELS]:
+        title = escape_prompt_text(sanitize_query(channel.title)).replace(";", ",")[:_MAX_CHANNEL_LENGTH].strip()
         titles.append(f"@{channel.username} {title}" if channel.username else title)
     channels = "; ".join(titles) or "none"
     return f"Today: {question.asked_at:%Y-%m-%d}. Languages: {languages}. Channels: {channels}.\nQuestion: {text}"
@@ -390,7 +374,9 @@ class _PlannerRequest:
 
 _SHORT_DECODING = replace(PLAN_DECODING, max_tokens=192)
 _PLAN_REQUEST = _PlannerRequest("plan", PLAN_DECODING, PLAN_GRAMMAR, PLAN_SCHEMA, parse_proposal)
-_SHORT_REQUEST = _PlannerRequest("plan", _SHORT_DECODING, SHORT_PLAN_GRAMMAR, SHORT_PLAN_SCHEMA, parse_short_plan)
+_SHORT_REQUEST = _PlannerRequest(
+    "plan", _SHORT_DECODING, SHORT_PLAN_GRAMMAR, ShortPlan.model_json_schema(), parse_short_plan
+)
 _REWRITE_REQUEST = _PlannerRequest(
     "rewrite", REWRITE_DECODING, REWRITE_GRAMMAR, REWRITE_SCHEMA, lambda text: PlanProposal(parse_rewrite(text))
 )
@@ -423,7 +409,7 @@ async def plan_by_model(
         return await asyncio.to_thread(merge_plans, by_rules, proposal, (), question, around)
     own = by_rules.queries[0]
     fresh = _drop_similar_queries(proposal.queries, (own,))
-    other = around.other_language(own)
+    other = around.find_other_language(own)
     if any(detect_language(query) == other for query in fresh):
         other = ""
     more: tuple[str, ...] = ()

@@ -18,7 +18,9 @@ from rag_core.errors import IndexUnavailable
 from rag_core.llm.rates import plans_in_keywords
 from rag_core.planning.filters import QueryFilters, match_channel_name, parse_filters
 from rag_core.planning.intents import (
+    EVENT_WORDS,
     EXACT_INTENTS,
+    REQUEST_WORDS,
     asks_about_posts,
     asks_about_recent_events,
     asks_for_coming_events,
@@ -31,9 +33,6 @@ from rag_core.planning.intents import (
     extract_posts_topic,
     extract_topic,
     find_defined_name,
-    is_empty_topic,
-    is_request_word,
-    names_events,
     strip_asking_phrase,
     strip_catch_all_words,
 )
@@ -52,6 +51,7 @@ from rag_core.storage import channels
 from rag_core.storage.channels import list_synonyms
 from rag_core.text.answer_type import extract_asking_stems
 from rag_core.text.names import list_names_in_other_script
+from rag_core.text.numbers import compile_pattern
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import stem, tokenize
 from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, TELEGRAM_START, Channel, Kind, Plan, Question
@@ -169,7 +169,13 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=period is not None):
         kind, topic = Kind.SUMMARY, ""
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
-    kind = _adjust_intent(kind, topic, asked, bounded=bool(posting_period or filters.words))
+    every = kind in {Kind.SUMMARY, Kind.LAST} or counts_all_posts(asked)
+    every = every or (kind is not Kind.HOW_MANY and asks_about_recent_events(asked))
+    bounded = bool(posting_period or filters.words)
+    if kind in _TOPICLESS_INTENTS and (bounded or every) and not strip_catch_all_words(topic):
+        kind = Kind.POSTED  # "what is new" asks for the newest posts, in any period
+    elif kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
+        kind = Kind.FACT
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
@@ -255,14 +261,14 @@ def _is_posting_period(
     """
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
-    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD and names_events(asked)
+    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD and EVENT_WORDS.search(asked)
     lately = period.since is not None and question.asked_at - period.since <= (_YEAR if brief else _RECENT_LIMIT)
     return (
         bool(filters.beside)
         or kind in EXACT_INTENTS
         or asks_about_posts(asked)
         or (asks_about_recent_events(asked) and lately)
-        or (is_empty_topic(topic) and (asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST}))
+        or (not strip_catch_all_words(topic) and (asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST}))
     )
 
 
@@ -279,8 +285,7 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
     """Whose events a question for what is to come asks for; empty for those of all channels, None for others."""
     if len(asked) > _MAX_COMING_LENGTH:
         return None
-    period = parse_coming_period(asked, now)
-    ahead = False
+    period, ahead = parse_coming_period(asked, now), False
     if period and period.since and period.until:
         # most of it is still to come, as of the next two weeks, or of "this week" on a Monday
         ahead = now - period.since < period.until - now <= _SOON and period.until - now > _ONE_DAY
@@ -290,15 +295,6 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
         asked = asked.replace(words, " ") if words else asked
     topic = extract_coming_topic(asked)
     return topic if topic is not None and len(tokenize(topic)) <= _MAX_COMING_TERMS else None
-
-
-def _adjust_intent(kind: Kind, topic: str, asked: str, *, bounded: bool) -> Kind:
-    """Correct the intent of a question without a topic: "what is new" asks for the newest posts, in any period."""
-    every = kind in {Kind.SUMMARY, Kind.LAST} or counts_all_posts(asked)
-    every = every or (kind is not Kind.HOW_MANY and asks_about_recent_events(asked))
-    if kind in _TOPICLESS_INTENTS and (bounded or every) and is_empty_topic(topic):
-        return Kind.POSTED
-    return Kind.FACT if kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic) else kind
 
 
 _MAX_ALIASES = 12
@@ -313,7 +309,7 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
     is_english_word = rag.dense.embedder.has_word if rag.dense else None
 
     def asks(word: str) -> bool:
-        return is_request_word(word) or stem(word) in asking
+        return bool(compile_pattern(REQUEST_WORDS).fullmatch(word)) or stem(word) in asking
 
     def plan_corrected() -> Plan:
         frequency = rag.lexical.statistics(readable).frequency
@@ -356,21 +352,17 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
         # the recipe for small models makes 2 + N calls at most, and one that understood a follow-up was its first
         small = run.recipe == "mapreduce"
         spent = small and any(span.stage == Stage.FOLLOWUP and "calls" in span.counts for span in run.spans)
-        planner = rag.planner if by_model and not spent else None
+        planner, busy = (rag.planner if by_model and not spent else None), False
         if planner:
-            from rag_core.planning.llm_planner import (  # late: only models need it
-                is_worth_planning,
-                load_known_entities,
-                plan_by_model,
-            )
+            from rag_core.planning import llm_planner  # late: only models need it
 
-            planner = planner if is_worth_planning(plan) else None
-        busy = planner is not None and planner.waiting
-        if planner and not busy:
-            entities = await load_known_entities(question, known, rag)
-            short = small or plans_in_keywords(planner.rates, rag.budgets)
-            async with run.use_separate_budgets():
-                plan = await plan_by_model(question, plan, entities, planner, run, short=short)
+            if llm_planner.is_worth_planning(plan):
+                busy = bool(planner.waiting)
+                if not busy:
+                    entities = await llm_planner.load_known_entities(question, known, rag)
+                    short = small or plans_in_keywords(planner.rates, rag.budgets)
+                    async with run.use_separate_budgets():
+                        plan = await llm_planner.plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and not busy:
             rag.caches.plans.store(key, version, plan)
     run.plan = plan

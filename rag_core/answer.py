@@ -4,8 +4,7 @@ A recipe plans, searches, extracts and perhaps writes (`recipe_steps.py`, `recip
 cite and verify; nothing is shown that has not passed both.
 
 Choice: the chat's own mode goes first, then the admins' switches, which hold for everyone, then the rules of the
-router. A recipe that is switched off, or that failed too often lately, is not used. When too many questions wait, all
-are answered by `direct`.
+router. A recipe that is switched off is not used. When too many questions wait, all are answered by `direct`.
 
 Fallback: a recipe has the question's time less a reserve (15 s, at most a third). Where it fails or passes its time,
 `direct` answers within the reserve, and the failure is a shortfall of the answer.
@@ -22,7 +21,7 @@ from hashlib import blake2b
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
-from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelTooSlow, RagError, RecipeFailed, StageTimeout
+from rag_core.errors import ModelTooSlow, RagError, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
 from rag_core.recipe_steps import Round, run_direct
@@ -138,8 +137,6 @@ async def choose_recipe(question: Question, rag: Engine, run: Run) -> RecipeChoi
                     why = "no plan"
         if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
             wanted, why = DIRECT_RECIPE, f"{wanted} is off"
-        elif rag.health.resting(wanted):
-            wanted, why = DIRECT_RECIPE, f"{wanted} failed too often"
     run.note(recipe=wanted, why=why)
     return RecipeChoice(wanted, why, careful)
 
@@ -169,8 +166,7 @@ def load_recipe(name: str) -> Callable[[Question, Engine, Run], Awaitable[Round]
 async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False) -> Round:
     """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
 
-    Duration and outcome are recorded, for the trace and for the choice of recipes. Raises RagError where `direct` fails
-    too.
+    Raises RagError where `direct` fails too.
     """
     # `direct` searches in two seconds, and quotes the posts where there is no time left to write
     reserve = 0.0 if name == DIRECT_RECIPE else reserve_for_fallback(rag.budgets.question)
@@ -192,13 +188,9 @@ async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, ca
         told = () if isinstance(exc, ModelTooSlow) else (Shortfall("recipe", f"{name}: {exc.reason}"),)
         run.recipe, run.shortfalls[:] = DIRECT_RECIPE, [*before, *told]
     finally:
-        # not counted against the recipe: an index that is down, a missing or slow model, a reader who cancels
-        excused = ArchiveUnavailable | IndexUnavailable | RecipeFailed | ModelTooSlow | asyncio.CancelledError
         if reserve:
-            error = type(failed).__name__ if failed else None
-            run.spans.append(Span(name, round((time.perf_counter() - started) * 1000, 3), {}, error))
-            if not isinstance(failed, excused):
-                rag.health.record_outcome(name, well=failed is None)
+            took = round((time.perf_counter() - started) * 1000, 3)
+            run.spans.append(Span(name, took, {}, type(failed).__name__ if failed else None))
     async with run.within(reserve):
         return await run_direct(question, rag, run)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -67,9 +66,8 @@ class Engine:
     it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
     is compared with it; `expands_plan`: spelling is corrected, and aliases are added to it. A copy made by `replace`
     has `caches` of its own, because other settings find other hits, and shares `boilerplate`, the repeated lines by
-    channel. `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `health` is the
-    circuit breaker of the recipes. `budgets` to `follow_up` are no settings: deeper answers, evaluation and tests give
-    others.
+    channel. `recipe` answers where the chat has chosen none; "auto" chooses by question and load. `budgets` to
+    `dense_weight` are no settings: deeper answers, evaluation and tests give others.
     """
 
     settings: RagSettings
@@ -91,8 +89,6 @@ class Engine:
     keep: int = 40  # passages kept of both legs; the rest are too alike
     rounds: int = 1  # 2: search once more, wider, before an answer is refused
     dense_weight: float | None = None  # of the search by meaning; None: as calibrated for the model
-    follow_up: bool = True  # the recipe council searches once more for the parts of a question that stay open
-    health: RecipeHealth = field(default_factory=lambda: RecipeHealth(time.monotonic))
     boilerplate: VersionedCache[frozenset[str]] = field(
         default_factory=lambda: VersionedCache(_MAX_BOILERPLATES, _BOILERPLATES_TTL_S, time.monotonic)
     )
@@ -105,51 +101,7 @@ class Engine:
         return self.lexical.watermark, self.lexical.revision, vectors
 
 
-_WINDOW_ANSWERS = 20  # last answers of a recipe that count
-_MIN_ANSWERS = 4  # answers before a recipe can be left out: one failure is no rate
-_PAUSE_SECONDS = 300.0  # before a trial
-_MAX_FAILURE_SHARE = 0.5
-
-
-@dataclass
-class RecipeHealth:
-    """Circuit breaker for each recipe, by the outcomes of its last answers. `clock` gives seconds."""
-
-    clock: Callable[[], float]
-    _ended: dict[str, deque[bool]] = field(default_factory=dict)
-    _resting: dict[str, float] = field(default_factory=dict)
-
-    def record_outcome(self, recipe: str, *, well: bool) -> None:
-        """Record an outcome; a recipe of which more than half failed lately pauses."""
-        last = self._ended.setdefault(recipe, deque(maxlen=_WINDOW_ANSWERS))
-        last.append(well)
-        if recipe in self._resting:  # this was the trial after the pause
-            del self._resting[recipe]
-            last.clear()
-            last.append(well)
-            if not well:
-                self._resting[recipe] = self.clock()
-        elif len(last) >= _MIN_ANSWERS and last.count(False) > _MAX_FAILURE_SHARE * len(last):
-            self._resting[recipe] = self.clock()
-
-    def resting(self, recipe: str) -> bool:
-        """Whether a recipe is paused now. After the pause one question is let through as a trial."""
-        since = self._resting.get(recipe)
-        if since is None:
-            return False
-        if self.clock() - since < _PAUSE_SECONDS:
-            return True
-        self._resting[recipe] = self.clock()  # other questions wait for the result of the trial
-        return False
-
-    def rates(self) -> dict[str, tuple[int, int]]:
-        """Failures and answers in the window, by recipe."""
-        return {name: (last.count(False), len(last)) for name, last in self._ended.items()}
-
-
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
 
 
 @asynccontextmanager

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rag_core.context.conflicts import add_conflicting_post, find_successor
 from rag_core.context.evidence import compose_evidence, gather_evidence
 from rag_core.engine import Engine
-from rag_core.errors import RagError, RecipeFailed, StageTimeout
+from rag_core.errors import RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
 from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan, widen_plan
@@ -71,17 +70,13 @@ def require_model(recipe: str, model: LanguageModel | None) -> LanguageModel:
     return model
 
 
-async def plan_or_answer_exactly(
-    question: Question, rag: Engine, run: Run, *, by_model: bool = False
-) -> tuple[Plan, Draft | None]:
-    """Make the plan, and the answer where it is an aggregate (count, first, last, timeline) over all matching posts, or
-    the verdict on a claim that is asked to be true.
+async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
+    """Make the plan by rules, and the answer where that is an aggregate over all matching posts, or a claim's verdict.
 
-    `by_model`: a model extends the plan of the rules; else that is searched first (see `search_by_model_plan`).
+    A model extends it only where nothing sure was found by it (see `search_by_model_plan`).
     """
-    async with _preview_while_planning(question, rag, run, by_model=by_model):
-        planning = make_plan(question, rag, run, by_model=by_model)
-        plan = await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
+    planning = make_plan(question, rag, run, by_model=False)
+    plan = await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
     # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
     exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
     if exact is None and plan.kind is Kind.CLAIM:
@@ -306,29 +301,6 @@ async def _verify_sentence(
         hits = [hit for hit in await search_passages(search, claimed, rag, run) if hit.passage.key in cited]
     sources = compose_evidence(hits).sources
     return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
-
-
-@asynccontextmanager
-async def _preview_while_planning(question: Question, rag: Engine, run: Run, *, by_model: bool) -> AsyncIterator[None]:
-    """Report an extract for the rules' plan while the model plans; cancelled when the model's plan is ready."""
-    if not by_model or rag.planner is None or run.on_extract is None:
-        yield
-        return
-    apart = replace(run, spans=[], shortfalls=[], on_stage=None)
-
-    async def preview_rules_plan() -> None:
-        try:
-            plan = await asyncio.to_thread(rag.plan, question, await channels.load_channels(rag.archive))
-            await report_extract(question, plan, await search_passages(plan, question, rag, apart), rag, apart)
-        except RagError as exc:  # the recipe fails with the same error and reports it to the reader
-            log.info("%s: nothing could be shown while the model plans: %s", run.trace_id, exc.reason)
-
-    task = asyncio.create_task(preview_rules_plan())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> None:

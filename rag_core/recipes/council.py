@@ -60,7 +60,7 @@ PARTS_GRAMMAR = "\n".join(
 async def run_council(question: Question, rag: Engine, run: Run) -> Round:
     """Run the recipe `council`. Raises RecipeFailed without a model, GenerationFailed."""
     model = require_model("council", rag.writer)
-    plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
+    plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return Round(plan, exact)
     # both retrievers, and the posts above the judge's threshold, which depends on all scores
@@ -74,7 +74,7 @@ async def run_council(question: Question, rag: Engine, run: Run) -> Round:
     draft = await _write_final_answer(question, extracted, model, rag, run)
     evidence = extracted.evidence
     open_parts = tuple[str, ...]()
-    if draft.sentences and rag.follow_up:
+    if draft.sentences:
         open_parts = await run.attempt(Stage.PARTS, list_open_parts(question, draft.sentences, model, run), ())
     for text in open_parts[:_MAX_FOLLOW_UPS]:
         part = replace(question, text=text)

@@ -28,6 +28,7 @@ from rag_core.recipe_steps import (
     plan_or_answer_exactly,
     require_model,
     search_and_extract,
+    search_by_model_plan,
 )
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
@@ -75,10 +76,11 @@ class _MapReply(BaseModel):
 async def run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
     """Run the recipe `mapreduce`. Raises RecipeFailed without a model, GenerationFailed."""
     model = require_model("mapreduce", rag.writer)
-    plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
+    plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return Round(plan, exact)
     extracted = await search_and_extract(question, plan, rag, run)
+    extracted = await search_by_model_plan(question, extracted, rag, run)
     extract, sources = extracted.draft, extracted.evidence.sources
     if run.on_extract and extract.sentences:
         await run.on_extract(extract)

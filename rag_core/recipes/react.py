@@ -150,7 +150,7 @@ async def run_react(question: Question, rag: Engine, run: Run) -> Round:
     Where the last tool counted, its exact answer is returned as it is.
     """
     model = require_model("react", rag.writer or rag.planner)
-    plan, exact = await plan_or_answer_exactly(question, rag, run, by_model=True)
+    plan, exact = await plan_or_answer_exactly(question, rag, run)
     if exact is not None:
         return Round(plan, exact)
     context = ToolContext(question, rag, run)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from rag_core.errors import VectorsUnavailable
 from rag_core.index.vector_store import VectorStore
 from rag_core.models.onnx_models import Embedder
-from rag_core.text.tokens import tokenize
 from rag_core.types import PassageRef, SearchFilter
 
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
@@ -34,12 +33,6 @@ class RetrievalQuery:
     lang: str
     should: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def words(self) -> str:
-        """Text of the lexical query: the query and the preferred words that it lacks."""
-        known = set(tokenize(self.text))
-        return " ".join((self.text, *(word for word in self.should if not known.issuperset(tokenize(word)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +125,8 @@ def fuse_weighted_sum(lexical: Ranking[T], dense: Ranking[T], weight: float, mos
     would be worth nothing.
     """
     a, b = _scale_min_max(lexical, len(lexical) < most), _scale_min_max(dense, len(dense) < most)
-    return _sort_by_score({item: (1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0) for item in a | b})
+    scores = {item: (1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0) for item in a | b}
+    return sorted(scores.items(), key=lambda pair: -pair[1])
 
 
 def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()) -> list[tuple[T, float]]:
@@ -145,7 +139,7 @@ def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()
     for ranking, weight in zip(rankings, weights, strict=True):
         for n, item in enumerate(ranking, 1):
             scores[item] = scores.get(item, 0.0) + weight * (RRF_K + 1) / (RRF_K + n)
-    return _sort_by_score(scores)
+    return sorted(scores.items(), key=lambda pair: -pair[1])
 
 
 def _scale_min_max(ranking: Ranking[T], whole: bool) -> dict[T, float]:
@@ -156,10 +150,6 @@ def _scale_min_max(ranking: Ranking[T], whole: bool) -> dict[T, float]:
     span = max(scores) - least
     # one hit, or equal scores: each counts as the best
     return {item: (score - least) / span if span > 0 else 1.0 for item, score in ranking}
-
-
-def _sort_by_score(scores: Mapping[T, float]) -> list[tuple[T, float]]:
-    return sorted(scores.items(), key=lambda pair: -pair[1])
 
 
 def select_by_mmr(

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import reduce
-from itertools import chain
 from operator import and_
 from typing import Any, TypeVar
 
@@ -51,7 +50,6 @@ from rag_core.text.sentences import build_text_key
 from rag_core.text.tokens import fold_case, tokenize
 from rag_core.types import (
     DENSE_FIRST,
-    HYBRID,
     LEXICAL_ONLY,
     Hit,
     Kind,
@@ -73,53 +71,40 @@ _MEDIA_KINDS = {
 }
 
 
-def build_filter(plan: Plan, viewer: Viewer) -> SearchFilter:
-    """Build the filter of channels and period; the plan's channels are limited to those the viewer may read."""
-    readable = viewer.channels if plan.channels is None else viewer.channels & plan.channels
-    slack = timedelta(days=plan.slack)
-    return SearchFilter(readable, plan.since and plan.since - slack, plan.until and plan.until + slack)
-
-
 async def resolve_filter(plan: Plan, viewer: Viewer, rag: Engine) -> SearchFilter:
-    """Resolve the whole filter: `build_filter` and the keys of posts with the plan's authors, origins, kinds, files.
+    """Resolve the filter: channels, limited to those the viewer may read, period, and the keys of the posts with the
+    plan's authors, origins, kinds, files.
 
     An unknown name gives an empty set of posts, so that nothing is found. Raises ArchiveUnavailable.
     """
-    only = build_filter(plan, viewer)
-    if not plan.has_filters:
-        return only
-    key_sets = []
+    readable = viewer.channels if plan.channels is None else viewer.channels & plan.channels
+    slack, archive = timedelta(days=plan.slack), rag.archive
+    only = SearchFilter(readable, plan.since and plan.since - slack, plan.until and plan.until + slack)
+    key_sets = list[PostKeySet]()
+
+    async def find_by_name(
+        facet: PostFacet, names: Sequence[str], matches: Callable[[str, str], bool], *kinds: str
+    ) -> PostKeySet:
+        written = [value for kind in kinds for value in await posts.list_facet_values(archive, facet, readable, kind)]
+        choosing = asyncio.to_thread(lambda: [one for one in written if any(matches(name, one) for name in names)])
+        return await posts.find_posts_by_facet(archive, facet, await choosing, readable)
+
     if plan.media:
         kinds = [kind for word in plan.media for kind in _MEDIA_KINDS.get(word, (word,))]
-        key_sets.append(await posts.find_posts_by_facet(rag.archive, PostFacet.MEDIA, kinds, only.channels))
+        key_sets.append(await posts.find_posts_by_facet(archive, PostFacet.MEDIA, kinds, readable))
     if plan.authors:
-        key_sets.append(await _find_posts_by_name(PostFacet.AUTHOR, plan.authors, only, rag))
+        key_sets.append(await find_by_name(PostFacet.AUTHOR, plan.authors, matches_name, "%"))
     if plan.origins:
         usernames = {name[1:].lower() for name in plan.origins if name.startswith("@")}
-        known = await load_channels(rag.archive) if usernames else {}
+        known = await load_channels(archive) if usernames else {}
         # the @username of a channel that the asker may not read must not be revealed
-        readable = (known[chat] for chat in viewer.channels if chat in known)
-        chats = [channel.chat_id for channel in readable if (channel.username or "").lower() in usernames]
-        by_chat = await posts.find_posts_by_facet(rag.archive, PostFacet.ORIGIN_CHAT, chats, only.channels)
-        key_sets.append(by_chat | await _find_posts_by_name(PostFacet.ORIGIN, plan.origins, only, rag))
+        chats = [c for c in viewer.channels if c in known and (known[c].username or "").lower() in usernames]
+        by_chat = await posts.find_posts_by_facet(archive, PostFacet.ORIGIN_CHAT, chats, readable)
+        key_sets.append(by_chat | await find_by_name(PostFacet.ORIGIN, plan.origins, matches_name, "%"))
     if plan.files:
-        written: list[str] = []
-        for kind in {name.rpartition(".")[2] for name in plan.files}:
-            written += await posts.list_facet_values(rag.archive, PostFacet.FILE, only.channels, f"%.{kind}%")
-        chosen = await asyncio.to_thread(_choose_matching, written, plan.files, matches_file_name)
-        key_sets.append(await posts.find_posts_by_facet(rag.archive, PostFacet.FILE, chosen, only.channels))
-    return replace(only, keys=reduce(and_, key_sets))
-
-
-async def _find_posts_by_name(facet: PostFacet, names: tuple[str, ...], only: SearchFilter, rag: Engine) -> PostKeySet:
-    """Find posts by the name of their author or origin."""
-    written = await posts.list_facet_values(rag.archive, facet, only.channels)
-    chosen = await asyncio.to_thread(_choose_matching, written, names, matches_name)
-    return await posts.find_posts_by_facet(rag.archive, facet, chosen, only.channels)
-
-
-def _choose_matching(written: Sequence[str], names: Sequence[str], matches: Callable[[str, str], bool]) -> list[str]:
-    return [value for value in written if any(matches(name, value) for name in names)]
+        endings = {f"%.{name.rpartition('.')[2]}%" for name in plan.files}
+        key_sets.append(await find_by_name(PostFacet.FILE, plan.files, matches_file_name, *endings))
+    return replace(only, keys=reduce(and_, key_sets)) if key_sets else only
 
 
 async def find_titled_channel(words: str, viewer: Viewer, rag: Engine) -> int | None:
@@ -158,15 +143,23 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
     """
     failed: RagError | None = None
     dense = rag.dense  # another one may take its place meanwhile
-    with run_beside(_search_dense_if_wanted(query, dense, run)) as searching:
+
+    async def search_by_meaning(*, wanted: bool) -> tuple[RankedPlaces, Vector | None]:
+        if not wanted:
+            return [], None
+        return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, dense), ([], None))
+
+    own = set(tokenize(query.text))
+    words = " ".join((query.text, *(word for word in query.should if not own.issuperset(tokenize(word)))))
+    with run_beside(search_by_meaning(wanted=query.legs != LEXICAL_ONLY)) as searching:
         try:
-            terms = search_lexical(query.words, query.only, query.k, rag, query.aliases)
+            terms = search_lexical(words, query.only, query.k, rag, query.aliases)
             lexical = await run.require(Stage.LEXICAL, terms)
         except (IndexUnavailable, StageTimeout) as exc:
             lexical, failed = [], exc
         near, vector = await searching
-    if dense and query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
-        near, vector = await _search_dense_if_wanted(replace(query, legs=HYBRID), dense, run)
+    if query.legs == LEXICAL_ONLY and len(lexical) < _FEW_HITS:
+        near, vector = await search_by_meaning(wanted=dense is not None)
     if failed:
         if not near:
             raise failed
@@ -176,14 +169,6 @@ async def search_hybrid(query: RetrievalQuery, rag: Engine, run: Run) -> Retriev
     vectors = VectorReader(dense.vectors, dense.embedder) if dense and vector is not None else None
     ranked = fuse_retrievers(lexical, near, query, rag)
     return RetrievalResult(ranked, found_by, vector, failed is None, dict(near), vectors)
-
-
-async def _search_dense_if_wanted(
-    query: RetrievalQuery, dense: DenseIndex | None, run: Run
-) -> tuple[RankedPlaces, Vector | None]:
-    if query.legs == LEXICAL_ONLY:
-        return [], None
-    return await run.attempt(Stage.DENSE, search_dense(query.text, query.only, query.k, dense), ([], None))
 
 
 async def search_lexical(
@@ -211,11 +196,6 @@ async def search_dense(
         return [], None  # the model knows no word of the query
     hits = await dense.vectors.search(vector, only, n)
     return [(place, score) for place, score in hits if score > _MIN_COSINE], vector
-
-
-def measure_cosines(stored: Mapping[PassageRef, Vector], vector: Vector) -> dict[PassageRef, float]:
-    """Cosine of each vector to that of a query; all are of unit length."""
-    return {place: float(there @ vector) for place, there in stored.items()}
 
 
 def fuse_retrievers(lexical: RankedPlaces, near: RankedPlaces, query: RetrievalQuery, rag: Engine) -> RankedPlaces:
@@ -371,30 +351,31 @@ async def _run_expansions(
 ) -> list[tuple[RankedPlaces, float]]:
     """Search with names from the `best` passages, and by HyDE; returns rankings with their RRF weights."""
     rankings: list[tuple[RankedPlaces, float]] = []
+
+    async def search_again(text: str) -> RankedPlaces:
+        """Search the question with these names again."""
+        searching = search_lexical(text, query.only, query.k, rag, query.aliases)
+        if own.vectors is None:
+            return await searching
+        with run_beside(own.vectors.embedder.query(text)) as embedding:  # outside of Python's lock
+            lexical = await searching
+            # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
+            places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
+            try:
+                stored, vector = await own.vectors.read([*places]), await embedding
+            except VectorsUnavailable:  # words alone; the choice of diverse hits meets it too, and it is told there
+                return lexical
+        cosines = ((place, float(there @ vector)) for place, there in stored.items())
+        near = sorted((pair for pair in cosines if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
+        return fuse_retrievers(lexical, near, query, rag)
+
     if names := extract_expansion_names(query.text, best):
-        again = _search_again(f"{query.text} {names}", query, own, rag)
+        again = search_again(f"{query.text} {names}")
         rankings.append((await run.attempt(Stage.FOLLOW, again, list), EXPANSION_WEIGHT))
     if plan.like and own.by_words:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag.dense), ([], None))
         rankings.append((similar, HYDE_WEIGHT))
     return rankings
-
-
-async def _search_again(again: str, query: RetrievalQuery, own: RetrievalResult, rag: Engine) -> RankedPlaces:
-    """Search the question again with names from its best hits, which `again` holds too."""
-    searching = search_lexical(again, query.only, query.k, rag, query.aliases)
-    if own.vectors is None:
-        return await searching
-    with run_beside(own.vectors.embedder.query(again)) as vector:  # the model embeds outside of Python's lock
-        lexical = await searching
-        # of the hits at hand only: to compare all vectors once more took a fifth of the time of an answer
-        places = dict.fromkeys(place for place, _ in (*lexical, *own.ranked))
-        try:
-            cosines = measure_cosines(await own.vectors.read([*places]), await vector)
-        except VectorsUnavailable:  # words alone; the choice of diverse hits meets the same error, and it is told there
-            return lexical
-    near = sorted((pair for pair in cosines.items() if pair[1] > _MIN_COSINE), key=lambda pair: -pair[1])
-    return fuse_retrievers(lexical, near, query, rag)
 
 
 _NEIGHBOUR_SCORE = 0.5  # of a post beside a hit, as a share of the hit's
@@ -414,8 +395,7 @@ async def add_neighbours(hits: Sequence[Hit], first: int, plan: Plan, viewer: Vi
     passages = await fetch_passages(rag.archive, [*places.values()])
     joined: dict[PassageRef, Hit] = {}
     for hit in hits:
-        place = PassageRef(hit.passage.key, hit.passage.part, hit.passage.start, hit.passage.end)
-        joined.setdefault(place, hit)
+        joined.setdefault(hit.passage.ref, hit)
         for key in around.get(hit.passage.key, ()):
             if key in places and places[key] in passages:
                 near = Hit(passages[places[key]], hit.score * _NEIGHBOUR_SCORE, LEXICAL)
@@ -434,7 +414,8 @@ async def diversify_hits(
     Raises VectorsUnavailable.
     """
     stored = await own.vectors.read([place for place, _ in fused]) if own.vectors else {}
-    likeness = {} if own.vector is None else measure_cosines(stored, own.vector)
+    vector = own.vector
+    likeness = {} if vector is None else {place: float(there @ vector) for place, there in stored.items()}
     return likeness, await asyncio.to_thread(_select_diverse, fused, stored, passages, rag)
 
 
@@ -458,16 +439,7 @@ def _select_diverse(
     alike: NDArray[np.floating[Any]] | None = None
     if any(place not in stored for place, _ in rest):  # the Jaccard similarity of each pair of texts, 0..1
         sets = [frozenset(text_keys[place].split()) for place, _ in rest]
-        flat = list(chain.from_iterable(sets))
-        # words of one text alone, all in column 0, only count for the sizes
-        shared = (word for word, times in Counter(flat).items() if times > 1)
-        columns = {word: n for n, word in enumerate(shared, 1)}
-        sizes = np.array([len(words) for words in sets], np.float32)
-        has = np.zeros((len(sets), len(columns) + 1), np.float32)
-        has[np.repeat(np.arange(len(sets)), sizes.astype(int)), [columns.get(word, 0) for word in flat]] = 1.0
-        has[:, 0] = 0.0
-        both = has @ has.T
-        alike = both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1.0)
+        alike = np.array([[len(a & b) / max(1, len(a | b)) for b in sets] for a in sets])
     chosen = select_by_mmr(ranked, stored, rag.keep - len(exempt), rag.settings.retrieval.diversity, alike)
     kept = {place for place, _ in (*exempt, *chosen)}
     selected = {place for group in groups.values() if group[0][0] in kept for place, _ in group}

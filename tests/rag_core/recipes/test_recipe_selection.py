@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from rag_core.answer import (
     choose_recipe,
     is_chat_in_share,
@@ -15,13 +13,9 @@ from rag_core.answer import (
     set_recipe_enabled,
     set_recipe_share,
 )
-from rag_core.engine import RecipeHealth
-from rag_core.errors import GenerationFailed
-from rag_core.recipe_steps import run_direct
 from rag_core.run import Run
 from rag_core.storage import questions
 from rag_core.storage.readers import AnswerMode, load_answer_mode, save_answer_mode
-from rag_core.types import Draft, Evidence
 
 SHORT = "How much does a ferry ticket cost?"
 MANY_SIDED = "Compare the ferry to Owl Island and the lighthouse museum."
@@ -100,53 +94,3 @@ async def test_what_is_asked_for_on_the_terminal_is_used(library: Any) -> None:
     await set_recipe_enabled(library.rag, "agent", on=False)
     library.rag = replace(library.rag, recipe="agent")
     assert await chosen(library, SHORT) == ("agent", "asked for")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_recipe_that_fails_too_often_rests_and_comes_back() -> None:
-    clock = Clock()
-    health = RecipeHealth(clock)
-    for _ in range(3):
-        health.record_outcome("agent", well=False)
-    assert not health.resting("agent")  # three are no rate
-    health.record_outcome("agent", well=False)
-    assert health.resting("agent")
-    assert not health.resting("council")
-    clock.now = 301
-    assert [health.resting("agent") for _ in range(3)] == [False, True, True]  # one trial, the others wait for it
-    health.record_outcome("agent", well=False)
-    assert health.resting("agent")
-    clock.now = 700
-    assert not health.resting("agent")
-    health.record_outcome("agent", well=True)
-    assert not health.resting("agent")
-    assert health.rates() == {"agent": (0, 1)}
-
-
-def test_a_recipe_that_fails_now_and_then_goes_on() -> None:
-    health = RecipeHealth(Clock())
-    for n in range(40):
-        health.record_outcome("agent", well=n % 3 > 0)
-        assert not health.resting("agent")
-
-
-async def test_a_recipe_that_keeps_failing_is_cut_off_by_itself(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-
-    async def broken(question: Any, rag: Any, run: Any) -> tuple[Draft, Evidence]:
-        tried.append(question)
-        raise GenerationFailed("The model went away.")
-
-    monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: broken if name == "agent" else run_direct)
-    await save_answer_mode(library.rag.archive, 0, AnswerMode("agent"))
-    said = [await library.ask(SHORT) for _ in range(6)]
-    assert len(tried) == 4
-    assert {reply.recipe for reply in said} == {"direct"}
-    assert all("twelve euros" in reply.sentences[0].text for reply in said)
-    assert [len(reply.shortfalls) for reply in said] == [1, 1, 1, 1, 0, 0]

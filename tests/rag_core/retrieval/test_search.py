@@ -23,8 +23,8 @@ from rag_core.retrieval.aggregate import MentionTerm, find_mentions
 from rag_core.retrieval.fusion import VectorReader
 from rag_core.retrieval.search import (
     append_expansion_hits,
-    build_filter,
     extract_expansion_names,
+    resolve_filter,
     search_passages,
 )
 from rag_core.run import Budgets, Run
@@ -63,11 +63,10 @@ async def matched(library: Any, text: str, **plan: Any) -> list[int]:
     return [place.key.message_id for place in await find_mentions(words, Plan((), **plan), viewer, library.rag)]
 
 
-def test_the_viewer_s_channels_bound_the_plan_s() -> None:
+async def test_the_viewer_s_channels_bound_the_plan_s(library: Any) -> None:
     viewer = Viewer(1, frozenset({-1, -2}))
-    assert build_filter(Plan(("a",)), viewer).channels == {-1, -2}
-    assert build_filter(Plan(("a",), channels=frozenset({-2, -3})), viewer).channels == {-2}
-    assert build_filter(Plan(("a",), channels=frozenset({-3})), viewer).channels == frozenset()
+    for given, bound in ((None, {-1, -2}), (frozenset({-2, -3}), {-2}), (frozenset({-3}), frozenset())):
+        assert (await resolve_filter(Plan(("a",), channels=given), viewer, library.rag)).channels == bound
 
 
 async def test_the_best_post_comes_first_with_its_score_and_its_header(library: Any) -> None:

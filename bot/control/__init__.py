@@ -276,10 +276,9 @@ class RunningBot:
                                 raise RagError(reason)
                             case {"end": end}:
                                 return end
-                            case {"at": [done, total]}:
-                                if moved:
-                                    moved(done, total)
-                            case {"still": True}:
+                            case {"at": [done, total]} if moved:
+                                moved(done, total)
+                            case {"at": _}:  # a heartbeat
                                 pass
                             case _:
                                 raise ValueError("no line of the bot")

@@ -5,7 +5,7 @@ On the terminal the viewer may read every channel. Dates are ISO texts in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, tzinfo
 from typing import Any
@@ -37,10 +37,6 @@ def _record_runs(rag: Engine) -> tuple[Engine, list[Run]]:
         call_before(run)
 
     return replace(rag, traced=record), runs
-
-
-def _dump_spans(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    return [asdict(span) for run in runs for span in run.spans]
 
 
 def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str, runs: Sequence[Run]) -> AnswerJson:
@@ -75,34 +71,32 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
             "actions": [asdict(action) for action in answer.actions],
         },
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
-        sources=[
-            _build_source(answer, key, dates[key], cited.get(key), _find_words_not_shown(answer, key))
-            for key in numbers
-        ],
-        nearest=[_build_source(answer, p.key, p.date, p, label_poll(p)) for p in answer.nearest],
+        sources=[_build_source(answer, key, dates[key], cited.get(key)) for key in numbers],
+        nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
         understood=answer.understood,
         reply=reply,
-        trace=_dump_spans(runs),
+        trace=[asdict(span) for run in runs for span in run.spans],
         results=[result for run in runs for result in run.results or ()],
     )
 
 
-def _find_words_not_shown(answer: Answer, key: PostKey) -> str:
-    """Find the words of a cited post that no sentence of the answer shows; "" if the sentences show them."""
-    shown = " ".join(" ".join(s.text for s in answer.sentences).split())
-    quotes = (" ".join(c.quote.split()) for s in answer.sentences for c in s.citations if c.post == key)
-    return next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
-
-
-def _build_source(
-    answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None, words: str
-) -> dict[str, str]:
+def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
+    """Describe a cited post with those of its words that no sentence shows, or a nearest one with its poll."""
     channel = answer.channels.get(key.chat_id)
     topic = channel.get_topic_title(post.topic) if channel and post else ""
-    title = " › ".join(filter(None, (channel.title if channel else "", topic)))
-    addresses = "\n".join(answer.addresses.get(key, ()))
-    about = {"link": answer.link(key), "title": title, "date": date.isoformat(), "words": words, "addresses": addresses}
-    return about | _build_post_details(key, post)
+    if isinstance(post, Passage):
+        words = label_poll(post)
+    else:
+        shown = " ".join(" ".join(s.text for s in answer.sentences).split())
+        quotes = (" ".join(c.quote.split()) for s in answer.sentences for c in s.citations if c.post == key)
+        words = next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
+    return {
+        "link": answer.link(key),
+        "title": " › ".join(filter(None, (channel.title if channel else "", topic))),
+        "date": date.isoformat(),
+        "words": words,
+        "addresses": "\n".join(answer.addresses.get(key, ())),
+    } | _build_post_details(key, post)
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
@@ -196,8 +190,8 @@ class TerminalAnswerer:
                 "label": verdict.label.value,
                 "likely": round(verdict.likely, 4),
                 "layer": verdict.layer,
-                "citations": [build_citation(c) for c in verdict.citations],
-                "against": [build_citation(c) for c in verdict.against],
+                "citations": list(map(build_citation, verdict.citations)),
+                "against": list(map(build_citation, verdict.against)),
                 "superseded": build_citation(verdict.superseded) if verdict.superseded else None,
                 "sources": verdict.sources,
                 "earliest": {"link": found.link(first.key), "date": first.date.isoformat()} if first else None,
@@ -211,5 +205,5 @@ class TerminalAnswerer:
             left=found.left,
             without=[shortfall.stage for shortfall in found.shortfalls],
             trace_id=found.trace_id,
-            trace=_dump_spans(runs) if trace else [],
+            trace=[asdict(span) for run in runs for span in run.spans] if trace else [],
         )

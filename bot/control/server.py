@@ -109,15 +109,19 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
 
     If no socket can be made (some network disks), the bot works without it and logs a warning.
     """
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening = _open_socket(folder)
+        with open_socket_path(folder) as path:
+            Path(path).unlink(missing_ok=True)
+            listening.bind(path)
+            Path(path).chmod(0o600)  # nothing can connect before it listens
     except OSError as exc:
+        listening.close()
         log.warning("other commands cannot ask this bot, as there is no socket in %s: %s", folder, exc)
         yield
         return
-    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
-    callers = asyncio.Semaphore(_MAX_CALLERS)
-    app.router.add_post("/{do}", partial(_serve_caller, {"greet": _greet, **handlers}, callers))
+    app, callers = web.Application(client_max_size=MAX_REQUEST_BYTES), asyncio.Semaphore(_MAX_CALLERS)
+    app.router.add_post("/{do}", partial(_serve_caller, handlers, callers))
     # what is no HTTP is answered with 400 and is no error of the bot
     runner = web.AppRunner(
         app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1, logger=log.getChild("http")
@@ -133,23 +137,6 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
             Path(path).unlink()
 
 
-def _open_socket(folder: Path) -> socket.socket:
-    with open_socket_path(folder) as path:
-        Path(path).unlink(missing_ok=True)
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            opened.bind(path)
-            Path(path).chmod(0o600)  # nothing can connect before it listens
-        except BaseException:
-            opened.close()
-            raise
-        return opened
-
-
-async def _greet(request: ControlRequest, say: ReportProgress) -> None:
-    """Answer, which is all that is asked."""
-
-
 async def _serve_caller(
     handlers: Mapping[str, RequestHandler], callers: asyncio.Semaphore, request: web.Request
 ) -> web.StreamResponse:
@@ -163,7 +150,13 @@ async def _serve_caller(
         if callers.locked():
             raise RagError(_BUSY_TEXT)
         async with callers:
-            last: dict[str, object] = {"end": await _run_handler(handlers, request, response)}
+            require_same_protocol(request.headers, asked=True)
+            do, asked = request.match_info["do"], await _read_request(request)
+            last: dict[str, object] = {"end": None}
+            if do != "greet":
+                if do not in handlers:
+                    raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=do[:40]))
+                last = {"end": await _run_handler(handlers[do], asked, request, response)}
     except RagError as exc:
         last = {"error": exc.reason}
     except ConnectionError:  # the caller has gone
@@ -176,16 +169,11 @@ async def _serve_caller(
     return response
 
 
-async def _run_handler(
-    handlers: Mapping[str, RequestHandler], request: web.Request, response: web.StreamResponse
-) -> object:
-    do = request.match_info["do"]
-    require_same_protocol(request.headers, asked=True)
-    if (handler := handlers.get(do)) is None:
-        raise RagError(_UNKNOWN_REQUEST_TEXT.format(do=do[:40]))
+async def _read_request(request: web.Request) -> ControlRequest:
     try:
         async with asyncio.timeout(_CALLER_TIMEOUT_SECONDS):
-            asked = _REQUESTS.get(do, ControlRequest).model_validate_json(await request.read())
+            model = _REQUESTS.get(request.match_info["do"], ControlRequest)
+            return model.model_validate_json(await request.read())
     except TimeoutError:
         raise RagError(_SLOW_TEXT) from None
     except web.HTTPRequestEntityTooLarge:
@@ -194,6 +182,11 @@ async def _run_handler(
         problem = exc.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, problem["loc"])) or "JSON"
         raise RagError(_GARBAGE_TEXT.format(problem=f"{where}: {problem['msg'][:80]}")) from None
+
+
+async def _run_handler(
+    handler: RequestHandler, asked: ControlRequest, request: web.Request, response: web.StreamResponse
+) -> object:
     at: tuple[int, int] | None = None
 
     def report(done: int, total: int) -> None:
@@ -205,7 +198,7 @@ async def _run_handler(
         while True:
             finished, _ = await asyncio.wait([task], timeout=_PROGRESS_SECONDS)
             if at != written or time.monotonic() - spoke > HEARTBEAT_SECONDS:
-                await _write_line(request, response, {"at": at} if at != written else {"still": True})
+                await _write_line(request, response, {"at": at})
                 written, spoke = at, time.monotonic()
             if finished:
                 return task.result()

@@ -16,7 +16,6 @@ import pytest
 from driver import HARBOUR, Cli, save
 
 from bot.cli import ask as ask_command
-from bot.cli.folder import open_archive
 from bot.data_folder import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -99,13 +98,6 @@ def test_posts_without_values_are_asked_about_in_their_words_and_few_are_called_
     assert "Fewer than 50: of" in out
 
 
-def test_without_posts_no_questions_are_made(citegram: Cli, imported: Path) -> None:
-    with closing(sqlite3.connect(imported / "citegram.db")) as archive:
-        archive.execute("UPDATE posts SET text = ''")
-        archive.commit()
-    assert citegram("eval", "make", "mine")[2].startswith("No post of yours has a sentence to ask about")
-
-
 FERRY = "The ferry to Owl Island leaves at 7:30 every morning."
 LATE = "The ferry to Owl Island leaves at 9:15 every morning."
 SECRET = "The treasurer hid the silver trophy under the staircase."
@@ -156,6 +148,8 @@ async def test_a_text_that_is_a_post_is_named_as_that_post(run: Run, home: Path)
 
 
 async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
+    many = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
+    assert (await run(many)).endswith("I did not check 3 more statements. Send them separately.\n")
     plain, traced = json.loads(await run(LATE, "--json")), json.loads(await run(LATE, "--json", "--trace"))
     (only,) = plain["verdicts"]
     assert (only["claim"], only["label"], only["citations"], only["superseded"]) == (LATE, "contradicted", [], None)
@@ -163,12 +157,6 @@ async def test_json_is_one_object_and_the_trace_is_asked_for(run: Run) -> None:
     assert (plain["left"], plain["without"], "trace" in plain) == (0, [], False)
     assert {"plan", "lexical", "verify"} <= {span["stage"] for span in traced["trace"]}
     assert any(" ms " in line for line in (await run(LATE, "--trace")).splitlines())
-
-
-async def test_the_terminal_says_how_many_claims_were_not_checked(run: Run) -> None:
-    text = " ".join(f"The ferry number {n} to Owl Island carries {n + 40} dogs." for n in range(11))
-    assert (await run(text)).endswith("I did not check 3 more statements. Send them separately.\n")
-    assert json.loads(await run(text, "--json"))["left"] == 3
 
 
 async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: Any, home: Path) -> None:
@@ -179,13 +167,3 @@ async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: An
             pass
         beside = [without_ids(await run(text, "--json")) for text in texts]
     assert beside == alone
-
-
-async def test_where_nothing_was_imported_one_sentence_says_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with open_archive(tmp_path / "new"):
-        settings = Settings.model_validate({"data": {"dir": tmp_path / "new"}, "models": {"embedder": "none"}})
-    args = argparse.Namespace(text=FERRY, json=False, trace=False)
-    assert await ask_command.run_verify(args, settings) == 1
-    assert capsys.readouterr().err.startswith("I have no channels yet. Add me to a")

@@ -123,14 +123,6 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     assert (folder / "lexical" / "current.json").read_bytes() == index
 
 
-def test_the_real_command_asks_the_bot_that_runs(running: tuple[ForkServerProcess, Path], root: Path) -> None:
-    _, folder = running
-    words = [sys.executable, "-m", "bot", "--data", str(folder), "ask", FERRY, "--json"]
-    said = subprocess.run(words, cwd=root, capture_output=True, timeout=60, check=True)
-    assert "7:30" in json.loads(said.stdout)["sentences"][0]["text"]
-    assert said.stderr == b""
-
-
 async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
     running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

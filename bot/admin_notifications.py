@@ -25,7 +25,7 @@ from aiogram.utils.formatting import Bold, Text, as_list
 
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
-from bot.logs import SecretFilter, TextFilter
+from bot.logs import PrivacyFilter
 from bot.telegram.session import PERMANENT_ERRORS, get_backoff, send_in_background
 from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
@@ -64,8 +64,7 @@ class _ErrorCollector(logging.Handler):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.ERROR)
-        self.addFilter(TextFilter())  # before the other filter: it needs the arguments of the message
-        self.addFilter(SecretFilter())
+        self.addFilter(PrivacyFilter())
         self.rung = asyncio.Event()
         self._loop = loop
         self._counts: Counter[str] = Counter()

@@ -76,21 +76,6 @@ def redact_secrets(text: str) -> str:
     return _PASSWORD_PATTERN.sub("<secret>@", _TOKEN_PATTERN.sub("<token>", text))
 
 
-class SecretFilter(logging.Filter):
-    """Log filter that redacts secrets in messages and tracebacks; for every log handler."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the record in place; always True."""
-        record.msg, record.args = redact_secrets(record.getMessage()), ()
-        if record.exc_info and not record.exc_text:
-            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
-        if record.exc_text:
-            record.exc_text = redact_secrets(record.exc_text)
-        if record.stack_info:
-            record.stack_info = redact_secrets(record.stack_info)
-        return True
-
-
 class _RedactingStream(TextIOWrapper):
     """Output stream that redacts secrets, whoever writes to it."""
 
@@ -125,38 +110,27 @@ def _log_uncaught(kind: type[BaseException], exc: BaseException | None, trace: T
 _REPEAT_SECONDS = 3600.0
 
 
-class _RepeatedFailureFilter(logging.Filter):
-    """Log filter that drops a polling failure repeated within the last hour; recovery resets it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last_text, self._last_time = "", 0.0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return False for a repeated failure."""
-        template = str(record.msg)
-        if template.startswith("Sleep for"):
-            return False
-        if template.startswith("Connection established"):
-            self._last_text = ""
-        if not template.startswith("Failed to fetch updates"):
-            return True
-        text = record.getMessage()
-        if text == self._last_text and get_monotonic_time() - self._last_time < _REPEAT_SECONDS:
-            return False
-        self._last_text, self._last_time = text, get_monotonic_time()
-        return True
-
-
 @contextmanager
 def throttle_polling_errors() -> Iterator[None]:
-    """Log a repeated failure to fetch updates once an hour while the block lasts."""
-    logger, repeats = logging.getLogger("aiogram.dispatcher"), _RepeatedFailureFilter()
-    logger.addFilter(repeats)
+    """Log a repeated failure to fetch updates once an hour while the block lasts; recovery resets it."""
+    logger, last = logging.getLogger("aiogram.dispatcher"), ("", 0.0)
+
+    def is_news(record: logging.LogRecord) -> bool:
+        nonlocal last
+        template, now = str(record.msg), get_monotonic_time()
+        if template.startswith("Connection established"):
+            last = "", 0.0
+        elif template.startswith("Failed to fetch updates"):
+            if record.getMessage() == last[0] and now - last[1] < _REPEAT_SECONDS:
+                return False
+            last = record.getMessage(), now
+        return not template.startswith("Sleep for")
+
+    logger.addFilter(is_news)
     try:
         yield
     finally:
-        logger.removeFilter(repeats)
+        logger.removeFilter(is_news)
 
 
 _SAFE_ERRORS = (RagError, OSError, sqlite3.Error)  # their messages come from this program, the system or SQLite
@@ -171,8 +145,11 @@ _ASYNCIO_PREFIX_PATTERN = re.compile(r"[^<('\"\n]*")
 log = logging.getLogger(__name__)
 
 
-class TextFilter(logging.Filter):
-    """Log filter that reduces an exception that may hold a reader's text to its class; for every log handler."""
+class PrivacyFilter(logging.Filter):
+    """Log filter, for every log handler, that redacts secrets in messages and tracebacks.
+
+    Unless `texts` are let through, it also reduces an exception that may hold a reader's text to its class.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,15 +157,22 @@ class TextFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrite the record in place; always True."""
-        if self.texts:
-            return True
-        if isinstance(record.args, tuple):
-            record.args = tuple(_strip_texts(one) for one in record.args)
-        if record.name == "asyncio":
-            found = _ASYNCIO_PREFIX_PATTERN.match(record.getMessage())
-            record.msg, record.args = found[0].strip() if found else "", ()
-        if record.exc_info and record.exc_info[1]:
-            record.exc_text = "".join(_format_traceback(record.exc_info[1])).rstrip()
+        exc = record.exc_info[1] if record.exc_info else None
+        if not self.texts:
+            if isinstance(record.args, tuple):
+                record.args = tuple(_strip_texts(one) for one in record.args)
+            if record.name == "asyncio":
+                found = _ASYNCIO_PREFIX_PATTERN.match(record.getMessage())
+                record.msg, record.args = found[0].strip() if found else "", ()
+            if exc:
+                record.exc_text = "".join(_format_traceback(exc)).rstrip()
+        elif exc and not record.exc_text:
+            record.exc_text = "".join(traceback.format_exception(exc)).rstrip()
+        record.msg, record.args = redact_secrets(record.getMessage()), ()
+        if record.exc_text:
+            record.exc_text = redact_secrets(record.exc_text)
+        if record.stack_info:
+            record.stack_info = redact_secrets(record.stack_info)
         return True
 
 
@@ -257,7 +241,7 @@ class JsonFormatter(logging.Formatter):
         return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(entry, ensure_ascii=False))
 
 
-_text_filter = TextFilter()
+_filter = PrivacyFilter()
 
 
 def set_up_logging(verbose: bool) -> None:
@@ -267,8 +251,7 @@ def set_up_logging(verbose: bool) -> None:
     # It logs each request to a Qdrant server with its address, which may hold a password.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_text_filter)
-        handler.addFilter(SecretFilter())
+        handler.addFilter(_filter)
 
 
 def set_log_format(name: Literal["plain", "json"]) -> None:
@@ -280,10 +263,10 @@ def set_log_format(name: Literal["plain", "json"]) -> None:
 
 def set_text_logging(let: bool) -> None:
     """Allow or forbid texts of questions in the log."""
-    _text_filter.texts = let
+    _filter.texts = let
 
 
 def log_question(question_id: int, text: str) -> None:
     """Log a question with its text, where that is allowed."""
-    if _text_filter.texts:
+    if _filter.texts:
         log.info("question %d: %s", question_id, text)

@@ -37,31 +37,29 @@ class BotObserver(Protocol):
 
 
 class IndexProgressReporter:
-    """Reports the indexing progress of one leg to an observer."""
+    """Reports the indexing progress of one leg to an observer; posts that are in the archive at its begin are not."""
 
     def __init__(self, watch: BotObserver, archive: Archive, leg: str) -> None:
-        self._observer = watch
-        self._archive = archive
-        self._leg = leg
-        self._reported = 0
+        self._archive, self._reported = archive, 0
+        self._show = partial(watch.show_progress, leg)
 
     async def begin(self) -> None:
         """Skip the posts that are in the archive now."""
         self._reported = await posts.get_last_seq(self._archive)
-        self._observer.show_progress(self._leg, 0, ())
+        self._show(0, ())
 
     async def during(self, catch_up: Callable[[Callable[[int], None]], Awaitable[int]]) -> int:
         """Run `catch_up`, report its progress and return its result."""
         # Changes made while the leg works are reported next time: it may or may not have indexed them.
         until = await posts.get_last_seq(self._archive)
         if waiting := until - self._reported:
-            self._observer.show_progress(self._leg, waiting, ())
-        done = await catch_up(lambda n: self._observer.show_progress(self._leg, max(0, waiting - n), ()))
+            self._show(waiting, ())
+        done = await catch_up(lambda n: self._show(max(0, waiting - n), ()))
         while batch := [c for c in await posts.list_post_changes(self._archive, self._reported) if c.seq <= until]:
             self._reported = batch[-1].seq
-            self._observer.show_progress(self._leg, until - self._reported, [c.post for c in batch if c.post])
+            self._show(until - self._reported, [c.post for c in batch if c.post])
         self._reported = until
-        self._observer.show_progress(self._leg, 0, ())
+        self._show(0, ())
         return done
 
 
@@ -86,15 +84,9 @@ class IndexingWorker:
         watch: BotObserver | None = None,
         change: EmbedderChange | None = None,
     ) -> None:
-        self._archive = archive
-        self.indexer = indexer
-        self._dense = dense
-        self.change = change
-        self._interval = every
+        self._archive, self.indexer, self._dense, self.change, self._interval = archive, indexer, dense, change, every
         self._copies = CopyIndexer(archive)
-        self._lexical_wakeup = asyncio.Event()
-        self._dense_wakeup = asyncio.Event()
-        self._copies_wakeup = asyncio.Event()
+        self._lexical_wakeup, self._dense_wakeup, self._copies_wakeup = (asyncio.Event() for _ in range(3))
         self._first_pass_done = asyncio.Event()
         self.job_log = JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
@@ -156,9 +148,8 @@ class IndexingWorker:
         if await self._dense.waiting():
             self._dense_wakeup.set()
 
-    async def _run_reported(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> int:
-        followed = self._reporters.get(leg)
-        return await (followed.during(catch_up) if followed else catch_up())
+    def _run_reported(self, leg: str, catch_up: Callable[..., Awaitable[int]]) -> Awaitable[int]:
+        return self._reporters[leg].during(catch_up) if leg in self._reporters else catch_up()
 
 
 _SAVE_PROGRESS_SECONDS = 3.0  # after a restart the progress shown first is the last one saved

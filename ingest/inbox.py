@@ -12,9 +12,10 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
+from typing import NamedTuple
 
 from ingest.message_kinds import MalformedMessage, parse_object
 from ingest.messages import parse_live_post, parse_topic_title
@@ -85,8 +86,7 @@ async def process_pending_posts(archive: Archive) -> int:
     return worked_in
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
+class _Arrival(NamedTuple):
     """Parsed post of an update; `topic` has the id, title and time of a topic that its message names."""
 
     update_id: int
@@ -134,20 +134,18 @@ def _parse_posts(pending: Sequence[RawUpdate], wrong: dict[int, str]) -> list[_A
 
 
 async def _save_arrivals(archive: Archive, bot_id: int, arrivals: Sequence[_Arrival]) -> None:
-    seen = {one.channel.chat_id: (one.channel, one.update_id) for one in arrivals}
+    seen = {one.channel.chat_id: one.channel for one in arrivals}
+    update_ids = {one.channel.chat_id: one.update_id for one in arrivals}
     titles: dict[int, dict[int, tuple[str, int]]] = {}
     for one in arrivals:
         if one.topic:
             titles.setdefault(one.channel.chat_id, {})[one.topic[0]] = one.topic[1:]
     async with archive.writing() as connection:
-        admitted, kept = await admit_arrivals(
-            connection,
-            {key: channel for key, (channel, _) in seen.items()},
-            [(one.post, one.update_id) for one in arrivals],
-        )
+        admitted, kept = await admit_arrivals(connection, seen, [(one.post, one.update_id) for one in arrivals])
         for chat_id, channel in admitted.items():
             # an unapproved channel: its posts are stored but shown to nobody; a known channel keeps its state
-            await channels.save_channel_in_transaction(connection, replace(channel, state="pending"), seen[chat_id][1])
+            pending = replace(channel, state="pending")
+            await channels.save_channel_in_transaction(connection, pending, update_ids[chat_id])
             await channels.save_topic_titles(connection, chat_id, titles.get(chat_id, {}))
         await channels.record_bot_heard(connection, admitted)
         await posts.save_arrivals_in_transaction(connection, kept, source="live")

@@ -6,17 +6,13 @@ chats may be imported is decided here, too.
 What known writers get wrong is put right while the file is read, in bounded memory:
 - Telegram Desktop writes control characters as `\x0b` (SerializeString in tdesktop's export_output_json.cpp).
 - Half a surrogate pair, `\udc1d`, is no character; it is read as U+FFFD.
-- Telegram Desktop 4.1 wrote `"document_id": video_files/sticker (2).webm`, without quotes.
-- A number beyond 64 bits, which the parser refuses, becomes null: then only its message is left out.
-
-The latter two need to know what is inside a string, which takes longer; they are for files that cannot be parsed as
-they are (`thorough`).
+- Telegram Desktop 4.1 wrote `"document_id": video_files/sticker (2).webm`, without quotes. To tell this one needs to
+  know what is inside a string, which takes longer: it is for files that cannot be parsed as they are (`thorough`).
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -99,13 +95,11 @@ _OPEN_ESCAPE_PATTERN = re.compile(
 _ESCAPE_LENGTH = 12  # of a whole surrogate pair
 # Strings are skipped whole; a value without quotes ends with its line.
 _TOKEN_PATTERN = re.compile(
-    rb'"(?:[^"\\]+|\\.)*+(?P<end>")?|-?[0-9](?:[0-9.eE+-]{18,}|[0-9.]*[eE][+-]?[0-9]{3,})'
+    rb'"(?:[^"\\]+|\\.)*+(?P<end>")?'
     rb'|(?<=:)(?P<blank> *)(?!true\b|false\b|null\b)(?P<bare>[^\s"{}\[\],:0-9-][^\n"]*?)(?=,?\r?\n)',
     re.DOTALL,
 )
 _STRING_END_PATTERN = re.compile(rb'(?:[^"\\]+|\\.)*+(?P<end>")?', re.DOTALL)
-_INT64_LIMIT, _INT64_DIGITS = 2**63, 20
-_FRACTION_PATTERN = re.compile(rb"-?[0-9]{1,20}(?:\.[0-9]{1,100})?(?:[eE][+-]?[0-9]{1,4})?")
 _MAX_LINE_BYTES = 2**16  # a longer one is repaired in parts
 
 
@@ -144,7 +138,7 @@ class RepairedJsonReader:
         line = self._line + data
         cut = len(line) if last else line.rfind(b"\n") + 1
         if not cut and len(line) > _MAX_LINE_BYTES:
-            cut = len(line.rstrip(b"0123456789.eE+-"))
+            cut = len(line)
         whole, self._line = line[:cut], line[cut:]
         end = _STRING_END_PATTERN.match(whole) if self._in_string else None
         self._in_string = end is not None and end["end"] is None
@@ -152,17 +146,10 @@ class RepairedJsonReader:
         return whole[:start] + _TOKEN_PATTERN.sub(self._repair_token, whole[start:])
 
     def _repair_token(self, found: re.Match[bytes]) -> bytes:
-        token = found[0]
         if found["bare"] is not None:
             return found["blank"] + json.dumps(found["bare"].decode(errors="replace")).encode()
-        if token.startswith(b'"'):
-            self._in_string = found["end"] is None
-            return token
-        if token.removeprefix(b"-").isdigit():
-            fits = len(token) <= _INT64_DIGITS and -_INT64_LIMIT <= int(token) < _INT64_LIMIT
-        else:
-            fits = _FRACTION_PATTERN.fullmatch(token) is not None and math.isfinite(float(token))
-        return token if fits else b"null"
+        self._in_string = found["end"] is None
+        return found[0]
 
 
 def _find_open_escape(data: bytes) -> int:

@@ -30,6 +30,10 @@ class _ClockReading(NamedTuple):
     passed: float
     at: datetime
 
+    def differ(self, before: _ClockReading) -> timedelta:
+        """Difference between wall time and monotonic time passed since an earlier reading."""
+        return abs(self.at - before.at - timedelta(seconds=self.passed - before.passed))
+
 
 class Heartbeat:
     """Record of contact with Telegram: call `heard` after each reply, `beat` a few times a minute."""
@@ -64,11 +68,11 @@ class Heartbeat:
             if silence > channel_history.UPDATE_RETENTION:
                 doubted, self._doubted = self._doubted, now
                 # A clock that is briefly wrong at the start must not create a gap: a second reading is required.
-                if doubted is None or abs(_measure_clock_difference(now, doubted)) > _MAX_CLOCK_DIFFERENCE:
+                if doubted is None or now.differ(doubted) > _MAX_CLOCK_DIFFERENCE:
                     return 0
         else:
             since, silence = last.at, timedelta(seconds=now.passed - last.passed)
-            odd = abs(_measure_clock_difference(now, last)) > _MAX_CLOCK_DIFFERENCE
+            odd = now.differ(last) > _MAX_CLOCK_DIFFERENCE
             self._odd_beats = self._odd_beats + 1 if odd and self._odd_beats + 1 < _TRUSTED_AFTER_BEATS else 0
             if self._odd_beats:
                 now = now._replace(at=last.at + silence)
@@ -80,11 +84,6 @@ class Heartbeat:
         if noted:
             log.warning("the bot was out of touch since %s: posts may be missing in %d channels", since, noted)
         return noted
-
-
-def _measure_clock_difference(now: _ClockReading, before: _ClockReading) -> timedelta:
-    """Difference between wall time and monotonic time passed since an earlier reading."""
-    return now.at - before.at - timedelta(seconds=now.passed - before.passed)
 
 
 async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from aiogram.enums import ContentType
@@ -19,25 +21,27 @@ from ingest.message_kinds import (
     find_unknown_fields,
 )
 from ingest.messages import UnreadMessage, parse_exported_post, parse_live_post, parse_topic_title, read_rich_message
-from rag_core.types import Entity, Media, Origin, Post
+from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey
 
-UNIX = 1_710_244_800
-CHAT = {"id": -1001234567890, "type": "channel", "title": "Пекарня", "username": "bread"}
+UNIX, NOON = 1_710_244_800, datetime(2024, 3, 12, 12, tzinfo=UTC)
+CHAT_ID = -1001234567890
+CHAT = {"id": CHAT_ID, "type": "channel", "title": "Пекарня", "username": "bread"}
 ELSEWHERE = {"id": -1009876543210, "type": "channel", "title": "Мельница", "username": "mill"}
 FILE = {"file_id": "BQAC", "file_unique_id": "AgAD"}
 PHOTO = [{**FILE, "width": 90, "height": 60}]
+LIVE: dict[str, Any] = {"message_id": 7, "chat": CHAT, "sender_chat": CHAT, "date": UNIX}
 
 
 def posted(**more: Any) -> Post:
     """The post of a message that Telegram's own model knows."""
-    message = {"message_id": 7, "chat": CHAT, "sender_chat": CHAT, "date": UNIX} | more
+    message = LIVE | more
     Update.model_validate({"update_id": 1, "channel_post": message})
     return parse_live_post(message)[1]
 
 
 def exported(**more: Any) -> Post | None:
     head = {"id": 7, "type": "message", "date_unixtime": str(UNIX), "from": "Пекарня", "from_id": "channel1234567890"}
-    return parse_exported_post(head | more, CHAT["id"])  # type: ignore[arg-type]
+    return parse_exported_post(head | more, CHAT_ID)
 
 
 def poll(*options: str, **more: Any) -> dict[str, Any]:
@@ -199,10 +203,10 @@ def test_an_exported_kind_is_known_by_each_of_its_marks(kind: Any) -> None:
 
 def test_a_giveaway_tells_prize_number_and_day_in_the_language_of_the_prize() -> None:
     raw = {"winners_selection_date": UNIX, "winner_count": 5, "prize_description": "five copper lanterns"}
-    english = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX, "giveaway": raw})[1].text
+    english = parse_live_post(LIVE | {"giveaway": raw})[1].text
     assert english == "Giveaway\nPrize: five copper lanterns\nWinners: 5\nWinners selection date: 2024-03-12"
     raw |= {"prize_description": "пять медных фонарей", "premium_subscription_month_count": 3}
-    russian = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX, "giveaway": raw})[1].text
+    russian = parse_live_post(LIVE | {"giveaway": raw})[1].text
     assert russian.splitlines()[:3] == ["Розыгрыш", "Приз: пять медных фонарей", "Приз: Telegram Premium, месяцев: 3"]
 
 
@@ -213,7 +217,7 @@ def test_a_giveaway_tells_prize_number_and_day_in_the_language_of_the_prize() ->
 )  # fmt: skip
 def test_the_price_of_an_invoice_is_told_where_its_unit_is_known(amount: object, currency: str, price: str) -> None:
     raw = {"title": "Абонемент", "currency": currency, "total_amount": amount}
-    text = parse_live_post({"message_id": 7, "chat": CHAT, "date": UNIX, "invoice": raw})[1].text
+    text = parse_live_post(LIVE | {"invoice": raw})[1].text
     assert text == "\n".join(filter(None, ["Абонемент", price]))
 
 
@@ -234,7 +238,7 @@ def test_an_exported_message_of_which_nothing_was_understood_is_told_by_its_kind
 
 
 def test_a_live_message_of_which_nothing_was_understood_is_quarantined() -> None:
-    raw = {"message_id": 7, "chat": CHAT, "date": UNIX, "hologram": {"depth": 3}}
+    raw = LIVE | {"hologram": {"depth": 3}}
     with pytest.raises(UnreadMessage, match="hologram"):
         parse_live_post(raw)
     assert parse_live_post(raw | {"text": "Хлеб"})[1].text == "Хлеб"
@@ -291,7 +295,7 @@ def test_names_are_cut_at_telegram_s_lengths() -> None:
 
 def test_a_message_of_a_topic_names_it_and_does_not_reply_to_its_opening() -> None:
     opening = {"message_id": 3, "date": UNIX, "forum_topic_created": {"name": "Сад", "icon_color": 1}}
-    raw = {"message_id": 7, "chat": CHAT, "date": UNIX, "text": "Да", "is_topic_message": True, "message_thread_id": 3}
+    raw = LIVE | {"text": "Да", "is_topic_message": True, "message_thread_id": 3}
     post = parse_live_post(raw | {"reply_to_message": opening})[1]
     assert (post.topic, post.reply_to) == (3, None)
     assert parse_topic_title(raw | {"reply_to_message": opening}) == (3, "Сад", UNIX)
@@ -299,3 +303,96 @@ def test_a_message_of_a_topic_names_it_and_does_not_reply_to_its_opening() -> No
     renamed = {"message_id": 9, "date": UNIX + 5, "message_thread_id": 3, "forum_topic_edited": {"name": "Огород"}}
     assert parse_topic_title(renamed) == (3, "Огород", UNIX + 5)
     assert parse_topic_title(raw) is None
+
+
+def test_a_live_message_tells_its_channel_and_is_the_same_as_an_exported_one() -> None:
+    marks = [
+        {"type": "bold", "offset": 3, "length": 4},
+        {"type": "text_link", "offset": 8, "length": 3, "url": "https://b.example/"},
+        {"type": "url", "offset": 14, "length": 19},
+    ]
+    parts = [
+        {"type": "plain", "text": "🍞 "}, {"type": "bold", "text": "Хлеб"}, {"type": "plain", "text": " "},
+        {"type": "text_link", "text": "тут", "href": "https://b.example/"}, {"type": "plain", "text": " и "},
+        {"type": "link", "text": "https://a.example/x"},
+    ]  # fmt: skip
+    channel, post = parse_live_post(LIVE | {"text": "🍞 Хлеб тут и https://a.example/x", "entities": marks})
+    assert channel == Channel(CHAT_ID, "Пекарня", "bread")
+    assert (post.key, post.date) == (PostKey(CHAT_ID, 7), NOON)
+    assert post.links == ("https://b.example/", "https://a.example/x")
+    assert exported(text=[], text_entities=parts) == post
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"forwarded_from": "Заслонка"}, Origin("Заслонка")),
+        ({"forwarded_from": "Заслонка", "forwarded_from_id": "channel3397140320"}, Origin("Заслонка", -1003397140320)),
+        ({"forwarded_from": None, "forwarded_from_id": "user9"}, Origin("", 9)),
+        ({"forwarded_from": "?", "forwarded_from_id": "bot²"}, Origin("?")),
+    ],
+)
+def test_an_exported_forward_has_a_name_and_perhaps_an_id(fields: dict[str, Any], found: Origin) -> None:
+    post = exported(text="x", **fields)
+    assert post and post.origin == found
+    chat = {"type": "chat", "sender_chat": {"id": -5, "title": "Чат"}, "date": UNIX}
+    assert parse_live_post(LIVE | {"text": "x", "forward_origin": chat})[1].origin == Origin("Чат", -5, None, NOON)
+
+
+def test_text_entities_are_preferred_and_text_is_the_fallback() -> None:
+    parts = ["Хлеб ", {"type": "bold", "text": "по 90"}, {"type": "custom_emoji", "text": "🍞"}, 5]
+    old = exported(text=parts)
+    assert old and old.text == "Хлеб по 90🍞"
+    assert old.entities == (Entity("bold", 5, 5), Entity("custom_emoji", 10, 2))
+    new = exported(text="старое", text_entities=[{"type": "plain", "text": "новое"}])
+    assert new and new.text == "новое"
+
+
+def test_the_old_format_has_local_times_and_bare_ids() -> None:
+    old = {
+        "id": 7,
+        "type": "message",
+        "date": "2019-05-01T10:00:00",
+        "edited": "1970-01-01T03:00:00",
+        "from": "Пекарня",
+        "from_id": 9824502478,
+        "file": "files/прайс.pdf",
+        "text": "Хлеб",
+    }
+    utc, moscow = parse_exported_post(old, -1001), parse_exported_post(old, -1001, zone=ZoneInfo("Europe/Moscow"))
+    assert utc and moscow
+    assert utc.date == datetime(2019, 5, 1, 10, tzinfo=UTC)
+    assert moscow.date == datetime(2019, 5, 1, 7, tzinfo=UTC)
+    assert (utc.edited, moscow.edited, utc.author) == (None, None, None)
+    assert utc.media == Media("document", "прайс.pdf")
+
+
+ODD_EXPORTED: list[dict[str, Any]] = [
+    {"id": None}, {"id": "7"}, {"id": 0}, {"id": True}, {"id": 2**60}, {"date_unixtime": "99999999999999999999999"},
+    {"date_unixtime": "-5"}, {"date_unixtime": "soon"}, {"date_unixtime": None, "date": "0001-01-01T00:00:00"},
+    {"date_unixtime": None, "date": "вчера"}, {"date_unixtime": None, "date": None},
+]  # fmt: skip
+ODD_LIVE: list[dict[str, Any]] = [
+    {"chat": None}, {"chat": {"id": "x"}}, {"message_id": 2**70}, {"date": 2**70}, {"date": None},
+    {"edit_date": "later"}, {"reply_to_message": {"message_id": "x"}}, {"forward_origin": {"date": UNIX}},
+    {"forward_origin": {"type": "from_the_future", "date": UNIX}}, {"forward_origin": "x"},
+    {"forward_origin": {"type": "channel", "chat": {"id": "x"}, "date": UNIX}},
+]  # fmt: skip
+
+
+def test_a_message_without_sane_id_date_or_origin_is_malformed() -> None:
+    for fields in ODD_EXPORTED:
+        with pytest.raises(MalformedMessage):
+            exported(text="Хлеб", **fields)
+    for fields in ODD_LIVE:
+        with pytest.raises(MalformedMessage):
+            parse_live_post(LIVE | {"text": "Хлеб"} | fields)
+
+
+def test_odd_values_in_fields_that_may_be_missing_are_ignored() -> None:
+    odd = {"entities": [5, {"type": "bold"}], "author_signature": 5, "media_group_id": [], "document": 3}
+    _, post = parse_live_post(LIVE | {"text": "Половина \ud83d пары"} | odd)
+    assert (post.text, post.entities, post.author, post.album) == ("Половина \ufffd пары", (), None, None)
+    post.text.encode()
+    kept = exported(text_entities=[None, {"type": "bold", "text": 5}, {"text": "б"}], photo=5)
+    assert kept and (kept.text, kept.media) == ("б", Media("photo"))

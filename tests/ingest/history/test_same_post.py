@@ -36,25 +36,21 @@ def text(value: str) -> types.TextWithEntities:
 
 
 NAMED = types.DocumentAttributeFilename("прайс.pdf")
+SONG = types.DocumentAttributeFilename("a.mp3")
 VIDEO = types.DocumentAttributeVideo(3.0, 10, 10)
+ROUND = types.DocumentAttributeVideo(3.0, 10, 10, round_message=True)
+STICKER = types.DocumentAttributeSticker("🥖", types.InputStickerSetEmpty())
 FILE = {"file_name": "прайс.pdf", "mime_type": "application/pdf"}
+OPTIONS = [{"text": "Две"}, {"text": "Три"}]
 POLL = types.MessageMediaPoll(
-    types.Poll(
-        1, text("Сколько булочек?"), [types.PollAnswer(text("Две"), b"0"), types.PollAnswer(text("Три"), b"1")], 0
-    ),
+    types.Poll(1, text("Сколько булочек?"), [types.PollAnswer(text(one["text"]), b"0") for one in OPTIONS], 0),
     types.PollResults(),
 )
-OPTIONS = [{"text": "Две"}, {"text": "Три"}]
 HREF = "https://bread.example/x"
-RICH_PARAGRAPH = {
-    "type": "paragraph",
-    "text": [
-        "Код: ",
-        {"type": "spoiler", "text": ["САЙ", {"type": "bold", "text": "КА"}]},
-        ", цены ",
-        {"type": "url", "text": "тут", "url": HREF},
-    ],
-}
+SPOILER = {"type": "spoiler", "text": ["САЙ", {"type": "bold", "text": "КА"}]}
+LINK = {"type": "url", "text": "тут", "url": HREF}
+RICH_PARAGRAPH = {"type": "paragraph", "text": ["Код: ", SPOILER, ", цены ", LINK]}
+RICH = {"rich_message": {"blocks": [RICH_PARAGRAPH, {"type": "list", "items": [{"blocks": [RICH_PARAGRAPH]}]}]}}
 RICH_TEXT = types.TextConcat(
     [
         types.TextPlain("Код: "),
@@ -63,7 +59,27 @@ RICH_TEXT = types.TextConcat(
         types.TextUrl(types.TextPlain("тут"), HREF, 0),
     ]
 )
-FWD = {"from_id": types.PeerChannel(77), "channel_post": 9}
+RICH_BLOCKS = [types.PageBlockParagraph(RICH_TEXT), types.PageBlockList([types.PageListItemText(RICH_TEXT)])]
+EDIT = datetime.fromtimestamp(EDITED, UTC)
+PRIZE = "пять медных форм"
+
+
+def forward(**header: Any) -> dict[str, Any]:
+    return {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, **header)}
+
+
+def origin(kind: str, **more: Any) -> dict[str, Any]:
+    return {"text": "Мука", "forward_origin": {"type": kind, "date": int(FORWARDED.timestamp())} | more}
+
+
+def button(label: str, url: str) -> types.KeyboardInlineButtonRow:
+    return types.KeyboardInlineButtonRow([types.KeyboardInlineButton(label, types.InlineButtonTypeUrl(url))])
+
+
+def attached(media: Any, message: str = "") -> dict[str, Any]:
+    return {"message": message, "media": media}
+
+
 # name: fields of the live message, of the exported one, of the MTProto one
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "text": ({"text": "Хлеб 🥖 по 90"}, {"text": "Хлеб 🥖 по 90"}, {"message": "Хлеб 🥖 по 90"}),
@@ -85,268 +101,145 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "edited": (
         {"text": "Хлеб 95", "edit_date": EDITED},
         {"text": "Хлеб 95", "edited": "2024-03-12T15:15:00", "edited_unixtime": str(EDITED)},
-        {"message": "Хлеб 95", "edit_date": datetime.fromtimestamp(EDITED, UTC)},
+        {"message": "Хлеб 95", "edit_date": EDIT},
     ),
     "reacted": (
         {"text": "Хлеб 95"},
         {"text": "Хлеб 95", "edited": "2024-03-12T15:15:00", "edited_unixtime": str(EDITED)},
-        {"message": "Хлеб 95", "edit_date": datetime.fromtimestamp(EDITED, UTC), "edit_hide": True},
+        {"message": "Хлеб 95", "edit_date": EDIT, "edit_hide": True},
     ),
     "photo": (
         {"caption": "Витрина", "photo": [{}], "media_group_id": "900"},
         {"text": "Витрина", "photo": "photos/photo_1.jpg"},
-        {"message": "Витрина", "media": types.MessageMediaPhoto(photo=types.PhotoEmpty(1)), "grouped_id": 900},
+        attached(types.MessageMediaPhoto(photo=types.PhotoEmpty(1)), "Витрина") | {"grouped_id": 900},
     ),
     "document": (
         {"caption": "Прайс", "document": FILE},
         {"text": "Прайс", "file": "files/прайс.pdf", **FILE},
-        {"message": "Прайс", "media": document("application/pdf", NAMED)},
+        attached(document("application/pdf", NAMED), "Прайс"),
     ),
     "video": (
         {"caption": "Печь", "video": {"mime_type": "video/mp4"}},
         {"text": "Печь", "media_type": "video_file", "mime_type": "video/mp4", "file": "x.mp4"},
-        {"message": "Печь", "media": document("video/mp4", VIDEO)},
+        attached(document("video/mp4", VIDEO), "Печь"),
     ),
     "animation": (
         {"caption": "Печь", "animation": {"mime_type": "video/mp4"}, "document": {"mime_type": "video/mp4"}},
         {"text": "Печь", "media_type": "animation", "mime_type": "video/mp4", "file": "x.mp4"},
-        {"message": "Печь", "media": document("video/mp4", VIDEO, types.DocumentAttributeAnimated())},
+        attached(document("video/mp4", VIDEO, types.DocumentAttributeAnimated()), "Печь"),
     ),
     "video note": (
         {"video_note": {}},
         {"text": "", "media_type": "video_message", "file": "x.mp4"},
-        {
-            "message": "",
-            "media": document("video/mp4", types.DocumentAttributeVideo(3.0, 10, 10, round_message=True)),
-        },
+        attached(document("video/mp4", ROUND)),
     ),
     "voice": (
         {"caption": "Скажу", "voice": {}},
         {"text": "Скажу", "media_type": "voice_message", "file": "x.ogg"},
-        {"message": "Скажу", "media": document("audio/ogg", types.DocumentAttributeAudio(3, voice=True))},
+        attached(document("audio/ogg", types.DocumentAttributeAudio(3, voice=True)), "Скажу"),
     ),
     "audio": (
         {"caption": "Песня", "audio": {"file_name": "a.mp3", "mime_type": "audio/mpeg"}},
         {"text": "Песня", "media_type": "audio_file", "file_name": "a.mp3", "mime_type": "audio/mpeg", "file": "a.mp3"},
-        {
-            "message": "Песня",
-            "media": document("audio/mpeg", types.DocumentAttributeAudio(3), types.DocumentAttributeFilename("a.mp3")),
-        },
+        attached(document("audio/mpeg", types.DocumentAttributeAudio(3), SONG), "Песня"),
     ),
     "sticker": (
         {"sticker": {}},
         {"text": "", "media_type": "sticker", "file": "x.webp"},
-        {
-            "message": "",
-            "media": document("image/webp", types.DocumentAttributeSticker("🥖", types.InputStickerSetEmpty())),
-        },
+        attached(document("image/webp", STICKER)),
     ),
     "link preview": (
         {"text": HREF, "entities": [{"type": "url", "offset": 0, "length": len(HREF)}]},
         {"text_entities": [{"type": "link", "text": HREF}]},
-        {
-            "message": HREF,
-            "entities": [types.MessageEntityUrl(0, len(HREF))],
-            "media": types.MessageMediaWebPage(types.WebPageEmpty(1)),
-        },
+        attached(types.MessageMediaWebPage(types.WebPageEmpty(1)), HREF)
+        | {"entities": [types.MessageEntityUrl(0, len(HREF))]},
     ),
     "poll": (
         {"poll": {"question": "Сколько булочек?", "options": OPTIONS}},
         {"text": "", "poll": {"question": "Сколько булочек?", "answers": OPTIONS}},
-        {"message": "", "media": POLL},
+        attached(POLL),
     ),
     "described poll": (
         {"poll": {"question": "Сколько булочек?", "options": OPTIONS, "description": "К чаю"}},
         {"text": "К чаю", "poll": {"question": "Сколько булочек?", "answers": OPTIONS}},
-        {"message": "К чаю", "media": POLL},
+        attached(POLL, "К чаю"),
     ),
     "checklist": (
         {"checklist": {"title": "Купить", "tasks": [{"id": 1, "text": "Муку"}]}},
         {"text": "", "todo_list": {"title": "Купить", "answers": [{"id": 1, "text": "Муку"}]}},
-        {
-            "message": "",
-            "media": types.MessageMediaToDo(types.TodoList(text("Купить"), [types.TodoItem(1, text("Муку"))])),
-        },
+        attached(types.MessageMediaToDo(types.TodoList(text("Купить"), [types.TodoItem(1, text("Муку"))]))),
     ),
     "venue": (
         {"venue": {"title": "Пекарня", "address": "Лесная 5"}, "location": {}},
         {"text": "", "place_name": "Пекарня", "address": "Лесная 5", "location_information": {}},
-        {
-            "message": "",
-            "media": types.MessageMediaVenue(types.GeoPoint(1.0, 2.0, 3), "Пекарня", "Лесная 5", "", "", ""),
-        },
+        attached(types.MessageMediaVenue(types.GeoPoint(1.0, 2.0, 3), "Пекарня", "Лесная 5", "", "", "")),
     ),
     "contact": (
         {"contact": {"first_name": "Анна", "phone_number": "79990001122"}},
         {"text": "", "contact_information": {"first_name": "Анна", "phone_number": "+7 999 000 11 22"}},
-        {"message": "", "media": types.MessageMediaContact("79990001122", "Анна", "", "", 1)},
+        attached(types.MessageMediaContact("79990001122", "Анна", "", "", 1)),
     ),
     "music": (
         {"audio": {"performer": "Печники", "title": "Жар"}},
-        {
-            "text": "",
-            "media_type": "audio_file",
-            "file": "(File not included.)",
-            "performer": "Печники",
-            "title": "Жар",
-        },
-        {"message": "", "media": document("", types.DocumentAttributeAudio(3, title="Жар", performer="Печники"))},
+        {"text": "", "media_type": "audio_file", "file": "(Not included.)", "performer": "Печники", "title": "Жар"},
+        attached(document("", types.DocumentAttributeAudio(3, title="Жар", performer="Печники"))),
     ),
     "game": (
-        {"game": {"title": "Пекарь", "description": "Семь булочек за минуту", "photo": []}},
-        {"text": "", "game_title": "Пекарь", "game_description": "Семь булочек за минуту"},
-        {
-            "message": "",
-            "media": types.MessageMediaGame(
-                types.Game(1, 2, "baker", "Пекарь", "Семь булочек за минуту", types.PhotoEmpty(1))
-            ),
-        },
+        {"game": {"title": "Пекарь", "description": "Семь булочек", "photo": []}},
+        {"text": "", "game_title": "Пекарь", "game_description": "Семь булочек"},
+        attached(types.MessageMediaGame(types.Game(1, 2, "baker", "Пекарь", "Семь булочек", types.PhotoEmpty(1)))),
     ),
     "invoice": (
-        {"invoice": {"title": "Абонемент", "description": "Хлеб на месяц", "currency": "EUR", "total_amount": 4550}},
-        {
-            "text": "",
-            "invoice_information": json.dumps(
-                {"title": "Абонемент", "description": "Хлеб на месяц", "amount": 4550, "currency": "EUR"}
-            ),
-        },
-        {"message": "", "media": types.MessageMediaInvoice("Абонемент", "Хлеб на месяц", "EUR", 4550, "x")},
+        {"invoice": {"title": "Абонемент", "description": "На месяц", "currency": "EUR", "total_amount": 4550}},
+        {"text": "", "invoice_information": json.dumps(
+            {"title": "Абонемент", "description": "На месяц", "amount": 4550, "currency": "EUR"}
+        )},
+        attached(types.MessageMediaInvoice("Абонемент", "На месяц", "EUR", 4550, "x")),
     ),
     "giveaway": (
-        {
-            "giveaway": {
-                "chats": [],
-                "winners_selection_date": EDITED,
-                "winner_count": 5,
-                "prize_description": "пять медных форм",
-                "premium_subscription_month_count": 3,
-            }
-        },
-        {
-            "text": "",
-            "giveaway_information": {
-                "quantity": 5,
-                "months": 3,
-                "until_date": datetime.fromtimestamp(EDITED, UTC).isoformat(),
-                "additional_prize": "пять медных форм",
-            },
-        },
-        {
-            "message": "",
-            "media": types.MessageMediaGiveaway(
-                [1], 5, datetime.fromtimestamp(EDITED, UTC), prize_description="пять медных форм", months=3
-            ),
-        },
+        {"giveaway": {"chats": [], "winners_selection_date": EDITED, "winner_count": 5,
+                      "prize_description": PRIZE, "premium_subscription_month_count": 3}},
+        {"text": "", "giveaway_information": {"quantity": 5, "months": 3, "until_date": EDIT.isoformat(),
+                                              "additional_prize": PRIZE}},
+        attached(types.MessageMediaGiveaway([1], 5, EDIT, prize_description=PRIZE, months=3)),
     ),
     "giveaway results": (
-        {
-            "giveaway_winners": {
-                "giveaway_message_id": 4,
-                "winners_selection_date": EDITED,
-                "winner_count": 5,
-                "prize_star_count": 500,
-                "winners": [],
-            }
-        },
-        {
-            "text": "",
-            "giveaway_results": {
-                "launch_message_id": 4,
-                "until_date": datetime.fromtimestamp(EDITED, UTC).isoformat(),
-                "winners_count": 5,
-                "stars": 500,
-                "months": 0,
-            },
-        },
-        {
-            "message": "",
-            "media": types.MessageMediaGiveawayResults(1, 4, 5, 0, [], datetime.fromtimestamp(EDITED, UTC), stars=500),
-        },
+        {"giveaway_winners": {"giveaway_message_id": 4, "winners_selection_date": EDITED, "winner_count": 5,
+                              "prize_star_count": 500, "winners": []}},
+        {"text": "", "giveaway_results": {"launch_message_id": 4, "until_date": EDIT.isoformat(), "winners_count": 5,
+                                          "stars": 500, "months": 0}},
+        attached(types.MessageMediaGiveawayResults(1, 4, 5, 0, [], EDIT, stars=500)),
     ),
     "buttons": (
-        {
-            "text": "Новое меню",
-            "reply_markup": {
-                "inline_keyboard": [[{"text": "Заказать", "url": HREF}], [{"text": "👍", "url": HREF + "1"}]]
-            },
-        },
-        {
-            "text": "Новое меню",
-            "inline_bot_buttons": [
-                [{"type": "url", "text": "Заказать", "data": HREF}],
-                [{"type": "url", "text": "👍", "data": HREF + "1"}],
-            ],
-        },
-        {
-            "message": "Новое меню",
-            "reply_markup": types.ReplyInlineMarkup(
-                [
-                    types.KeyboardInlineButtonRow(
-                        [types.KeyboardInlineButton("Заказать", types.InlineButtonTypeUrl(HREF))]
-                    ),
-                    types.KeyboardInlineButtonRow(
-                        [types.KeyboardInlineButton("👍", types.InlineButtonTypeUrl(HREF + "1"))]
-                    ),
-                ]
-            ),
-        },
+        {"text": "Новое меню", "reply_markup": {
+            "inline_keyboard": [[{"text": "Заказать", "url": HREF}], [{"text": "👍", "url": HREF + "1"}]]
+        }},
+        {"text": "Новое меню", "inline_bot_buttons": [
+            [{"type": "url", "text": "Заказать", "data": HREF}], [{"type": "url", "text": "👍", "data": HREF + "1"}]
+        ]},
+        {"message": "Новое меню",
+         "reply_markup": types.ReplyInlineMarkup([button("Заказать", HREF), button("👍", HREF + "1")])},
     ),
-    "rich message": (
-        {"rich_message": {"blocks": [RICH_PARAGRAPH, {"type": "list", "items": [{"blocks": [RICH_PARAGRAPH]}]}]}},
-        {"rich_message": {"blocks": [RICH_PARAGRAPH, {"type": "list", "items": [{"blocks": [RICH_PARAGRAPH]}]}]}},
-        {
-            "message": "",
-            "rich_message": types.RichMessage(
-                [
-                    types.PageBlockParagraph(RICH_TEXT),
-                    types.PageBlockList([types.PageListItemText(RICH_TEXT)]),
-                ],
-                [],
-                [],
-            ),
-        },
-    ),
+    "rich message": (RICH, RICH, {"message": "", "rich_message": types.RichMessage(RICH_BLOCKS, [], [])}),
     "location": (
         {"location": {}},
         {"text": "", "location_information": {}},
-        {"message": "", "media": types.MessageMediaGeo(types.GeoPoint(1.0, 2.0, 3))},
+        attached(types.MessageMediaGeo(types.GeoPoint(1.0, 2.0, 3))),
     ),
     "forward of a channel": (
-        {
-            "text": "Мука",
-            "forward_origin": {
-                "type": "channel",
-                "chat": {"id": -1_000_000_000_077, "title": "Мельница"},
-                "message_id": 9,
-                "date": int(FORWARDED.timestamp()),
-            },
-        },
+        origin("channel", chat={"id": -1_000_000_000_077, "title": "Мельница"}, message_id=9),
         {"text": "Мука", "forwarded_from": "Мельница", "forwarded_from_id": "channel77"},
-        {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, **FWD)},
+        forward(from_id=types.PeerChannel(77), channel_post=9),
     ),
     "forward of a person": (
-        {
-            "text": "Мука",
-            "forward_origin": {
-                "type": "user",
-                "sender_user": {"id": 501, "first_name": "Анна", "last_name": "Мельник"},
-                "date": int(FORWARDED.timestamp()),
-            },
-        },
+        origin("user", sender_user={"id": 501, "first_name": "Анна", "last_name": "Мельник"}),
         {"text": "Мука", "forwarded_from": "Анна Мельник", "forwarded_from_id": "user501"},
-        {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, from_id=types.PeerUser(501))},
+        forward(from_id=types.PeerUser(501)),
     ),
     "forward of a hidden person": (
-        {
-            "text": "Мука",
-            "forward_origin": {
-                "type": "hidden_user",
-                "sender_user_name": "Анна",
-                "date": int(FORWARDED.timestamp()),
-            },
-        },
+        origin("hidden_user", sender_user_name="Анна"),
         {"text": "Мука", "forwarded_from": "Анна"},
-        {"message": "Мука", "fwd_from": types.MessageFwdHeader(FORWARDED, from_name="Анна")},
+        forward(from_name="Анна"),
     ),
     "reply": (
         {"text": "И ещё", "reply_to_message": {"message_id": 3, "chat": {"id": CHAT_ID}}},
@@ -356,12 +249,10 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "reply to elsewhere": (
         {"text": "И ещё", "external_reply": {}},
         {"text": "И ещё", "reply_to_message_id": 3, "reply_to_peer_id": "channel77"},
-        {
-            "message": "И ещё",
-            "reply_to": types.MessageReplyHeader(reply_to_msg_id=3, reply_to_peer_id=types.PeerChannel(77)),
-        },
+        {"message": "И ещё",
+         "reply_to": types.MessageReplyHeader(reply_to_msg_id=3, reply_to_peer_id=types.PeerChannel(77))},
     ),
-}
+}  # fmt: skip
 
 
 def three_ways(kind: str) -> dict[str, Post]:

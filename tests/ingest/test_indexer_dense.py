@@ -93,16 +93,6 @@ async def test_a_failure_leaves_the_posts_in_the_queue_and_nothing_twice(shelf: 
     assert await shelf.rag.dense.vectors.count() == 3
 
 
-async def test_a_text_that_is_known_is_not_embedded_again(shelf: Any, make_post: Any) -> None:
-    await shelf.keep(*(make_post(n, f"Ferry number {n}.", chat=CHAT) for n in range(1, 4)))
-    await shelf.dense.catch_up()
-    before = len(shelf.embedder.texts)
-    async with shelf.rag.archive.writing() as connection:
-        await connection.execute("UPDATE dense SET watermark = 0")
-    assert await shelf.dense.catch_up() == 3
-    assert len(shelf.embedder.texts) == before == 3
-
-
 async def test_batches_grow_while_embedding_is_quick_and_shrink_where_it_is_not(
     shelf: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

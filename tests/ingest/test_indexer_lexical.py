@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from rag_core.engine import load_or_make_lexical_index
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.storage import channels, posts, visible_posts
+from rag_core.storage import posts, visible_posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import Post, PostKey, SearchFilter
 
@@ -137,15 +136,6 @@ async def test_a_loaded_index_goes_on_where_it_was_saved(library: Any, make_post
     assert found(library, "ferry") == [5, 6]
 
 
-async def test_saving_writes_only_what_changed(library: Any) -> None:
-    folder = get_lexical_folder(library.rag.archive.folder)
-    await library.indexer.save()
-    first = (folder / "current.json").read_text()
-    await library.indexer.save()
-    assert (folder / "current.json").read_text() == first
-    assert json.loads(first)["archive"] == library.rag.archive.identity
-
-
 async def test_without_leave_to_save_nothing_is_written(
     library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,14 +156,6 @@ async def test_an_index_that_cannot_be_written_says_so_and_is_tried_again(librar
     folder.unlink()
     await library.indexer.save()
     assert len(await load_or_make_lexical_index(library.rag.archive)) == 10
-
-
-async def test_a_new_title_counts_from_the_next_change_of_a_post(library: Any) -> None:
-    renamed = replace(library.channels[0], title="Zeppelin Field")
-    await channels.save_channel(library.rag.archive, renamed)
-    await edit(library, 1, "The ferry is late.")
-    await library.indexer.catch_up()
-    assert found(library, "zeppelin") == [1]
 
 
 OPERATIONS = st.lists(

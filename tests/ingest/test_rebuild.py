@@ -210,26 +210,21 @@ async def test_a_child_that_always_ends_is_given_up_with_one_sentence(rag: Engin
     assert (folder / "rebuild.log").exists()
 
 
-async def test_what_another_rebuild_left_is_not_gone_on_with(rag: Engine) -> None:
+async def test_what_another_rebuild_or_a_damaged_or_later_archive_left_is_not_gone_on_with(rag: Engine) -> None:
+    async def resume(number: int = 1) -> int:
+        return (await IndexBuild.resume_or_begin(rag.archive, number, None)).cursor
+
     walk = await IndexBuild.resume_or_begin(rag.archive, 1, None)
     await walk.step()
     walk.save()
-    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == walk.cursor > 0
-    assert (await IndexBuild.resume_or_begin(rag.archive, 2, None)).cursor == 0
+    assert await resume() == walk.cursor > await resume(2) == 0
     assert LexicalIndex.load(get_next_index_folder(rag.archive.folder), rag.archive.identity) is None
-
-
-async def test_what_a_damaged_or_later_archive_left_is_not_gone_on_with(rag: Engine) -> None:
-    walk = await IndexBuild.resume_or_begin(rag.archive, 1, None)
-    await walk.step()
-    walk.lexical.watermark = walk.cursor = 10**6  # of an archive that was put back from a backup since
-    walk.save()
-    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == 0
-    walk.lexical.watermark = walk.cursor = 10
-    walk.save()
-    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == 10
+    for cursor, found in ((10**6, 0), (10, 10)):  # the first is of an archive that was put back from a backup since
+        walk.lexical.watermark = walk.cursor = cursor
+        walk.save()
+        assert await resume() == found
     (get_next_index_folder(rag.archive.folder) / "walk.json").write_text("{")
-    assert (await IndexBuild.resume_or_begin(rag.archive, 1, None)).cursor == 0
+    assert await resume() == 0
 
 
 async def test_a_kill_between_the_index_and_its_cursor_doubles_nothing(rag: Engine) -> None:
@@ -261,11 +256,9 @@ async def test_a_disk_that_is_full_is_said_by_the_child_in_one_sentence(rag: Eng
 
 
 async def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(rag: Engine) -> None:
+    rebuild = await begun(rag)
+    with pytest.raises(RebuildRefused, match=r"cannot be read back from .*lexical\.next\. Check the disk"):
+        await load_next_index(rag.archive, rebuild)
     get_next_index_folder(rag.archive.folder).write_text("in the way")
     with pytest.raises(IndexUnavailable, match="cannot be written to disk"):
-        await build_next_index(rag.archive, None, await begun(rag), Told())
-
-
-async def test_a_new_index_that_cannot_be_read_back_is_said_in_one_sentence(rag: Engine) -> None:
-    with pytest.raises(RebuildRefused, match=r"cannot be read back from .*lexical\.next\. Check the disk"):
-        await load_next_index(rag.archive, await begun(rag))
+        await build_next_index(rag.archive, None, rebuild, Told())

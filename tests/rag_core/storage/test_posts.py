@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
 
-from rag_core.storage import Archive, channels, posts, readers, visible_posts
+from rag_core.storage import Archive, channels, posts, visible_posts
 from rag_core.storage.post_rows import PostTally
 from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey, Visibility
 
@@ -189,16 +189,6 @@ async def test_a_channel_s_new_title_does_not_change_who_may_read_it(archive: Ar
 
     await channels.set_channel_visibility(archive, -1001, Visibility.MEMBERS)
     assert (await channels.load_channels(archive))[-1001].visibility is Visibility.MEMBERS
-
-
-async def test_a_group_sees_the_channels_bound_to_it(archive: Archive) -> None:
-    for chat_id in (-1001, -1002):
-        await channels.save_channel(archive, Channel(chat_id, "Пекарня"))
-        await readers.bind_channel(archive, -5, chat_id)
-        await readers.bind_channel(archive, -5, chat_id)
-    await readers.unbind_channel(archive, -5, -1002)
-    assert await readers.list_bound_channels(archive, -5) == {-1001}
-    assert await readers.list_bound_channels(archive, -6) == frozenset()
 
 
 arrivals = st.lists(

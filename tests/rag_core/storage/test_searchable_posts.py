@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from rag_core.storage import Archive, channels, index_state, posts, readers, visible_posts
-from rag_core.storage.post_rows import merge_album
 from rag_core.storage.posts import StoredPost, fetch_stored_posts, list_album_keys
 from rag_core.types import Channel, Entity, Media, Post, PostKey
 
@@ -80,11 +79,6 @@ async def test_a_member_that_changes_or_comes_late_changes_the_whole(archive: Ar
     assert await waiting(archive) == {1, 2}
 
 
-async def test_one_that_stands_alone_is_what_it_was(make_post: MakePost) -> None:
-    post = make_post(1, "Хлеб", album="a", media=PHOTO)
-    assert merge_album([post]) == post
-
-
 async def test_a_reply_is_looked_at_again_when_what_it_replies_to_changes(
     archive: Archive, make_post: MakePost
 ) -> None:
@@ -152,13 +146,6 @@ async def test_what_an_admin_deleted_comes_back_with_a_newer_version_only(
     assert (await visible_posts.fetch_posts(archive, [key(1)]))[key(1)].text == "Хлеб 95"
 
 
-async def test_older_versions_newest_first(archive: Archive, make_post: MakePost) -> None:
-    for day, text in enumerate(("один", "два", "три")):
-        edited = make_post(1, "", days=day).date if day else None
-        await posts.save_posts(archive, [make_post(1, text, edited=edited)], source="live", update_id=day)
-    assert [version.text for version in await posts.list_post_versions(archive, key(1))] == ["два", "один"]
-
-
 async def test_touched_posts_are_looked_at_again(archive: Archive, make_post: MakePost) -> None:
     await posts.save_posts(archive, [make_post(n, f"Пост {n}") for n in range(1, 1201)], source="live")
     await posts.save_posts(archive, [make_post(1, "Чужой", chat=-1002)], source="live")
@@ -185,16 +172,6 @@ async def test_a_removed_channel_goes_from_the_indexes_first_and_then_for_good(
     await channels.purge_removed_posts(archive, await posts.get_last_seq(archive))
     assert await channels.load_channels(archive) == {}
     assert await archive.rows("SELECT 1 FROM posts") == []
-
-
-async def test_the_bot_comes_and_goes(archive: Archive) -> None:
-    assert not (await channels.load_channels(archive))[CHAT].inside
-    await channels.record_bot_joined(archive, CHAT)
-    assert (await channels.load_channels(archive))[CHAT].inside
-    await channels.record_bot_left(archive, CHAT)
-    assert not (await channels.load_channels(archive))[CHAT].inside
-    await channels.record_bot_joined(archive, CHAT)
-    assert (await channels.load_channels(archive))[CHAT].inside
 
 
 async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: MakePost) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
 from rag_core.text.numbers import compile_pattern
@@ -36,8 +36,7 @@ class TalkKind(StrEnum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(NamedTuple):
     """Small talk; `lang` is None where the text has no letters, and the reader's language is used."""
 
     kind: TalkKind
@@ -68,6 +67,14 @@ _KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "йцукенгшщзх�
 _MIN_MASH_LENGTH = 5
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|[бвгджзйклмнпрстфхцчшщ]{6}")
 _FIRST_KEYS = {row[:3] for row in _KEYBOARD_ROWS}
+_KEY_RUNS = {
+    row[start:end]
+    for keys in _KEYBOARD_ROWS
+    for row in (keys, keys[::-1])
+    for start in range(len(row))
+    for end in range(start + 3, len(row) + 1)
+}
+_MASH = rf"(?:{'|'.join(sorted(_KEY_RUNS, key=len, reverse=True))})++"
 _WORD = re.compile(r"[^\W_]+")
 _REPEATED_LETTER = re.compile(r"([^\W\d_])\1{2,}")
 _SMILEY = re.compile(r"[\s:;=8xх'^-]*[)(D*/\\|]+[\s)(]*|\^_*\^|<3+|[:;=]-?[PpРр]")
@@ -79,14 +86,16 @@ def detect_talk(text: str) -> Talk | None:
     if not text or len(text) > _MAX_CHARACTERS:
         return None
     words, lang = _split_words(text), detect_language(text) if any(map(str.isalpha, text)) else None
-    if not any(map(str.isalnum, text)) or _SMILEY.fullmatch(text):
+    smiles = _SMILEY.fullmatch(text)
+    if smiles or not any(map(str.isalnum, text)):
         pictures = any(unicodedata.category(char) == "So" for char in text)
-        return Talk(TalkKind.EMOJI if pictures or _SMILEY.fullmatch(text) else TalkKind.UNCLEAR, None)
-    if kind := _detect_kind(words):
-        return Talk(kind, lang)
-    if len(words) <= 2 and all(map(_is_keyboard_mash, words)):
-        return Talk(TalkKind.UNCLEAR, lang)
-    return Talk(TalkKind.WHO_ARE_YOU, lang) if _speaks_of_bot(words) else None
+        return Talk(TalkKind.EMOJI if pictures or smiles else TalkKind.UNCLEAR, None)
+    kind = _detect_kind(words)
+    if kind is None and len(words) <= 2 and all(map(_is_keyboard_mash, words)):
+        kind = TalkKind.UNCLEAR
+    if kind is None and _speaks_of_bot(words):
+        kind = TalkKind.WHO_ARE_YOU
+    return Talk(kind, lang) if kind else None
 
 
 def _split_words(text: str) -> tuple[str, ...]:
@@ -115,11 +124,11 @@ def _detect_kind(words: tuple[str, ...]) -> TalkKind | None:
             only_abuse = True
         position += len(word) + 1
     first = next((kind for kind in TalkKind if kind in kinds), None)
-    if first is None or (only_abuse and first is not TalkKind.ABUSE):
-        return None
     # "is it good", "а точно": a question about what was spoken of before
     asks = _ASKING_START.match(text) and not _SPOKEN_TO.search(text)
-    return None if asks and first in {TalkKind.ACK, TalkKind.ABUSE} else first
+    if (only_abuse and first is not TalkKind.ABUSE) or (asks and first in {TalkKind.ACK, TalkKind.ABUSE}):
+        return None
+    return first
 
 
 def _speaks_of_bot(words: tuple[str, ...]) -> bool:
@@ -132,18 +141,17 @@ def _speaks_of_bot(words: tuple[str, ...]) -> bool:
         return False
     if all(word.isascii() for word in words):
         return not _YOU_WORDS.isdisjoint(words) and _CONVERSATION_WORDS.issuperset(words)
-    if not _ASKING_OF_POSTS.isdisjoint(words):
-        return False
-    readings = [read_word(word)[0] for word in words]
-    to_bot = not _FAMILIAR_YOU_WORDS.isdisjoint(words) or any(
-        r.person == "2per" and r.number == "sing" for r in readings
-    )
-    return to_bot and all(
-        r.part in _WORDLESS_PARTS
-        or (r.part == "VERB" and r.person in {"1per", "2per"})
-        or (r.part == "VERB" and not r.person and not _FAMILIAR_YOU_WORDS.isdisjoint(words))  # the past: "ты ошибся"
-        or (r.part == "NOUN" and r.lemma in _CONVERSATION_NOUNS)
-        for r in readings
+    readings, familiar = [read_word(word)[0] for word in words], not _FAMILIAR_YOU_WORDS.isdisjoint(words)
+    to_bot = familiar or any(r.person == "2per" and r.number == "sing" for r in readings)
+    return (
+        to_bot
+        and _ASKING_OF_POSTS.isdisjoint(words)
+        and all(
+            r.part in _WORDLESS_PARTS
+            or (r.part == "VERB" and (r.person in {"1per", "2per"} or (familiar and not r.person)))  # "ты ошибся"
+            or (r.part == "NOUN" and r.lemma in _CONVERSATION_NOUNS)
+            for r in readings
+        )
     )
 
 
@@ -151,22 +159,13 @@ def _is_keyboard_mash(word: str) -> bool:
     """Whether a word is one letter, runs of neighbouring keys ("asdf"), or no word by consonants or one row of keys."""
     if len(set(word)) == 1:
         return word.isalpha()
-    if word in _FIRST_KEYS or (len(word) > 3 and _compile_key_runs().fullmatch(word)):
+    if word in _FIRST_KEYS or (len(word) > 3 and compile_pattern(_MASH).fullmatch(word)):
         return True
     if len(word) < _MIN_MASH_LENGTH or not word.isalpha():
         return False
-    if word.isascii():
-        return bool(_CONSONANTS.search(word))
-    return not is_dictionary_word(word) and (
-        bool(_CONSONANTS.search(word)) or any(set(word) <= set(row) for row in _KEYBOARD_ROWS)
-    )
-
-
-@cache
-def _compile_key_runs() -> re.Pattern[str]:
-    rows = [row for keys in _KEYBOARD_ROWS for row in (keys, keys[::-1])]
-    runs = (row[start:end] for row in rows for start in range(len(row)) for end in range(start + 3, len(row) + 1))
-    return re.compile(rf"(?:{'|'.join(sorted(runs, key=len, reverse=True))})++")
+    if word.isascii() or _CONSONANTS.search(word):
+        return bool(_CONSONANTS.search(word)) and not is_dictionary_word(word)
+    return not is_dictionary_word(word) and any(set(word) <= set(row) for row in _KEYBOARD_ROWS)
 
 
 _SIGNS = r"[\s,.!?;:…()–—-]"
@@ -196,7 +195,10 @@ def strip_courtesies(text: str) -> str:
     """Strip greetings, thanks and "please" around a question; a text that has nothing else stays unchanged."""
     rest = text
     for _ in range(_MAX_OPENINGS):
-        if (opening := _match_opening(fold_case(rest))) is None:
+        low = fold_case(rest)
+        talks = any(_PATTERNS[kind].match(low.lstrip()) for kind in (TalkKind.GREETING, TalkKind.THANKS, TalkKind.ACK))
+        opening = compile_pattern(_OPENING).match(low) if talks or _MAY_OPEN.match(low) else None
+        if opening is None:
             break
         rest = rest[opening.end() :]
     low = fold_case(rest)
@@ -205,12 +207,6 @@ def strip_courtesies(text: str) -> str:
         start = max(0, len(low) - _MAX_CHARACTERS) + closing.start()
         rest = rest[: start + (rest[start] == "?")]
     return rest.strip() if _WORD.search(rest) else text
-
-
-def _match_opening(low: str) -> re.Match[str] | None:
-    start = low.lstrip()
-    talks = any(_PATTERNS[kind].match(start) for kind in (TalkKind.GREETING, TalkKind.THANKS, TalkKind.ACK))
-    return compile_pattern(_OPENING).match(low) if talks or _MAY_OPEN.match(low) else None
 
 
 class AnswerRemark(StrEnum):
@@ -225,7 +221,6 @@ class AnswerRemark(StrEnum):
 
 
 _MAX_REMARK_WORDS, _MAX_REMARK_CHARACTERS = 14, 160  # longer texts say something of their own
-_NEVER = r"(?!)"
 _PHRASE_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^ |()]*")  # of a regular expression; its words belong to the vocabulary
 
 
@@ -235,17 +230,14 @@ def _compile_remarks() -> tuple[dict[AnswerRemark, tuple[re.Pattern[str], ...]],
     phrases = read_phrases(Path(__file__).with_name("answer_remark_phrases.txt"))
 
     def join(*sections: str) -> str:
-        return "|".join(phrases[name] for name in sections if name in phrases) or _NEVER
+        return "|".join(phrases[name] for name in sections if name in phrases) or "(?!)"
 
     patterns = {}
     for kind in AnswerRemark:
         whole = ((kind, f"{kind}_phrase"), (f"{kind}?", f"{kind}_phrase?"), (f"{kind}!",))
-        words = join(f"{kind}_word"), join(kind, f"{kind}?")
         cued = _PHRASE_WORD.findall(join(f"{kind}_phrase", f"{kind}_phrase?"))
-        patterns[kind] = (
-            *(re.compile(rf"(?<!\w)(?:{join(*sections)})(?!\w)") for sections in whole),
-            re.compile("|".join((*words, *cued))),
-        )
+        words = re.compile("|".join((join(f"{kind}_word"), join(kind, f"{kind}?"), *cued)))
+        patterns[kind] = (*(re.compile(rf"(?<!\w)(?:{join(*sections)})(?!\w)") for sections in whole), words)
     return patterns, re.compile(phrases["filler"])
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.tokens import tokenize
@@ -85,23 +85,21 @@ _FILES = (
 )
 _SHOW_PREFIX = r"^\W*(?:покажи|найди|show|find)(?:\s+(?:мне|все|me|all|the|a|any))*"
 _WITH_WORDS = r"(?:,?\s+(?:с|со|где есть|with|containing)(?:\s+(?:an?|any|some))?)"
-_MEDIA_WORDS = (
-    ("photo", re.compile(r"(?:фото|фотографи\w{1,3}|картинк\w{1,3}|photos?|pictures?|images?)", re.I)),
-    ("video", re.compile(r"(?:видео|видеозапис\w{1,3}|видеоролик\w{0,3}|videos?)", re.I)),
-    (
-        "document",
-        re.compile(r"(?:документ[а-я]{0,3}|файл[а-я]{0,3}|вложени[а-я]{1,3}|pdf|documents?|files?|attachments?)", re.I),
-    ),
-    ("poll", re.compile(r"(?:опрос[а-я]{0,3}|голосовани[а-я]{1,3}|polls?)", re.I)),
-)
-
-
-@cache
-def _compile_media(what: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{_POST_WORDS}{_WITH_WORDS}\s+{what}\b|{_SHOW_PREFIX}\s+{what}\b|\b{what}\s+posts?\b|\b{what}\s+posted\b|"
-                      rf"\b{_POST_WORDS}\b[^.?!]{{1,60}}?(?P<end>{_WITH_WORDS}\s+{what})\W*$", re.I)  # fmt: skip
-
-
+_MEDIA_WORDS = {
+    "photo": r"(?:фото|фотографи\w{1,3}|картинк\w{1,3}|photos?|pictures?|images?)",
+    "video": r"(?:видео|видеозапис\w{1,3}|видеоролик\w{0,3}|videos?)",
+    "document": r"(?:документ[а-я]{0,3}|файл[а-я]{0,3}|вложени[а-я]{1,3}|pdf|documents?|files?|attachments?)",
+    "poll": r"(?:опрос[а-я]{0,3}|голосовани[а-я]{1,3}|polls?)",
+}
+# By kind, a word of it, which most questions do without, and the phrases in which it is one.
+_MEDIA = {
+    kind: (
+        rf"(?i){what}",
+        rf"(?i)\b{_POST_WORDS}{_WITH_WORDS}\s+{what}\b|{_SHOW_PREFIX}\s+{what}\b|\b{what}\s+posts?\b|\b{what}\s+posted\b|"
+        rf"\b{_POST_WORDS}\b[^.?!]{{1,60}}?(?P<end>{_WITH_WORDS}\s+{what})\W*$",
+    )
+    for kind, what in _MEDIA_WORDS.items()
+}
 _MIN_TITLE_LENGTH = 4  # characters: a shorter title is not searched for
 
 
@@ -116,17 +114,17 @@ def parse_filters(asked: str, readable: Mapping[int, Channel]) -> QueryFilters:
     authors, of_authors = _match_names(*_AUTHORS, asked=rest)
     channels, of_channels = _find_channels(rest, readable)
     kinds = {
-        k: (match["end"] or match[0]).strip(" ,").lower()
-        for k, what in _MEDIA_WORDS
-        if what.search(rest) and (match := _compile_media(what.pattern).search(rest))
+        kind: (match["end"] or match[0]).strip(" ,").lower()
+        for kind, (word, phrases) in _MEDIA.items()
+        if compile_pattern(word).search(rest) and (match := compile_pattern(phrases).search(rest))
     }
     beside = tuple(dict.fromkeys((*of_origins, *of_files, *of_authors, *kinds.values())))
     return QueryFilters(channels, authors, origins, tuple(kinds), files, (*of_channels, *beside), beside)
 
 
 def _match_names(needed: re.Pattern[str], *patterns: str, asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    names: dict[str, None] = {}
-    pieces: dict[str, None] = {}  # each once: a question of 4,000 characters may repeat a piece 300 times
+    # each once: a question of 4,000 characters may repeat a piece 300 times
+    names, pieces = dict[str, None](), dict[str, None]()
     for pattern in patterns if needed.search(asked) else ():
         for match in compile_pattern(pattern).finditer(_blank_out(asked, tuple(pieces))):
             names |= {name.strip(" .'’"): None for name in match.groups() if name}
@@ -162,14 +160,14 @@ def _find_channels(asked: str, readable: Mapping[int, Channel]) -> tuple[frozens
             if keys and not (of_place and all((readable[key].username or "").lower() != name for key in keys)):
                 chosen[pieces[: pieces.rindex(name) + len(name)]] = keys
                 break
-    low, titled = asked.lower(), dict[str, set[int]]()
+    low, titled = asked.lower(), defaultdict[str, set[int]](set)
     for key, channel in readable.items():  # the whole title after words that introduce a channel
         title = channel.title.lower().replace("ё", "е")
         at = low.find(title) if len(title) >= _MIN_TITLE_LENGTH else -1
         before = _BEFORE_TITLE.search(low, max(0, at - _MAX_PREPOSITION_LENGTH), at) if at > 0 else None
         end = at + len(title)
         if before and not low[end : end + 1].isalnum():
-            titled.setdefault(low[before.start() : end + bool(before["quote"])], set()).add(key)
+            titled[low[before.start() : end + bool(before["quote"])]].add(key)
     chosen |= titled
     ids = frozenset(key for keys in chosen.values() for key in keys)
     return ids or None, tuple(words for words, keys in chosen.items() if keys)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 
 from rag_core.text.answer_type import extract_asking_stems, extract_name_stems
@@ -78,9 +78,24 @@ def generate_query_variants(text: str) -> tuple[str, ...]:
     if len(own) < MIN_QUESTION_TERMS:
         spelt = build_transliterated_query(text, text.split()[:1])
         return (spelt,) if tokenize(spelt) and frozenset(tokenize(spelt)) != own else ()
+    names = _extract_names(text)
+    bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
+    content, named = _list_content_words(text), extract_name_stems(text)
+    telling = [word for word in content if word.isdecimal() or not named.isdisjoint(tokenize(word))]
+    longest = sorted(content, key=len)[-3:]
+    candidates = (
+        *(piece.strip(" ?!.,") for piece in _CLAUSE_BREAK.split(text) if len(set(tokenize(piece))) > 1),
+        *names,
+        " ".join(f"{base} {base}а" for base in bases),  # surnames in both genders, as their stems differ
+        _transliterate_names(names),
+        rewrite_as_statement(text),
+        " ".join(telling if len(telling) > 1 else [word for word in content if word in longest]),
+    )
+    # A question of one clause without names also gets three queries, each of its first words without one.
+    words = [word[:MAX_QUERY_LENGTH] for word in content[: MAX_QUERY_WORDS + 2]]
+    without_one = (" ".join(word for word in words if word != left_out) for left_out in sorted(words, key=len))
     by_terms = {own: text}
-    # A question of one clause without names also gets three queries, each with one word less.
-    for pieces, most in ((_generate_candidates(text), MAX_QUERIES), (_drop_one_word(text), MIN_QUERIES)):
+    for pieces, most in ((candidates, MAX_QUERIES), (without_one, MIN_QUERIES)):
         for piece in pieces:
             if len(by_terms) >= most:
                 break
@@ -96,18 +111,6 @@ def truncate_query(query: str) -> str:
     while words and len(" ".join(words)) > MAX_QUERY_LENGTH:
         words.pop()
     return " ".join(words)
-
-
-def _generate_candidates(text: str) -> Iterator[str]:
-    names = _extract_names(text)
-    yield from (piece.strip(" ?!.,") for piece in _CLAUSE_BREAK.split(text) if len(set(tokenize(piece))) > 1)
-    yield from names
-    # surnames in both genders, as their stems differ
-    bases = dict.fromkeys(filter(None, map(get_surname_base, _WORD.findall(text))))
-    yield " ".join(f"{base} {base}а" for base in bases)
-    yield _transliterate_names(names)
-    yield rewrite_as_statement(text)
-    yield _select_key_terms(text)
 
 
 def _extract_names(text: str) -> list[str]:
@@ -132,23 +135,6 @@ def _transliterate_names(names: Iterable[str]) -> str:
 def build_transliterated_query(text: str, otherwise: Sequence[str] = ()) -> str:
     """Build one query of the names of a text, or else of other words, in the other script; empty without any."""
     return truncate_query(_transliterate_names(_extract_names(text) or otherwise))
-
-
-def _select_key_terms(text: str) -> str:
-    """Words of names and numbers, else the three longest words."""
-    content, named = _list_content_words(text), extract_name_stems(text)
-    telling = [w for w in content if set(tokenize(w)) & named or w.isdecimal()]
-    if len(telling) > 1:
-        return " ".join(telling)
-    longest = set(sorted(content, key=len)[-3:])
-    return " ".join(w for w in content if w in longest)
-
-
-def _drop_one_word(text: str) -> Iterator[str]:
-    """The first content words, each time without one of them; the shortest is dropped first."""
-    words = [word[:MAX_QUERY_LENGTH] for word in _list_content_words(text)[: MAX_QUERY_WORDS + 2]]
-    for left_out in sorted(words, key=len):
-        yield " ".join(word for word in words if word != left_out)
 
 
 def _list_content_words(text: str) -> list[str]:

@@ -249,6 +249,8 @@ def _build_token(found: re.Match[str], cyrillic: bool) -> DateToken:
         a, b = number["a"], number["b"]
         month_first = a <= 12 and (("slash" in parts and not cyrillic) or b > 12)
         number["m"], number["d"] = (a, b) if month_first else (b, a)
+    if number["m"] > 12:  # "15/15"
+        return DateToken("", None, *at, text)
     # "10.1" is a number, "03.05" hardly
     sure = "y" in number or "dot" in parts or found[0].startswith("0")
     return DateToken("date", (number.get("y"), number["m"], number.get("d")), *found.span(), found[0], not sure)

@@ -92,16 +92,12 @@ class Moment:
     either: bool = False  # "half past six": morning or evening
 
     def fields(self) -> dict[str, int]:
-        """Fields that are set."""
-        named = (
-            ("year", self.year),
-            ("month", self.month),
-            ("day", self.day),
-            ("weekday", self.weekday),
-            ("minute", self.minute),
-            ("decade", self.decade if self.year is None else self.year // 10),
-        )
-        return {name: value for name, value in named if value is not None}
+        """Fields that are set; a year has its decade."""
+        named = {
+            "year": self.year, "month": self.month, "day": self.day, "weekday": self.weekday, "minute": self.minute,
+            "decade": self.decade if self.year is None else self.year // 10,
+        }  # fmt: skip
+        return {name: value for name, value in named.items() if value is not None}
 
 
 def _find_weekdays(low: str, text: str) -> Iterator[list[Moment]]:
@@ -118,9 +114,8 @@ def _find_weekdays(low: str, text: str) -> Iterator[list[Moment]]:
         left_out = _found_before(_EXCEPT_WORDS, low, m.start())  # "except Mondays": all other days
         yield [Moment(*m.span(), weekday=day) for day in range(7) if (day == named) != left_out]
     for m in _SHORT_WEEKDAY.finditer(low):
-        if _is_capitalized(m, text) and (
-            _WEEKDAY_NEIGHBOUR.match(low, m.end()) or _found_before(_WEEKDAY_BEFORE, low, m.start())
-        ):
+        beside = _WEEKDAY_NEIGHBOUR.match(low, m.end()) or _found_before(_WEEKDAY_BEFORE, low, m.start())
+        if beside and _is_capitalized(m, text):
             yield [Moment(*m.span(), weekday=_WEEKDAY_NUMBERS[m[0][:2]])]
 
 
@@ -135,19 +130,19 @@ def _is_capitalized(m: re.Match[str], text: str) -> bool:
 
 def _find_hours(low: str) -> Iterator[list[Moment]]:
     """Find the times of day written in words in a folded text."""
+    found = list[tuple[re.Match[str], int]]()
     for m in _PAST_HOUR_RU.finditer(low):
         hour = parse_day_number(m["next"]) - 1
         if 0 <= hour <= 11:
-            more = 30 if m["thirty"] else 15 if m["fifteen"] else _parse_count(m["n"])
-            yield [_build_hour(m, hour * 60 + more)]
-    for m in _TO_HOUR_RU.finditer(low):
-        yield [_build_hour(m, _parse_count(m["h"]) * 60 - _parse_count(m["n"]))]
-    for pattern, sign in ((_PAST_HOUR_EN, 1), (_TO_HOUR_EN, -1)):
-        for m in pattern.finditer(low):
-            yield [_build_hour(m, _parse_count(m["h"]) * 60 + sign * _parse_count(m["n"]))]
+            found.append((m, hour * 60 + (30 if m["thirty"] else 15 if m["fifteen"] else _parse_count(m["n"]))))
+    for pattern, sign in ((_TO_HOUR_RU, -1), (_PAST_HOUR_EN, 1), (_TO_HOUR_EN, -1)):
+        found += [(m, _parse_count(m["h"]) * 60 + sign * _parse_count(m["n"])) for m in pattern.finditer(low)]
     for m in _FULL_HOUR.finditer(low):
         if m["half"].strip() != "дня" or m["hour"] or m["h"] == "час":  # "три дня" is three days, not three o'clock
-            yield [_build_hour(m, _parse_count(m["h"]) * 60)]
+            found.append((m, _parse_count(m["h"]) * 60))
+    for m, minute in found:
+        time = _compute_minute_of_day(*divmod(minute % 720, 60), m["half"])
+        yield [Moment(*m.span(), minute=time, either=m["half"] is None)]
     for m in _HOUR_RANGE.finditer(low):
         yield [Moment(*m.span(), minute=int(m[name]) % 24 * 60) for name in ("a", "b")]
     for m in _NOON.finditer(low):
@@ -158,11 +153,6 @@ def _parse_count(said: str) -> int:
     if said.isdecimal():
         return int(said)
     return sum(_HOUR_VALUES[word] for word in re.split(r"[ -]", said))
-
-
-def _build_hour(m: re.Match[str], minute: int) -> Moment:
-    minute = _compute_minute_of_day(*divmod(minute % 720, 60), m["half"])
-    return Moment(*m.span(), minute=minute, either=m["half"] is None)
 
 
 def _compute_minute_of_day(hour: int, minute: int, half: str | None) -> int:
@@ -203,6 +193,12 @@ _HOUR = re.compile(
     r"(?<![\d:.,])(?P<h>[01]?\d|2[0-4])\s*(?:час(?:а|ов)?\s+)?(?P<half>a\.?m\b|p\.?m\b|утра|вечера|ночи|o'clock)(?!\w)"
 )
 
+_CYRILLIC = re.compile("[а-я]")
+_HALF_BEHIND = re.compile(r"\s*(?:утра|вечера|a\.?m\b|p\.?m\b)")
+_AT_BEFORE = re.compile(r"(?:^|\s)(?:в|с|до|к|at|from|until)\s$")
+_MEASURE_BEHIND = re.compile(r"\s*(?:%|млн|млрд|тыс|процент|руб|раз|percent|million|billion|°)")
+_LONGEST_AT = 8  # characters of the longest match of `_AT_BEFORE`
+
 
 def parse_moments(low: str, text: str) -> list[Moment]:
     """Parse the dates and times of a folded text, in order; the original `text` tells "May" from "may"."""
@@ -218,26 +214,6 @@ def parse_moments(low: str, text: str) -> list[Moment]:
 
 def _scan_moments(low: str, text: str) -> Iterator[list[Moment]]:
     """Scan for the moments of each expression, which all have its place; of overlapping expressions the first counts."""
-    yield from _scan_numeric_dates(low)
-    for pattern in (_DAY_MONTH, _MONTH_DAY):
-        for m in pattern.finditer(low):
-            year = int(m["y"]) if m["y"] else None
-            days = [parse_day_number(m[name].strip()) for name in ("d0", "d") if m[name]]
-            yield [Moment(*m.span(), year, parse_month(m["m"]), day) for day in days]
-    for m in _MONTH_YEAR.finditer(low):
-        yield [Moment(*m.span(), int(m["y"]), parse_month(m["m"]))]
-    yield from _scan_clock_times(low)
-    for m in _MONTH_ALONE.finditer(low):
-        if not m[0].isascii() or text[m.start()].isupper():
-            yield [Moment(*m.span(), month=parse_month(m["m"]))]
-    for m in _DECADE.finditer(low):
-        yield [Moment(*m.span(), decade=int(m["y"]) // 10)]
-    for m in _YEAR_ALONE.finditer(low):
-        yield [Moment(*m.span(), int(m["y"]))]
-    yield from _find_weekdays(low, text)
-
-
-def _scan_numeric_dates(low: str) -> Iterator[list[Moment]]:
     for m in (*_ISO.finditer(low), *_DOTTED.finditer(low)):
         year = int(m["y"]) if m["y"] else None
         year = year + 2000 if year is not None and year < 100 else year
@@ -249,22 +225,23 @@ def _scan_numeric_dates(low: str) -> Iterator[list[Moment]]:
         month, day = (a, b) if a <= 12 and not russian else (b, a)
         if 1 <= month <= 12 and 1 <= day <= 31:
             yield [Moment(*m.span(), int(m["y"]), month, day)]
-
-
-_CYRILLIC = re.compile("[а-я]")
-_HALF_BEHIND = re.compile(r"\s*(?:утра|вечера|a\.?m\b|p\.?m\b)")
-_AT_BEFORE = re.compile(r"(?:^|\s)(?:в|с|до|к|at|from|until)\s$")
-_MEASURE_BEHIND = re.compile(r"\s*(?:%|млн|млрд|тыс|процент|руб|раз|percent|million|billion|°)")
-_LONGEST_AT = 8  # characters of the longest match of `_AT_BEFORE`
-
-
-def _scan_clock_times(low: str) -> Iterator[list[Moment]]:
+    for m in (*_DAY_MONTH.finditer(low), *_MONTH_DAY.finditer(low)):
+        year = int(m["y"]) if m["y"] else None
+        days = [parse_day_number(m[name].strip()) for name in ("d0", "d") if m[name]]
+        yield [Moment(*m.span(), year, parse_month(m["m"]), day) for day in days]
+    for m in _MONTH_YEAR.finditer(low):
+        yield [Moment(*m.span(), int(m["y"]), parse_month(m["m"]))]
     yield from _find_hours(low)
     for m in _CLOCK.finditer(low):
         dotted = "." in m[0].split()[0]
-        if dotted and not m["half"] and not _AT_BEFORE.search(low, max(0, m.start() - _LONGEST_AT), m.start()):
-            continue
-        if not (dotted and _MEASURE_BEHIND.match(low, m.end())):
+        named = m["half"] or _AT_BEFORE.search(low, max(0, m.start() - _LONGEST_AT), m.start())
+        if not dotted or (named and not _MEASURE_BEHIND.match(low, m.end())):
             yield [Moment(*m.span(), minute=_compute_minute_of_day(int(m["h"]), int(m["min"]), m["half"]))]
     for m in _HOUR.finditer(low):
         yield [Moment(*m.span(), minute=_compute_minute_of_day(int(m["h"]), 0, m["half"]))]
+    for m in _MONTH_ALONE.finditer(low):
+        if not m[0].isascii() or text[m.start()].isupper():
+            yield [Moment(*m.span(), month=parse_month(m["m"]))]
+    yield from ([Moment(*m.span(), decade=int(m["y"]) // 10)] for m in _DECADE.finditer(low))
+    yield from ([Moment(*m.span(), int(m["y"]))] for m in _YEAR_ALONE.finditer(low))
+    yield from _find_weekdays(low, text)

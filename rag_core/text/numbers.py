@@ -196,7 +196,15 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
         readings = parse_figures(run[0][4]) if run[0][3] == "figures" else (run[0][2],)
         values = {_compose_value([(*run[0][:2], one, *run[0][3:]), *run[1:]]) for one in readings}
         half_an = _HALF_AN.match(low, end) if run[0][4] == "half" else None
-        unit, scale, noun = _find_unit(low, start, half_an.end() if half_an else end)
+        after = half_an.end() if half_an else end
+        counted = _COUNTED_NOUN.match(low[after : after + _MAX_NOUN_LENGTH])
+        noun = " ".join(filter(None, counted.groups())) if counted else ""
+        units = (one for one in _UNITS_AFTER if compile_pattern(one[2]).match(low, after))
+        metres = low.startswith("м.", after)  # an abbreviation as often
+        unit, scale, _ = next((one for one in units if not (metres and one[:2] == ("m", 1.0))), ("", 1.0, ""))
+        if not unit:
+            before = low[max(0, start - _MAX_CURRENCY_LENGTH) : start]
+            unit = next((name for name, p in _CURRENCIES_BEFORE if compile_pattern(p).search(before)), "")
         if not unit and value in _FRACTIONS and run[0][3] == "word":
             unit, scale = "%", 100.0
         if run[0][3] == "ordinal":
@@ -211,10 +219,10 @@ def parse_numbers(low: str, lang: str) -> list[Number]:
 
 
 _WEAK_WORDS = frozenset("оба обе обоих both second секунд".split())
-
-
 _MIN_HALF_LENGTH = 7  # letters: "полмиллиона" is longer
 _HALF_AN = re.compile(r"\s+an?(?=\s)")
+_COUNTED_NOUN = re.compile(r"[\s\u00a0-]{1,2}([^\W\d_]+)(?:\s+([^\W\d_]+))?")
+_MAX_NOUN_LENGTH, _MAX_CURRENCY_LENGTH = 50, 12  # characters
 
 
 def _scan_number_parts(low: str, lang: str) -> Iterator[NumberPart]:
@@ -299,22 +307,6 @@ def _compose_value(run: list[NumberPart]) -> float:
         else:
             current += value
     return round(total + current, 9)
-
-
-def _find_unit(low: str, start: int, end: int) -> tuple[str, float, str]:
-    noun = re.match(r"[\s\u00a0-]{1,2}([^\W\d_]+)(?:\s+([^\W\d_]+))?", low[end : end + 50])
-    counted = " ".join(filter(None, noun.groups())) if noun else ""
-    for name, scale, pattern in _UNITS_AFTER:
-        if compile_pattern(pattern).match(low, end) and not (
-            name == "m" and scale == 1.0 and low[end : end + 2] == "м."
-        ):
-            return name, scale, counted
-    before = low[max(0, start - 12) : start]
-    return (
-        next((name for name, pattern in _CURRENCIES_BEFORE if compile_pattern(pattern).search(before)), ""),
-        1.0,
-        counted,
-    )
 
 
 _DIGIT_GROUP_SEPARATOR = re.compile(r"(?<=\d)[\s'’‘ʼ,](?=\d{3}(?!\d))")

@@ -1,7 +1,8 @@
 """Date parsing: find the dates of a text, Russian and English, and join them to a period of days.
 
 Examples: "в марте 2025", "с марта по май", "since Monday", "до Нового года". Posts lie in the past: a date without a
-year, or a bare weekday, means the latest one that has begun, and a future date gives no filter.
+year, or a bare weekday, means the latest one that has begun, and a future date gives no filter. An order of parts that
+no rule covers ("September-2020-23") goes to dateparser, last because it is slow.
 """
 
 from __future__ import annotations
@@ -10,14 +11,31 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
-from rag_core.dates.calendar_arithmetic import DateRange, resolve_date_parts
+from rag_core.dates.calendar_arithmetic import DateRange, build_day_range, resolve_date_parts
 from rag_core.dates.date_reader import find_dates
-from rag_core.dates.date_tokenizer import DateMatch
+from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 
 __all__ = ["Period", "find_dates", "parse_coming_period", "parse_period", "read_coming"]
+
+_MAX_CANDIDATES = 3  # candidates for dateparser, 1 to 2 ms each
+# A month in words, a day and a four-digit year: dateparser only finds their order.
+_CANDIDATE = re.compile(rf"(?<!\w)(?:(?:\d{{1,4}}|{MONTH_SHORT})(?:st|nd|rd|th)?[\s,./-]{{0,3}}){{2,4}}(?!\w)")
+_CANDIDATE_PARTS = [re.compile(part) for part in (r"(?<!\d)(?:19|20)\d\d(?!\d)", MONTH_SHORT, r"(?<!\d)\d\d?(?!\d)")]
+
+
+def _parse_unusual_date(text: str, today: date) -> tuple[DateRange, str] | None:
+    """Parse a date with its month in words and a four-digit year, in any order; also returns its words."""
+    words = (match[0] for match in _CANDIDATE.finditer(text) if all(part.search(match[0]) for part in _CANDIDATE_PARTS))
+    for candidate in islice(words, _MAX_CANDIDATES):
+        import dateparser
+
+        settings = {"STRICT_PARSING": True, "RELATIVE_BASE": datetime.combine(today, time())}
+        if parsed := dateparser.parse(candidate.strip(), languages=["en", "ru"], settings=settings):
+            return build_day_range(parsed.date()), candidate.strip()
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +107,10 @@ def _parse_period(text: str, now: datetime, _zone: tzinfo | None) -> Period | No
     low = text.lower().replace("ё", "е")
     today = now.date()
     dates = list(find_dates(low))
+    if all(point.fields and point.fields[2] is None for point in dates) and (
+        unusual := _parse_unusual_date(low, today)
+    ):
+        return Period(_to_midnight(unusual[0].since, now), _to_midnight(unusual[0].until, now), unusual[1])
     spans = [_read_range(low, one, other, today) for one, other in pairwise(dates)]
     past_only = not _FUTURE.search(low)
     spans += [_read_single_date(low, point, today) for point in dates if past_only or not point.recurrence]

@@ -71,6 +71,7 @@ def _day(moment: datetime | None) -> str | None:
         ("the last week of July", "2027-07-26", "2027-08-02"),
         ("first tuesday of last month", "2028-01-04", "2028-01-05"),
         ("во втором квартале 2026", "2026-04-01", "2026-07-01"),
+        ("September-2020-23", "2020-09-23", "2020-09-24"),  # an order that no rule knows
         ("29 февраля", "2028-02-29", "2028-03-01"),
         ("what was posted at the weekend", "2028-02-26", "2028-02-28"),
         ("week of the first monday of may 2027", "2027-05-03", "2027-05-10"),

@@ -40,7 +40,6 @@ from bot.evaluation.metrics import (
     compute_percentile,
     holds_answer,
     judge_answer,
-    measure_answer_cost,
 )
 from bot.settings import Settings
 from rag_core.answer import answer_question, choose_recipe
@@ -118,9 +117,8 @@ async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAn
     reply = await answer_or_refuse(build_question(query, data), data.rag)
     took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
     return replace(
-        judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took),
+        judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took, data.run),
         cached=(hits_after - hits, looks_after - looks),
-        cost=measure_answer_cost(data.run, by_model=reply.model is not None),
         fell_back=data.rag.recipe not in {reply.recipe, AUTO_RECIPE},
     )
 
@@ -268,9 +266,9 @@ async def judge_followup(dialogue: Dialogue, chat: int, data: IndexedDataset) ->
 def compute_talk_metrics(rows: Sequence[JudgedTalk]) -> Metrics:
     """Compute the share of rows that were handled: all, those of small talk, and questions behind a greeting."""
     return {
-        "handled": compute_mean([row.handled for row in rows]),
-        "talk_handled": compute_mean([row.handled for row in rows if not row.search]),
-        "question_answered": compute_mean([row.handled for row in rows if row.search]),
+        "handled": compute_mean(row.handled for row in rows),
+        "talk_handled": compute_mean(row.handled for row in rows if not row.search),
+        "question_answered": compute_mean(row.handled for row in rows if row.search),
     }
 
 
@@ -278,12 +276,12 @@ def compute_followup_metrics(rows: Sequence[JudgedFollowup]) -> Metrics:
     """Compute the shares of follow-ups understood (of all), answered right (of the answerable), and refused."""
     answerable = [row for row in rows if row.answerable]
     return {
-        "understood": compute_mean([row.understood for row in rows]),
-        "first_right": compute_mean([row.first_right for row in answerable]),
-        "shown_right": compute_mean([row.shown_right for row in answerable]),
-        "alone_shown_right": compute_mean([row.alone_right for row in answerable]),
-        "abstained": compute_mean([row.refused for row in answerable]),
-        "refused": compute_mean([row.refused for row in rows if not row.answerable]),
+        "understood": compute_mean(row.understood for row in rows),
+        "first_right": compute_mean(row.first_right for row in answerable),
+        "shown_right": compute_mean(row.shown_right for row in answerable),
+        "alone_shown_right": compute_mean(row.alone_right for row in answerable),
+        "abstained": compute_mean(row.refused for row in answerable),
+        "refused": compute_mean(row.refused for row in rows if not row.answerable),
     }
 
 
@@ -323,8 +321,8 @@ def compute_judge_metrics(rows: Sequence[JudgedSentence]) -> Metrics:
     return {
         "auc": compute_auc([row.odds for row in rows], right),
         "confidence_auc": compute_auc([row.confidence for row in rows], right),
-        "seconds": compute_mean([row.seconds for row in rows], 3),
-        "right": compute_mean([row.right for row in rows]),
+        "seconds": compute_mean((row.seconds for row in rows), 3),
+        "right": compute_mean(row.right for row in rows),
     }
 
 
@@ -433,15 +431,15 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
     firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
     return {
-        "valid": compute_mean([row.valid for row in rows]),
-        "ended": compute_mean([row.ended for row in rows]),
-        "usable": compute_mean([row.usable for row in rows]),
-        "mean_queries": compute_mean([row.queries for row in rows], 3),
-        "rewritten": compute_mean([row.calls > 1 for row in rows]),
-        "shortfalls": compute_mean([row.shortfalls > 0 for row in rows]),
-        "calls": compute_mean([row.calls for row in rows], 3),
-        "seconds": compute_mean([row.took_ms / 1000 for row in rows], 3),
-        "tokens": compute_mean([figures.tokens for figures in replies], 1),
+        "valid": compute_mean(row.valid for row in rows),
+        "ended": compute_mean(row.ended for row in rows),
+        "usable": compute_mean(row.usable for row in rows),
+        "mean_queries": compute_mean((row.queries for row in rows), 3),
+        "rewritten": compute_mean(row.calls > 1 for row in rows),
+        "shortfalls": compute_mean(row.shortfalls > 0 for row in rows),
+        "calls": compute_mean((row.calls for row in rows), 3),
+        "seconds": compute_mean((row.took_ms / 1000 for row in rows), 3),
+        "tokens": compute_mean((figures.tokens for figures in replies), 1),
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
         "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,
         "first_ms_p50": compute_percentile(firsts, 50, 1),

@@ -49,47 +49,14 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerCost:
-    """Cost of an answer; `first_ms`: from the start of the model's session to the first sentence.
-
-    None if the model wrote nothing; `by_model`: the shown sentences are the model's. `tools` counts the tools and the
-    stages that stand for one, `late` those that were ended by their timeout.
-    """
-
-    calls: float = 0.0
-    tokens: float = 0.0
-    first_ms: float | None = None
-    tokens_per_s: float | None = None
-    by_model: bool = False
-    tools: int = 0
-    late: int = 0
-
-
-def measure_answer_cost(run: Run | None, *, by_model: bool) -> AnswerCost:
-    """Sum up the counts in the spans of a run."""
-    spans = run.spans if run else []
-    actions, last = [span for span in spans if span.is_action], dict[str, Any]()
-    for span in spans:
-        last |= span.counts
-    return AnswerCost(
-        # One call if a span of the model has no count.
-        calls=sum(float(span.counts.get("calls", "tokens" in span.counts)) for span in spans),
-        tokens=sum(float(span.counts.get("tokens", 0)) for span in spans),
-        first_ms=last.get("first_sentence_ms"),
-        tokens_per_s=last.get("tokens_per_s"),
-        by_model=by_model,
-        tools=len(actions),
-        late=sum(span.timed_out for span in actions),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedAnswer:
     """One question and its judged answer; `cached`: (cache hits, cache lookups).
 
     `stale_first`: the first sentence holds an answer that no longer holds, and none that does; None if the question
     has no such answers. `supported`: the posts support every sentence that a model wrote; None without a model.
-    `fell_back`: another recipe answered than was asked for. `memory_mb`: peak of the process.
+    `fell_back`: another recipe answered than was asked for. `memory_mb`: peak of the process. `by_model`: the shown
+    sentences are the model's; `first_ms`: from the start of its session to the first of them, None if it wrote
+    nothing. `tools` counts the tools and the stages that stand for one, `late` those ended by their timeout.
     """
 
     lang: str
@@ -104,14 +71,20 @@ class JudgedAnswer:
     took_ms: float
     confidence: float
     cached: tuple[int, int] = (0, 0)
-    cost: AnswerCost = AnswerCost()
     certainty: Certainty = Certainty.SURE
     stale_first: bool | None = None
     kind: str = ""
     typo: bool = False
     supported: bool | None = None
+    by_model: bool = False
     fell_back: bool = False
     memory_mb: float = 0.0
+    calls: float = 0.0
+    tokens: float = 0.0
+    first_ms: float | None = None
+    tokens_per_s: float | None = None
+    tools: int = 0
+    late: int = 0
 
     @property
     def is_sure(self) -> bool:
@@ -124,8 +97,14 @@ class JudgedAnswer:
         return self.shown_right if self.answerable else self.refused
 
 
-def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float) -> JudgedAnswer:
-    """Judge an answer; `ids` are the dataset's ids of the cited posts, in order of citation."""
+def judge_answer(
+    query: EvaluationQuery, answer: Answer, ids: Sequence[str], took_ms: float, run: Run | None = None
+) -> JudgedAnswer:
+    """Judge an answer and its `run`; `ids` are the dataset's ids of the cited posts, in order of citation."""
+    spans = run.spans if run else []
+    actions, last = [span for span in spans if span.is_action], dict[str, Any]()
+    for span in spans:
+        last |= span.counts
     texts = [sentence.text for sentence in answer.sentences]
     lines = [line for text in texts for line in text.splitlines()] if query.kind in _LISTING_KINDS else texts
     most = _MAX_LISTING_CHARACTERS if query.kind in _LISTING_KINDS else _MAX_ANSWER_CHARACTERS
@@ -149,7 +128,15 @@ def judge_answer(query: EvaluationQuery, answer: Answer, ids: Sequence[str], too
         kind=query.kind,
         typo=query.typo,
         supported="support" not in lacks if answer.model or "support" in lacks else None,
+        by_model=answer.model is not None,
         memory_mb=round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
+        # One call if a span of the model has no count.
+        calls=sum(float(span.counts.get("calls", "tokens" in span.counts)) for span in spans),
+        tokens=sum(float(span.counts.get("tokens", 0)) for span in spans),
+        first_ms=last.get("first_sentence_ms"),
+        tokens_per_s=last.get("tokens_per_s"),
+        tools=len(actions),
+        late=sum(span.timed_out for span in actions),
     )
 
 
@@ -174,7 +161,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     sure_wrong of all that were answered as sure, probable_right of all that were answered as probable, stale_first of
     those for which a stale answer is known.
     """
-    tools = sum(r.cost.tools for r in rows)
+    tools = sum(r.tools for r in rows)
     hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     answered = [r for r in answerable if not r.refused]
@@ -202,15 +189,15 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "seconds": compute_mean(r.took_ms / 1000 for r in rows),
         "under_10_s": compute_mean(r.took_ms < 10_000 for r in rows),
         "under_30_s": compute_mean(r.took_ms < 30_000 for r in rows),
-        "by_model": compute_mean(r.cost.by_model for r in answered),
+        "by_model": compute_mean(r.by_model for r in answered),
         "supported": compute_mean(r.supported for r in rows if r.supported is not None),
         "fell_back": compute_mean(r.fell_back for r in rows),
-        "calls": compute_mean(r.cost.calls for r in rows),
-        "tokens": compute_mean(r.cost.tokens for r in rows),
-        "first_sentence_ms_p50": compute_percentile((r.cost.first_ms for r in rows if r.cost.first_ms is not None), 50),
-        "tokens_per_s": compute_mean(r.cost.tokens_per_s for r in rows if r.cost.tokens_per_s is not None),
+        "calls": compute_mean(r.calls for r in rows),
+        "tokens": compute_mean(r.tokens for r in rows),
+        "first_sentence_ms_p50": compute_percentile((r.first_ms for r in rows if r.first_ms is not None), 50),
+        "tokens_per_s": compute_mean(r.tokens_per_s for r in rows if r.tokens_per_s is not None),
         "answer_length": compute_mean(r.length for r in answered),
-        "tool_timeout_rate": round(sum(r.cost.late for r in rows) / tools, 4) if tools else None,
+        "tool_timeout_rate": round(sum(r.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": max((r.memory_mb for r in rows), default=None),
     }

@@ -175,14 +175,6 @@ def test_figures_are_printed_and_written_in_the_form_of_the_design(
     }  # fmt: skip
 
 
-def test_an_evaluation_of_no_questions_has_the_same_names(evaluate: Cli, data: Path) -> None:
-    (data / "queries.jsonl").write_text("")
-    assert evaluate("retrieval", data, "--json", "out.json").code == 0
-    figures = json.loads(Path("out.json").read_text())["metrics"]["all"]
-    assert set(figures) == RETRIEVAL
-    assert set(figures.values()) == {None}
-
-
 def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate: Cli, run_command: Any, data: Path) -> None:
     said = evaluate("calibrate", data, "--json", "out.json")
     assert said.code == 0
@@ -192,15 +184,17 @@ def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate: Cli, run_co
     assert f"bar for answers: {bar} (tiny)" in run_command("--data", "data", "doctor").out
 
 
-def test_a_bar_is_not_fitted_to_questions_that_nothing_answers(evaluate: Cli, data: Path) -> None:
+def test_data_that_cannot_be_measured_is_one_sentence(evaluate: Cli, data: Path) -> None:
+    assert evaluate("answers", data / "none").is_one_sentence()
+    assert evaluate("answers", data, "--distractors", data / "none.jsonl").is_one_sentence()
+    talk = write_rows(data / "talk.jsonl", ())
+    assert evaluate("talk", talk).err == "There is no row to measure: name a file with rows.\n"
+    (data / "queries.jsonl").write_text("")
+    assert evaluate("retrieval", data, "--json", "out.json").code == 0
+    assert set(figures()["metrics"]["all"].values()) == {None}
     (data / "queries.jsonl").write_text('{"id": "q", "text": "Who?", "answerable": false}')
     assert evaluate("calibrate", data).is_one_sentence()
     assert not Path("data/calibration.json").exists()
-
-
-def test_bad_data_is_one_sentence(evaluate: Cli, data: Path) -> None:
-    assert evaluate("answers", data / "none").is_one_sentence()
-    assert evaluate("answers", data, "--distractors", data / "none.jsonl").is_one_sentence()
 
 
 @pytest.mark.parametrize("name", ["none/out.json", "."])
@@ -248,12 +242,6 @@ def test_a_follow_up_is_understood_by_what_it_finds_or_says(evaluate: Cli, tmp_p
     assert first["reading"] == "How much is a ferry ticket (for children)?"
     assert (first["understood"], first["shown_right"], lost["understood"]) == (True, True, False)
     assert (found["metrics"]["all"]["understood"], found["metrics"]["all"]["shown_right"]) == (0.5, 0.5)
-
-
-def test_a_file_of_no_rows_is_an_error_with_a_sentence(evaluate: Cli, tmp_path: Path) -> None:
-    write_rows(tmp_path / "talk.jsonl", ())
-    said = evaluate("talk", "talk.jsonl")
-    assert (said.code, said.err) == (1, "There is no row to measure: name a file with rows.\n")
 
 
 def test_the_figure_is_the_share_of_pairs_that_are_told_apart() -> None:

@@ -109,13 +109,10 @@ def test_distractors_are_added_and_a_limit_counts_questions(written: Write, tmp_
         ({"queries": QUERIES}, "nothing to index"),
         ({"queries": "{", "corpus": CORPUS}, "cannot be read as JSON Lines"),
         ({"queries": "[]", "corpus": CORPUS}, "list, not an object"),
-        ({"queries": "17", "corpus": CORPUS}, "int, not an object"),
         ({"queries": "[" * 100_000, "corpus": CORPUS}, "cannot be read as JSON Lines"),
-        ({"queries": [{"id": "q"}], "corpus": CORPUS}, "lacks what a question needs"),
         ({"queries": [{"id": "q", "text": "x", "asked_at": "yesterday"}], "corpus": CORPUS}, "question needs"),
         ({"queries": [{"id": "q", "text": 7}], "corpus": CORPUS}, "question needs"),
         ({"queries": QUERIES, "corpus": [{"id": "d", "text": None}]}, "no string"),
-        ({"queries": QUERIES, "corpus": [{"text": "x"}]}, "lacks what a document needs"),
         ({"queries": QUERIES, "corpus": [{"id": "d", "text": "x", "date": "soon"}]}, "document needs"),
     ],
 )
@@ -127,22 +124,16 @@ def test_bad_data_is_one_sentence(written: Write, files: dict[str, Any], said: s
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
-    [
-        (b"not gzip", "as JSON Lines"),
-        (gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], "as JSON Lines"),
-        (b"\x1f\x8b" + b"\0" * 40, "as JSON Lines"),
-        (None, "check the path"),
-    ],
+    "raw", [b"not gzip", gzip.compress(b'{"id": "x1", "text": "noise"}', mtime=0)[:-9], b"\x1f\x8b" + b"\0" * 40]
 )
-def test_distractors_that_cannot_be_read_are_one_sentence(
-    written: Write, tmp_path: Path, raw: bytes | None, said: str
-) -> None:
+def test_distractors_that_cannot_be_read_are_one_sentence(written: Write, tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "more.jsonl.gz"
-    if raw is not None:
-        file.write_bytes(raw)
-    with pytest.raises(ImportRefused, match=said):
-        read_dataset(written(queries=QUERIES, corpus=CORPUS), [file])
+    folder = written(queries=QUERIES, corpus=CORPUS)
+    with pytest.raises(ImportRefused, match="check the path"):
+        read_dataset(folder, [file])
+    file.write_bytes(raw)
+    with pytest.raises(ImportRefused, match="as JSON Lines"):
+        read_dataset(folder, [file])
 
 
 # What counts as right.
@@ -201,12 +192,10 @@ def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: 
     query = EvaluationQuery("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None)
     row = judge_answer(query, reply(*texts), ["d1"], 1.0)
     assert (row.first_right, row.shown_right) == (first, shown)
-
-
-@pytest.mark.parametrize(("kind", "shown"), [("list", True), ("price", False)])
-def test_a_list_may_be_long_in_short_lines(kind: str, shown: bool) -> None:
-    query = EvaluationQuery("q", "When?", "en", frozenset({"d1"}), ("7:30",), True, "q", None, kind=kind)
-    assert judge_answer(query, reply("7:30 " + "x" * 200 + "\n" + "y" * 300, "z" * 300), [], 1.0).shown_right is shown
+    lines = reply("7:30 " + "x" * 200 + "\n" + "y" * 300, "z" * 300)  # a list may be long, in short lines
+    assert [judge_answer(replace(query, kind=kind), lines, [], 1.0).shown_right for kind in ("list", "price")] == [
+        True, False,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -310,10 +299,6 @@ def test_the_interval_is_wilson_s() -> None:
     rows = [row(confidence=0.9, group=f"g{n}") for n in range(100)]
     rows += [row(confidence=0.1 if n < 5 else 0.95, answerable=False, group=f"u{n}") for n in range(10)]
     assert fit_calibration(rows, "").refused == (0.5, 0.2366, 0.7634)
-
-
-def test_a_handful_of_questions_fits_a_bar_that_refuses_none_of_them() -> None:
-    assert fit_calibration([row(confidence=0.4)], "").calibration.bar == 0.4
 
 
 # The fusion of both legs.

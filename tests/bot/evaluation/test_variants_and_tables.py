@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.data import VARIANTS, EvaluationQuery, Variant, build_variant_settings, draw_sample
+from bot.evaluation.data import VARIANTS, EvaluationQuery, Variant, draw_sample
 from bot.evaluation.measures import run_interleaved
 from bot.evaluation.metrics import (
     compute_difference_intervals,
@@ -21,7 +21,6 @@ from rag_core import Engine
 from rag_core.answer import RECIPES
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import plan_with_spelling_and_aliases
-from rag_core.settings import RagSettings
 from rag_core.storage.channels import load_channels
 from rag_core.types import HYBRID
 
@@ -32,15 +31,6 @@ from rag_core.types import HYBRID
 def rag(library: Any) -> Engine:
     """As if both models were open: a way only passes them on."""
     return replace(library.rag, dense=object(), reranker=object())
-
-
-def test_a_way_uses_the_same_doors(rag: Engine) -> None:
-    other = Variant(plan="off", legs="lexical", rerank="off", rounds=2).over(rag)
-    assert (other.archive, other.lexical) == (rag.archive, rag.lexical)
-    assert (other.dense, other.reranker, other.rounds) == (None, None, 2)
-    assert rag.rounds == 1
-    same = Variant().over(rag)
-    assert (same.dense, same.reranker, same.settings) == (rag.dense, rag.reranker, rag.settings)
 
 
 def test_without_a_plan_the_question_is_the_one_query_of_both_legs(library: Any, rag: Engine) -> None:
@@ -79,14 +69,6 @@ def test_every_name_changes_one_thing(rag: Engine) -> None:
     assert all(replace(Variant(), **VARIANTS[name]).over(rag) for name in VARIANTS)
     assert set(RECIPES) <= set(VARIANTS)
     assert replace(Variant(plan="off"), **VARIANTS["lexical"]) == Variant(plan="off", legs="lexical")
-
-
-def test_only_what_a_way_needs_is_opened() -> None:
-    settings = RagSettings()
-    opened = build_variant_settings(settings, [Variant(legs="lexical"), Variant(rerank="off", legs="lexical")])
-    assert (opened.models.embedder, opened.models.reranker) == ("none", "auto")
-    opened = build_variant_settings(settings, [Variant(legs="lexical"), Variant()])
-    assert opened.models.embedder == "auto"
 
 
 # Questions.

@@ -120,11 +120,3 @@ def make_plan_key(question: Question, known: Mapping[int, Channel]) -> Hashable:
     asked, readable = question.asked_at, question.viewer.channels
     named = frozenset(known[chat] for chat in readable if chat in known)
     return question.text, question.lang, asked.date(), asked.tzinfo, readable, named
-
-
-def make_hits_key(plan: Plan, question: Question, change: int) -> Hashable:
-    """Key of the hits: the plan (route, queries, filters), the language and the channels of the viewer.
-
-    `change`: the archive's change number where the plan filters by archive fields (author, kind ...), else 0.
-    """
-    return plan, question.lang, question.viewer.channels, change

@@ -70,6 +70,9 @@ def require_model(recipe: str, model: LanguageModel | None) -> LanguageModel:
     return model
 
 
+_SEARCHED_KINDS = frozenset({Kind.FACT, Kind.LIST, Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM})
+
+
 async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
     """Make the plan by rules, and the answer where that is an aggregate over all matching posts, or a claim's verdict.
 
@@ -77,9 +80,11 @@ async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> t
     """
     planning = make_plan(question, rag, run, by_model=False)
     plan = await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
-    # Counting over very many posts may take too long: then the question is searched like any other, with a shortfall.
-    exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
-    if exact is None and plan.kind is Kind.CLAIM:
+    exact = None
+    if plan.kind not in _SEARCHED_KINDS:
+        # counting over very many posts may take too long: then the question is searched like any other
+        exact = await run.attempt(Stage.CHRONICLE, answer_by_aggregation(question, plan, rag), None)
+    if plan.kind is Kind.CLAIM:
         from rag_core.verification.verify import answer_claim  # late: its tables take 0.1 s
 
         exact = await run.attempt(Stage.CLAIM, answer_claim(question, plan, rag, run), None)

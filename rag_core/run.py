@@ -394,7 +394,8 @@ class Run:
     async def attempt(self, name: Stage | str, work: Awaitable[T], otherwise: T | Callable[[], T]) -> T:
         """Run a stage; if it raises RagError, note the shortfall and return the fallback."""
         try:
-            return await self.require(name, work)
+            async with self.stage(name):
+                return await work
         except ModelTooSlow:  # known before, by the measured rates: the answer lacks nothing that was promised
             return otherwise() if callable(otherwise) else otherwise
         except RagError as exc:

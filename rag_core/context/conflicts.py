@@ -153,7 +153,7 @@ async def find_successor(
     found = await asyncio.to_thread(rag.lexical.search, terms, only, _FOUND_POSTS)
     passages = await fetch_passages(rag.archive, [place for place, _ in found])
     later = list({one.key: one for place, _ in found if (one := passages.get(place)) and one.key != old.key}.values())
-    if names_thing(asked.text, piece.text, question.lang):
+    if later and names_thing(asked.text, piece.text, question.lang):
         later = [one for one in later if not speaks_of_other_thing(asked.text, one.text, question.lang)]
     if not later:
         return None

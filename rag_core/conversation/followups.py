@@ -392,7 +392,7 @@ _SHOWN_TURNS = 3  # earlier questions in the prompt
 
 async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
     """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
-    if not turns or not is_followup(question.text, question.asked_at):
+    if not is_followup(question.text, question.asked_at):
         return question
     by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
     model = rag.planner or rag.writer

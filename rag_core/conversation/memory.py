@@ -71,7 +71,7 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
 async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
     """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
     turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
-    return await rewrite_followup(question, turns, rag, run)
+    return await rewrite_followup(question, turns, rag, run) if turns else question
 
 
 async def follows_earlier_question(question: Question, rag: Engine) -> bool:

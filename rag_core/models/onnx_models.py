@@ -58,10 +58,10 @@ class PassageSimilarity:
         self._cosines = _normalize(question.vectors) @ _normalize(passage.vectors).T
         self.post, self.cosine = self._measure(slice(None))
 
-    def measure_piece(self, span: tuple[int, int]) -> tuple[float, float]:
-        """MaxSim and cosine of the piece at these offsets; both 0 where it has no token, as behind a cut."""
-        first, end = np.searchsorted(self._passage.spans[:, 1], span, side="right")
-        return self._measure(slice(int(first), int(end)))
+    def measure_pieces(self, spans: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+        """MaxSim and cosine of the pieces at these offsets; both 0 where one has no token, as behind a cut."""
+        bounds = np.searchsorted(self._passage.spans[:, 1], np.array(spans).reshape(-1, 2), side="right").tolist()
+        return [self._measure(slice(first, end)) for first, end in bounds]
 
     def _measure(self, tokens: slice) -> tuple[float, float]:
         vectors, cosines = self._passage.vectors[tokens], self._cosines[:, tokens]
@@ -235,10 +235,12 @@ class Embedder:
     async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
         """Compare a question with the tokens of posts; for an offline model with centres only."""
         network = self._networks[0]
-        asked = await self._thread.run(network.embed_tokens, question, _QUERY)
-        return [
-            PassageSimilarity(asked, await self._thread.run(network.embed_tokens, text, _PASSAGE)) for text in texts
-        ]
+
+        def compare_all() -> list[PassageSimilarity]:
+            asked = network.embed_tokens(question, _QUERY)
+            return [PassageSimilarity(asked, network.embed_tokens(text, _PASSAGE)) for text in texts]
+
+        return await self._thread.run(compare_all)
 
     def has_word(self, word: str) -> bool:
         """Whether the vocabulary holds an English word or its stem whole; true before the model is loaded.

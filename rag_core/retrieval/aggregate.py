@@ -220,18 +220,16 @@ _ANSWERS = {
 
 
 async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> Draft | None:
-    """Answer by dates and counts over all matching posts.
+    """Answer a question of another kind than facts, by dates and counts over all matching posts.
 
     A draft without sentences: the terms are known, but no post of the period has them. None: no post is about
-    them at all, or the question has another intent.
+    them at all.
     """
     if plan.kind is Kind.POSTED:
         counted = asks_for_count(question.text.lower().replace("ё", "е"))
         return await summarize_period(question, plan, rag, counted=counted)
     if answer := _ANSWERS.get(plan.kind):
         return await answer(question, plan, rag)
-    if plan.kind not in {Kind.FIRST, Kind.LAST, Kind.NEWS, Kind.HOW_MANY, Kind.TIMELINE}:
-        return None
     if plan.kind is Kind.NEWS and plan.channels is None and asks_whose_posts(question.text):
         # "what is new at owl hill": the posts of the channel that has the topic in its title
         titled = await find_titled_channel(plan.topic, question.viewer, rag)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.caches import CachedHit, make_hits_key
+from rag_core.caches import CachedHit
 from rag_core.engine import Engine
 from rag_core.errors import IndexUnavailable, RagError, StageTimeout, VectorsUnavailable
 from rag_core.models.active_models import DenseIndex
@@ -262,8 +262,9 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
     if not plan.queries or not question.viewer.channels:
         return ()
     async with run.stage(Stage.RECALL):
+        # authors, kinds and the like are looked up in the archive, which may be ahead of the index
         seq = await posts.get_last_seq(rag.archive) if plan.has_filters else 0
-        key, version = make_hits_key(plan, question, seq), rag.version
+        key, version = (plan, question.lang, question.viewer.channels, seq), rag.version
         hits = rag.caches.hits.get(key, version)
         run.note(cache_hit=float(hits is not None))
     if hits is None and plan.kind is Kind.POSTED:  # a question such as "what is new" has no term to search for
@@ -317,9 +318,6 @@ async def _run_search(
         # the names of the two best are searched while all others are read and ordered
         best = places[:_EXPANSION_PASSAGES] if own.by_words and multi_hop else []
         passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best)) if best else {}
-        if own.vectors:
-            own.vectors.start_reading(places)
-            running.callback(own.vectors.cancel)
         expanding = _run_expansions(plan, query, own, [*passages.values()], rag, run)
         expansions = running.enter_context(run_beside(expanding))
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, places[len(best) :]))

@@ -220,7 +220,9 @@ def _score_candidates(
     useful = [not related.isdisjoint(there) for there in stems]
     vague = asked.want in VAGUE_TYPES
     result = []
-    for (start, end), i, j in _enumerate_spans(text, found, longest):
+    spans = list(_enumerate_spans(text, found, longest))
+    near = similarity.measure_pieces([span for span, _, _ in spans]) if similarity else [(0.0, 0.0)] * len(spans)
+    for ((start, end), i, j), (maxsim, cosine) in zip(spans, near, strict=True):
         if (
             i < j
             and not useful[i]
@@ -233,7 +235,6 @@ def _score_candidates(
         else:  # a part of a long sentence
             here = frozenset(tokenize(piece))
         has = contains_answer_type(asked.want, piece, asked.text)
-        maxsim, cosine = similarity.measure_piece((start, end)) if similarity else (0.0, 0.0)
         features = PieceFeatures(
             rank=source.score / top if top > 0 else 1.0,
             # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"

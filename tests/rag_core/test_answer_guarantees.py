@@ -270,5 +270,5 @@ async def test_traces_and_logs_hold_no_words_of_posts_or_questions(
     values = [value for run in library.runs for span in run.spans for value in span.counts.values()]
     # names of legs and reasons of the route are words of ours
     assert all(isinstance(value, int | float) or re.fullmatch(r"[a-z ,:]*", value) for value in values)
-    assert {span.stage for span in library.runs[0].spans} >= {"chronicle", "lexical", "extract", "cite"}
+    assert {span.stage for span in library.runs[0].spans} >= {"lexical", "extract", "cite"}
     assert library.runs[3].spans[-1].error == "IndexUnavailable"

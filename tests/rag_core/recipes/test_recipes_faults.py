@@ -117,12 +117,18 @@ async def test_every_recipe_ends_with_a_real_tiny_model(quick: Any, tiny_gguf: P
         await model.close()
 
 
-BADLY = {"gone": GONE, "slow": SLOW, "silent": "", "babble": BABBLE, "untrue": UNTRUE}
+BADLY = {"gone": GONE, "slow": SLOW, "silent": "", "babble": BABBLE, "untrue": UNTRUE,
+         "untrue fact": '{"relevant": true, "facts": ["The ferry sails to Bear Mountain."]}'}  # fmt: skip
+WRITES = ("gone", "slow", "silent", "babble", "untrue")
 # recipe, who plays badly, what it does, which recipe answers in the end, what is said to be missing
 ROWS = [
-    *((recipe, "write", does, recipe, {"write"}) for recipe in ("agent", "mapreduce", "council") for does in BADLY),
+    *(
+        (recipe, "write", does, recipe, {"write"})
+        for recipe in ("agent", "mapreduce", "council")
+        for does in list(BADLY)[:5]
+    ),
     *(("mapreduce", "map", does, "direct", {"recipe"}) for does in ("gone", "slow")),
-    *(("mapreduce", "map", does, "mapreduce", set[str]()) for does in ("silent", "babble")),
+    *(("mapreduce", "map", does, "mapreduce", set[str]()) for does in ("silent", "babble", "untrue fact")),
     *(("council", "judge", does, "council", {"judge"}) for does in ("gone", "slow")),
     *(("council", "parts", does, "council", {"parts"}) for does in ("gone", "slow", "silent", "babble")),
 ]
@@ -136,11 +142,6 @@ async def test_a_stage_that_fails_has_a_stand_in(
     model = RoleLlm(GOOD, odds=play) if who == "judge" else RoleLlm(GOOD | {who: play})  # type: ignore[arg-type]
     reply = await answered(quick, recipe, model)
     assert (reply.recipe, lacks(reply), "7:30" in shown(reply)) == (ends, without, True)
-
-
-async def test_an_untrue_fact_is_not_shown(quick: Any) -> None:
-    fact = '{"relevant": true, "facts": ["The ferry sails to Bear Mountain."]}'
-    await answered(quick, "mapreduce", RoleLlm(GOOD | {"map": fact}))
 
 
 @pytest.mark.parametrize("recipe", OWN)

@@ -97,40 +97,6 @@ _FOUND_POSTS = 6  # of the search for the words of the piece
 _MAX_LENGTH = 800  # characters, from which on a post counts as long
 
 
-class SuccessionFeatures(NamedTuple):
-    """Features of a piece and a later post.
-
-    first, near: 1 where the post comes first in the search for the words of the piece; 1 over its rank
-    shared: weight share of the terms of the piece that the post has; rarest: the greatest weight of these over the
-        greatest of the piece
-    change: 1 where the post says that something was changed, corrected, put off or cancelled
-    values: 1 where both hold numbers and the post another one than the piece
-    length: of the post over _MAX_LENGTH, at most 1
-    score: of the post in the search for the question, over the best; 0 where that did not find it
-    """
-
-    first: float
-    near: float
-    shared: float
-    rarest: float
-    change: float
-    values: float
-    length: float
-    score: float
-
-    @property
-    def likely(self) -> float:
-        """Probability that the post supersedes the piece, 0..1."""
-        z = _SHIFT + sum(weight * value for weight, value in zip(_WEIGHTS, self, strict=True))
-        return 1 / (1 + math.exp(-z))
-
-
-_SHIFT = -7.9
-_WEIGHTS = SuccessionFeatures(
-    first=1.0, near=1.0, shared=1.4, rarest=1.8, change=1.2, values=1.2, length=-1.6, score=1.7
-)
-
-
 class Successor(NamedTuple):
     """Piece of a later post that may supersede another piece, and the probability that it does, 0..1."""
 
@@ -173,9 +139,9 @@ def _choose_successor(
     top = max((source.score for source in evidence.sources), default=0.0)
     known = {source.passage.key: source for source in evidence.sources}
     likely = {
-        passage.key: measure_succession(
+        passage.key: estimate_succession(
             piece.text, passage.text, rank, own, known[passage.key].score / top if passage.key in known and top else 0.0
-        ).likely
+        )
         for rank, passage in enumerate(later)
     }
     best = max(later, key=lambda passage: likely[passage.key])
@@ -195,18 +161,23 @@ def _choose_successor(
     return Successor(chosen, likely[best.key]) if chosen else None
 
 
-def measure_succession(piece: str, post: str, rank: int, own: Mapping[str, float], score: float) -> SuccessionFeatures:
-    """Measure the features of a piece and a later post; `rank` is from 0, `own` the weights of the piece's terms."""
-    there = collect_terms(post)
+def estimate_succession(piece: str, post: str, rank: int, own: Mapping[str, float], score: float) -> float:
+    """Estimate the probability that a later post supersedes a piece, 0..1, by logistic regression.
+
+    `rank` of the post, from 0, in the search for the words of the piece; `own`: the weights of the piece's terms;
+    `score` of the post in the search for the question, over the best, 0 where that did not find it.
+    """
+    there, before = collect_terms(post), extract_values(piece)
     shared = [weight for term, weight in own.items() if term in there]
-    before = extract_values(piece)
-    return SuccessionFeatures(
-        first=float(rank == 0),
-        near=1 / (1 + rank),
-        shared=sum(shared) / max(sum(own.values()), 1e-9),
-        rarest=max(shared, default=0.0) / max(own.values(), default=1.0),
-        change=float(announces_change(post)),
-        values=float(bool(before) and not extract_values(post) <= before),
-        length=min(1.0, len(post) / _MAX_LENGTH),
-        score=score,
+    z = (
+        -7.9
+        + 1.0 * (rank == 0)
+        + 1.0 / (1 + rank)
+        + 1.4 * sum(shared) / max(sum(own.values()), 1e-9)
+        + 1.8 * max(shared, default=0.0) / max(own.values(), default=1.0)
+        + 1.2 * announces_change(post)
+        + 1.2 * (bool(before) and not extract_values(post) <= before)  # another value
+        - 1.6 * min(1.0, len(post) / _MAX_LENGTH)
+        + 1.7 * score
     )
+    return 1 / (1 + math.exp(-z))

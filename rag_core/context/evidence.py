@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from types import MappingProxyType
 from typing import TypeVar
 
 from rag_core.engine import Engine
@@ -75,35 +77,6 @@ def order_copies(copies: Iterable[D]) -> list[D]:
     return sorted(listed, key=lambda one: (is_forward(one), one.date, one.key))
 
 
-def group_same_posts(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies]) -> list[list[Hit]]:
-    """Group hits that are copies, ordered by the best of each group; parts of a long post stay separate."""
-    text_keys = [build_text_key(hit.passage.text) or f"{hit.passage.key}" for hit in hits]
-    families = [(stored.family, hit.passage.part) if (stored := known.get(hit.passage.key)) else None for hit in hits]
-    family_of: dict[str, object] = {}
-    for text_key, family in zip(text_keys, families, strict=True):
-        if family:
-            family_of.setdefault(text_key, family)
-    groups: dict[object, list[Hit]] = {}
-    for hit, text_key, family in zip(hits, text_keys, families, strict=True):
-        groups.setdefault(family or family_of.get(text_key, text_key), []).append(hit)
-    return list(groups.values())
-
-
-def choose_cited_passage(passages: list[Passage], known: Mapping[PostKey, PostCopies]) -> Passage:
-    """Choose the passage to cite, with its copies, the original first.
-
-    A quote must be verbatim: among near-copies, only one with the words of the best hit is cited.
-    """
-    best = build_text_key(passages[0].text)
-    first = order_copies(p for p in passages if p is passages[0] or (best and build_text_key(p.text) == best))[0]
-    copies: dict[PostKey, DatedPost] = {p.key: p for p in passages}
-    for passage in passages:
-        if stored := known.get(passage.key):
-            copies |= {one.key: one for one in stored.all}
-    others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
-    return replace(first, copies=others) if others else first
-
-
 def _locate_in_original(
     passage: Passage, original: PostKey, known: Mapping[PostKey, PostCopies], stored: Mapping[PostKey, Post]
 ) -> PassageRef | None:
@@ -124,26 +97,36 @@ def _locate_in_original(
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
 
-def compose_evidence(
-    hits: Sequence[Hit], known: Mapping[PostKey, PostCopies] | None = None, most: int = MAX_SOURCES
-) -> Evidence:
-    """Compose numbered sources from the best hits; copies are merged into one source.
+def compose_evidence(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies] = MappingProxyType({})) -> Evidence:
+    """Compose numbered sources from the best hits; copies are merged into one source, parts of a long post are not.
 
-    `known` are the stored copies by post; for a post too new to be in it, equal words decide.
+    `known` are the stored copies by post; for a post too new to be in it, equal words decide. A quote must be verbatim:
+    of copies, the original of those with the words of the best hit is cited.
     """
-    known = known or {}
-    groups = group_same_posts(hits, known)[:most]
-    return Evidence(
-        tuple(
-            Source(
-                n,
-                choose_cited_passage([h.passage for h in group], known),
-                group[0].score,
-                group[0].leg if len({h.leg for h in group}) == 1 else "both",
-            )
-            for n, group in enumerate(groups, 1)
-        )
-    )
+    families: list[object] = []
+    by_words: dict[str, object] = {}
+    for hit in hits:
+        stored, words = known.get(hit.passage.key), build_text_key(hit.passage.text)
+        families.append((stored.family, hit.passage.part) if stored else None)
+        if stored and words:
+            by_words.setdefault(words, families[-1])
+    groups: dict[object, list[Hit]] = {}
+    for hit, family in zip(hits, families, strict=True):
+        words = build_text_key(hit.passage.text)
+        groups.setdefault(family or by_words.get(words, words or f"{hit.passage.key}"), []).append(hit)
+    sources = []
+    for number, group in enumerate(islice(groups.values(), MAX_SOURCES), 1):
+        passages = [hit.passage for hit in group]
+        words = build_text_key(passages[0].text)
+        first = order_copies(p for p in passages if p is passages[0] or (words and build_text_key(p.text) == words))[0]
+        copies: dict[PostKey, DatedPost] = {passage.key: passage for passage in passages}
+        for passage in passages:
+            if stored := known.get(passage.key):
+                copies |= {one.key: one for one in stored.all}
+        others = tuple(one.key for one in order_copies(copies.values()) if one.key != first.key)
+        leg = group[0].leg if len({hit.leg for hit in group}) == 1 else "both"
+        sources.append(Source(number, replace(first, copies=others) if others else first, group[0].score, leg))
+    return Evidence(tuple(sources))
 
 
 async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> Evidence:
@@ -239,12 +222,12 @@ async def fit_excerpts(evidence: Evidence, question: str, tokens: int, seat: Llm
     return shown
 
 
-def order_for_prompt(excerpts: Sequence[Excerpt]) -> list[Excerpt]:
-    """Order excerpts for the prompt: the best first, the second best last, the weakest in the middle.
+def join_excerpts(excerpts: Sequence[Excerpt]) -> str:
+    """Join excerpts for the prompt: the best first, the second best last, the weakest in the middle.
 
     Source: Liu et al., "Lost in the Middle" (2023), https://arxiv.org/abs/2307.03172
     """
-    return [*excerpts[:1], *excerpts[2:], *excerpts[1:2]]
+    return "\n".join(excerpt.quoted for excerpt in (*excerpts[:1], *excerpts[2:], *excerpts[1:2]))
 
 
 def _choose_pieces(text: str, asked: frozenset[str]) -> list[TextSpan]:
@@ -312,8 +295,7 @@ async def build_prompt_budget(
     excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
     if not excerpts:
         raise GenerationFailed("No post fits into the model's context beside the question: raise LLM__CONTEXT.")
-    posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-    prompt = Prompt(template.system, f"{posts}\n{asked}", template.shots if shown else ())
+    prompt = Prompt(template.system, f"{join_excerpts(excerpts)}\n{asked}", template.shots if shown else ())
     # sentences and their characters fit the answer's tokens, by the tokens per character of these posts
     rate = _TOKEN_RATE_RESERVE * sum(e.tokens for e in excerpts) / max(1, sum(len(e.quoted) for e in excerpts))
     characters = int((answer - _CITATION_TOKENS * _MAX_SENTENCES) / rate)

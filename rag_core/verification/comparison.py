@@ -1,19 +1,18 @@
-"""Comparison of a claim with a sentence: values, moments, opposites, roles, denials, numbered items."""
+"""Comparison of a claim with a sentence: values, moments, names, opposites, denials, numbered items."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
 
 from rag_core.dates.moments import Moment
-from rag_core.text.names import matches_initials
 from rag_core.text.numbers import CURRENCIES, Number, join_digit_groups
 from rag_core.text.query_terms import expand_words, is_asking_word
-from rag_core.text.tokens import WordReading, is_dictionary_word, measure_stem_similarity, read_word, stem
+from rag_core.text.tokens import is_dictionary_word, measure_stem_similarity, read_word, stem
 from rag_core.verification.facts import (
     MOST_FIGURES,
     SAME_WORD,
@@ -37,46 +36,29 @@ def measure_covered_share(words: Sequence[Word], there: Vocabulary) -> float:
 
 
 def contains_name(word: Word, there: Sequence[SentenceFacts]) -> bool:
-    """Check whether a name is in the sentences: inflected, in another script, as initials, or as an alias."""
-    for sentence in there:
-        if any(is_same_name(word, other) for other in sentence.all_words.candidates(word)):
-            return True
-        if 2 <= len(word.low) <= 6 and matches_initials(word.low, sentence.initials):
-            return True
-    return False
+    """Check whether a name is in the sentences: inflected, shortened, or in another script."""
+    return any(is_same_name(word, other) for one in there for other in one.all_words.candidates(word))
 
 
 _EXACT_TOLERANCE, _ROUGH_TOLERANCE = 1e-6, 0.1
-
-
-_HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720  # minutes
-
-
-_WEEK_DAYS = 7  # days
-
-
-_BESIDE = 80  # characters of context around a weekday
-
-
 _MAX_RATIO = 3.0  # "more than 100" is not said of 5 000
-
-
-_CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
-
-
-_CLOSED_ON_WORDS = re.compile(
-    r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"
-)
-
-
-Differences = Iterator[tuple[bool, str]]
 
 
 def is_same_value(claimed: Number, said: Number) -> bool:
     """Check whether two numbers agree, as exactly as the claim's wording ("about", "over") demands."""
     if claimed.unit and said.unit and claimed.unit != said.unit:
         return False
-    return any(_values_agree(a, b, claimed, said) for a in claimed.values for b in said.values)
+
+    def agree(a: float, b: float) -> bool:
+        if abs(a - b) <= _EXACT_TOLERANCE * max(1.0, abs(b)):
+            return True
+        if claimed.hedge == "about":
+            return abs(a - b) <= _ROUGH_TOLERANCE * abs(b)
+        if claimed.hedge == "over":
+            return a < b <= _MAX_RATIO * a and said.hedge != "under"
+        return claimed.hedge == "under" and b < a <= _MAX_RATIO * b and said.hedge != "over"
+
+    return any(agree(a, b) for a in claimed.values for b in said.values)
 
 
 def contains_value(claimed: Number, here: SentenceFacts) -> bool:
@@ -84,65 +66,43 @@ def contains_value(claimed: Number, here: SentenceFacts) -> bool:
     return any(is_same_value(claimed, other) for other in here.numbers)
 
 
-def _values_agree(a: float, b: float, claimed: Number, said: Number) -> bool:
-    if abs(a - b) <= _EXACT_TOLERANCE * max(1.0, abs(b)):
-        return True
-    if claimed.hedge == said.hedge == "":
-        return False
-    if claimed.hedge == "about":
-        return abs(a - b) <= _ROUGH_TOLERANCE * abs(b)
-    if claimed.hedge == "over":
-        return a < b <= _MAX_RATIO * a and said.hedge != "under"
-    return claimed.hedge == "under" and b < a <= _MAX_RATIO * b and said.hedge != "over"
-
-
-def _list_bare_numbers(moment: Moment) -> Iterator[int]:
-    """Numbers of a moment that a claim may give without marking them as a year, a day or an hour."""
-    yield from (value for value in (moment.year, moment.day) if value is not None)
-    if moment.minute is not None and moment.minute % _HOUR_MINUTES == 0:
-        yield moment.minute // _HOUR_MINUTES
-
-
-def _get_counted_noun(number: Number) -> str:
-    return number.noun.split()[0] if number.noun else ""
-
-
-def _counts_nothing(number: Number) -> bool:
-    return not number.weak and not stem(_get_counted_noun(number))
+_HOUR_MINUTES, _HALF_DAY_MINUTES = 60, 720
+_WEEK_DAYS = 7
+_BESIDE = 80  # characters of context around a weekday
+_CLOSED_WORDS = re.compile(r"(?:(?<!\w)|^)(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)(?! дн)|closed|shut)(?!\w)")
+_CLOSED_ON_WORDS = re.compile(
+    r"(?:закрыт\w*|не работа\w+|выходн(?:ой|ые)|closed|shut)(?:\s+(?:по|в|во|on|at|every))?[\s:—–-]*$"
+)
 
 
 def find_moment_differences(
-    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], date: datetime | None
-) -> Differences:
-    """Find dates and times of the claim that the post lacks."""
+    claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts], date: datetime
+) -> Iterator[tuple[bool, str]]:
+    """Find dates and times of the claim that the post lacks; with each, whether the sentence has another instead."""
     here = _drop_duplicate_moments(best.moments)
     everywhere = _drop_duplicate_moments(moment for one in post for moment in one.moments)
-    low, own = fold_text(best.text), list[Moment]()
-    if date:
-        own = list(_build_post_moments(date, low))
-        here += [Moment(*m.span(), date.year + n) for n, words in _YEARS_FROM_POST for m in words.finditer(low)]
-    mine = _drop_duplicate_moments(claim.moments)
+    own, mine = Moment(0, 0, date.year, date.month, date.day), _drop_duplicate_moments(claim.moments)
     unnamed = [
         other
         for other in here
         if not any(all(_fields_agree(name, one, other) for name in other.fields()) for one in mine)
     ]
-    bare = {v for one in post for n in one.numbers if not n.unit and _counts_nothing(n) for v in n.values}
+    # numbers that count nothing may be a year, a day or an hour
+    bare = {v for one in post for n in one.numbers if not (n.unit or n.weak or _stem_noun(n)) for v in n.values}
     for moment in claim.moments:
+        quoted, fields = claim.text[moment.start : moment.end], moment.fields()
         if _is_closed_then(moment, claim, best):
-            yield True, f"{claim.text[moment.start : moment.end]} ≠ closed"
+            yield True, f"{quoted} ≠ closed"
             continue
-        rival = _find_rival_moment(moment, unnamed)
-        elsewhere = () if rival else everywhere
-        if any(_moments_agree(moment, other, date) for other in (*here, *own, *elsewhere)):
+        rival = next((one for one in unnamed if _differs(moment, one)), None)
+        if any(_moments_agree(moment, other, date) for other in (*here, own, *(() if rival else everywhere))):
             continue
-        part_of_date = moment.day is not None or moment.month is not None or moment.either
-        if not part_of_date and not bare.isdisjoint(map(float, _list_bare_numbers(moment))):
-            continue
-        quoted = claim.text[moment.start : moment.end]
-        if (
-            moment.weekday is not None and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS
-        ):  # "daily" has synonyms, but a list of some days contradicts it
+        if moment.day is None and moment.month is None and not moment.either:
+            hour = None if moment.minute is None or moment.minute % _HOUR_MINUTES else moment.minute // _HOUR_MINUTES
+            if moment.year in bare or hour in bare:
+                continue
+        if "weekday" in fields and sum(one.start == moment.start for one in claim.moments) == _WEEK_DAYS:
+            # "daily" has synonyms, but a list of some days contradicts it
             rival = rival or next((one for one in here if one.weekday is not None), None)
             if rival is None:
                 continue
@@ -164,45 +124,28 @@ def _is_closed_then(moment: Moment, claim: SentenceFacts, best: SentenceFacts) -
     )
 
 
-# Years and days that a sentence names from the date of its post, as differences.
-_YEARS_FROM_POST = (
-    (-1, re.compile(r"(?<!\w)(?:в прошлом году|last year)(?!\w)")),
-    (0, re.compile(r"(?<!\w)(?:в этом году|this year)(?!\w)")),
-    (1, re.compile(r"(?<!\w)(?:в следующем году|next year)(?!\w)")),
-)
-
-
-_DAYS_FROM_POST = (
-    (-1, re.compile(r"(?<!\w)(?:вчера\w*|yesterday|last night)(?!\w)")),
-    (1, re.compile(r"(?<!\w)(?:завтра\w*|tomorrow)(?!\w)")),
-)
-
-
-def _build_post_moments(date: datetime, low: str) -> Iterator[Moment]:
-    """Day of the post as a moment, and the day before or after where the sentence says "yesterday" or "tomorrow"."""
-    for days in (0, *(days for days, words in _DAYS_FROM_POST if words.search(low))):
-        day = date + timedelta(days=days)
-        yield Moment(0, 0, day.year, day.month, day.day, day.weekday() if days else None)
-
-
 def _fields_agree(name: str, one: Moment, other: Moment) -> bool:
     """Check whether a field is equal in both; an hour in words may be in the morning or in the evening."""
     mine, theirs = one.fields().get(name), other.fields().get(name)
     if mine is None or theirs is None:
         return False
-    return mine == theirs or (
-        name == "minute" and (one.either or other.either) and (mine - theirs) % _HALF_DAY_MINUTES == 0
-    )
+    half_day_apart = name == "minute" and (one.either or other.either) and (mine - theirs) % _HALF_DAY_MINUTES == 0
+    return mine == theirs or half_day_apart
 
 
-def _moments_agree(claimed: Moment, said: Moment, date: datetime | None) -> bool:
+def _differs(one: Moment, other: Moment) -> bool:
+    """Check whether two moments of the same kind differ."""
+    return any(not _fields_agree(name, one, other) for name in one.fields().keys() & other.fields().keys())
+
+
+def _moments_agree(claimed: Moment, said: Moment, date: datetime) -> bool:
     mine, theirs = claimed.fields(), said.fields()
-    if date is not None and "year" not in theirs and "month" in theirs:
-        theirs["year"] = mine.get("year", date.year) if abs(mine.get("year", date.year) - date.year) <= 1 else date.year
+    if "year" not in theirs and "month" in theirs:  # it is the nearest one to the post
+        year = mine.get("year", date.year)
+        theirs["year"] = year if abs(year - date.year) <= 1 else date.year
     shared = mine.keys() & theirs.keys()
-    if any(name in mine and name not in theirs for name in ("day", "year")) and not (
-        "month" in theirs and ("day" in theirs or "day" not in mine)
-    ):
+    full = "month" in theirs and ("day" in theirs or "day" not in mine)
+    if any(name in mine and name not in theirs for name in ("day", "year")) and not full:
         return False
     return bool(shared) and all(mine[name] == theirs[name] or _fields_agree(name, claimed, said) for name in shared)
 
@@ -211,27 +154,9 @@ def _drop_duplicate_moments(moments: Iterable[Moment]) -> list[Moment]:
     return list({(*one.fields().items(), one.either): one for one in reversed(list(moments))}.values())[::-1]
 
 
-def _find_rival_moment(claimed: Moment, unnamed: Sequence[Moment]) -> Moment | None:
-    """Find a moment of the same kind in the sentence that the claim does not name."""
-    mine = claimed.fields()
-    for other in unnamed:
-        shared = mine.keys() & other.fields().keys()
-        if shared and any(not _fields_agree(name, claimed, other) for name in shared):
-            return other
-    return None
-
-
-_PRONOUNS = frozenset(
-    "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
-)
-
-
-def has_pronoun(best: SentenceFacts) -> bool:
-    """Check whether the sentence has a pronoun that may stand for a name."""
-    return any(word.low in _PRONOUNS for word in best.all_words)
-
-
 _MOST_COMPARED = 32  # distinct words compared with one word for opposites
+_CLOSE_OPEN_PAIR = re.compile(r"(?:закрыва|close).* (?:откр|open)")
+_UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
 
 
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
@@ -247,42 +172,26 @@ def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[t
 
 def find_opposite_statements(claim: SentenceFacts, best: SentenceFacts) -> Iterator[str]:
     """Find antonyms, unless one of them is denied: "не вырос" equals "снизился"."""
+    # "open until" the hour at which the claim says it closes
+    hours = {moment.minute for moment in claim.moments if moment.minute is not None}
+    ends = (best.text[: moment.start].lower() for moment in best.moments if moment.minute in hours)
+    until = len(hours) == 1 and any(map(_UNTIL_WORDS.search, ends))
     for word, other in find_opposite_words(claim, best):
-        if _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}") and _is_open_until(claim, best):
-            continue
         denied = any(word.stem in s.wide for s in claim.denied) != any(other.stem in s.wide for s in best.denied)
-        if not denied:
+        if not denied and not (until and _CLOSE_OPEN_PAIR.search(f"{word.low} {other.low}")):
             yield f"{word.low} ≠ {other.low}"
 
 
-_CLOSE_OPEN_PAIR = re.compile(r"(?:закрыва|close).* (?:откр|open)")
-
-
-_UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
-
-
-def _is_open_until(claim: SentenceFacts, best: SentenceFacts) -> bool:
-    """Check whether the sentence says "open until" the hour at which the claim says it closes."""
-    hours = {moment.minute for moment in claim.moments if moment.minute is not None}
-    ends = (moment for moment in best.moments if moment.minute in hours)
-    return len(hours) == 1 and any(_UNTIL_WORDS.search(best.text[: moment.start].lower()) for moment in ends)
-
-
+_PRONOUNS = frozenset(
+    "he she it they his her its their him them он она оно они его ее их ему ей им нее него них".split()
+)
 _PART_BREAK = re.compile(r"[,;()]")
-
-
 _CONTRAST_WORDS = frozenset({"а", "while", "whereas"})
-
-
 _BECOMING_VERBS = frozenset(
     "стал стала стали станет является являются назначен назначена назначили избран избрана избрали выбран выбрана "
     "became become becomes named appointed elected".split()
 )
-
-
 _AROUND = 10  # words searched for the nearest content words
-
-
 _MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
 
@@ -294,7 +203,7 @@ def find_role_differences(claim: SentenceFacts, best: SentenceFacts, post: Seque
     strong = {name.word.start for name in best.names if not name.weak}
     strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
     others = [list(_find_other_names(part, strong, strange)) for part in parts]
-    silent = has_pronoun(best)
+    silent = any(word.low in _PRONOUNS for word in best.all_words)  # it may stand for the name
     for name in claim.names:
         roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
         absent = not name.weak and not silent and not contains_name(name.word, post)
@@ -358,65 +267,38 @@ def _find_foreign_part(part: Sequence[Word], at: int, claim: SentenceFacts, best
 
 
 _WORDS = re.compile(r"[^\W\d_]+")
-
-
 _DIGITS = re.compile(r"\d+")
-
-
 _CORRECTION = re.compile(
     r"(?:(?<!\w)а не|,\s*not|(?<!\w)instead of|(?<!\w)rather than|(?<!\w)вместо)\s+(?:(?:с|со|в|по|on|at|the)\s+)?(.{1,20})"
 )
-
-
 _FALSE_REPLY = re.compile(
     r"\W*(?:но |but )?(?:это |все это |that is |that's |this is |it is |it's )?(?:неправда|не правда|не так|неверно|ложь|фейк|выдумка|not (?:true|so)|untrue|false|nonsense)(?=\s*(?:[.,;:!?…—–-]|$))"
 )
-
-
 _NEGATIVE_REPLY = re.compile(
     r"\W*(?:нет|неа|no|nope|nah|not at all|вовсе нет|ничего подобного)(?=\s*(?:[,.:;!—–-]|and no|$))"
 )
-
-
 _POSITIVE_REPLY = re.compile(r"\W*(?:да|yes|yep|именно|верно|правда)(?!\w)")
-
-
 _FALSE_WORDS = re.compile(
     r"(?<!\w)(?:неправда|не правда|неверно, что|недостоверн\w+|не явля\w+ достоверн\w+|не соответству(?:ет|ют) действительности|вопреки слухам|фейк\w*|выдумк[аи]|вранье|"
     r"опроверг\w*|опроверга\w+|(?:это|[-–—]) (?:ложь|миф|утка)|not true|untrue|no truth|contrary to|"
     r"(?:is|are|was|were|it's|that's|all|both|[-–—:]) (?:simply |quite |just )?(?:false|a (?:lie|myth|hoax)|nonsense)|"
     r"unfounded|groundless|refuted|debunked|den(?:ied|ies|y) (?:that|it|this|(?:the |any )?(?:reports?|rumou?rs?|claims?|allegations?)))(?!\w)"
 )
-
-
 _RUMOUR_WORDS = re.compile(
     r"(?<!\w)(?:слух\w{0,3}|поговаривают|сплетни|якобы|будто|будто бы|говорят,? (?:что|будто|его|ее|их)|(?<!не )говорят,|ходят разговоры|"
     r"(?<!по )(?<!official )источник\w* \W{0,2}(?:\[?(?:сообща|сообщил|говор|поделил|утвержда|рассказ)\w*)|неизвестн\w+ источник\w*|(?:un(?:named|known|confirmed)|anonymous) (?:sources?|reports?)|sources (?:say|said|told|claim)|"
     r"несмотря на то, что|спраши\w+|(?:ask\w*|wonder\w*) (?:us |me )?(?:whether|if)|rumou?rs?|rumou?red|gossip|hearsay|word has it|allegedly|reportedly|supposedly|people say|they say)(?!\w)"
 )
-
-
-_CONDITION_WORDS = re.compile(r"(?<!\w)(?:если|при условии|if|unless|provided that)(?!\w)(?! (?:не ошиб|only|any))")
-
-
 _CEASED_WORDS = re.compile(
     r"(?<!\w)(?:больше не|уже не(?! в первый)|перест\w+|прекра[тщ]\w+|переезжа\w+|переех\w+|сложил\w* полномочия|уволи\w+|съехал\w*|no longer|not any ?more|"
     r"step(?:s|ped)? down|resign\w*|hand(?:s|ed) over|lost|cancel\w+|called off)(?!\w)"
 )
-
-
 _FAILED_PLAN = re.compile(
     r"(?<!\w)(?:не (?:успе(?:л\w*|ют|ет|ем)|состо\w+|получ\w+|откро\w+|выйдет|буд\w+(?=\s*(?:[.,;!?]|$)))|перен[её]с(?:ли|ен\w*|ут)?|перенос(?:ят|ится|ится)|отлож\w+|will not|won['’]t|"
     r"did(?: not|n['’]t) (?:make|happen|take place|work)|postponed|delayed)(?!\w)"
 )
-
-
 _NEW_HOLDER = re.compile(r"(?:нов\w+|new|избра\w+|назнач\w+|elected|appointed)$")
-
-
 _COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|стал|стала|был|была|the|our|a|new)\W+){0,4}")
-
-
 _LONGEST_COPULA = 30  # characters
 
 
@@ -490,8 +372,6 @@ def find_unasserted(claim: SentenceFacts, here: SentenceFacts, following: Senten
     """Find that the sentence asks, or tells a rumour, a plan or a possibility, where the claim states a fact."""
     if _is_question(here) and not (following and _POSITIVE_REPLY.match(fold_text(following.text))):
         return "only asked"
-    if _CONDITION_WORDS.search(fold_text(here.text)) and not _CONDITION_WORDS.search(fold_text(claim.text)):
-        return "on a condition"
     if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(fold_text(claim.text)):
         return "rumour"
     for scope in () if claim.modal else here.modal:
@@ -525,18 +405,14 @@ def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
     return None
 
 
-def _read_first(word: Word) -> tuple[WordReading, ...]:
-    """Likeliest reading of a dictionary word; none for others, whose guessing costs too much time."""
-    return read_word(word.low)[:1] if is_dictionary_word(word.low) else ()
-
-
 def is_predicate_verb(word: Word) -> bool:
     """Check whether a word is a verb, a short participle or a predicative, by the dictionary or its ending."""
     if word.capital and not word.opens:
         return False
     if word.low.isascii():
         return is_verb(word)
-    return any(reading.part in {"VERB", "PRTS", "INFN", "PRED", "ADJS"} for reading in _read_first(word))
+    # the likeliest reading; guessing other words costs too much time
+    return is_dictionary_word(word.low) and read_word(word.low)[0].part in {"VERB", "PRTS", "INFN", "PRED", "ADJS"}
 
 
 def find_main_verb(claim: SentenceFacts) -> Word | None:
@@ -557,17 +433,9 @@ _LIGHT_STEMS = frozenset(
         "get gets can may held carries around now already go goes going do does run runs work works last lasts".split(),
     )
 )
-
-
 _NUMBER_SIGN = re.compile(r"(?:№|(?<!\w)(?:no\.?|number|номер))\s*$")
-
-
 _LONGEST_SIGN = 10  # characters of "number" and the like before a number
-
-
 _SIGNS = frozenset("$€£¥₽")
-
-
 _OPENING_WORDS = 2  # words before a number that is part of a name
 
 
@@ -610,6 +478,11 @@ def list_identifiers(facts: SentenceFacts) -> list[Number]:
     return [number for number in facts.numbers[:MOST_FIGURES] if _is_identifier(number, facts, low)]
 
 
+def has_identifier(number: Number, there: SentenceFacts) -> bool:
+    """Check whether a sentence has the number that names a thing."""
+    return any(one.unit in {"", "ordinal"} and set(one.values) & set(number.values) for one in there.numbers)
+
+
 def _is_identifier(number: Number, facts: SentenceFacts, low: str) -> bool:
     if _NUMBER_SIGN.search(low, max(0, number.start - _LONGEST_SIGN), number.start):
         return True
@@ -637,21 +510,17 @@ def _is_identifier(number: Number, facts: SentenceFacts, low: str) -> bool:
 
 
 _MOST_ITEM_WORDS = 40  # words of an item that are compared
-
-
 _JOINT = re.compile(r"\s(?:[–—-]|и|а|and|but|while)\s")
-
-
 _PIECE_BREAK = re.compile(r"[,;.!?\n•|)]\s|[\n(]")
 
 
 class NumberedItems:
-    """Items of a sentence, such as a price list: the words that each of its numbers, times and names belongs to."""
+    """Items of a sentence, such as a price list: the words that each of its numbers and times belongs to."""
 
     def __init__(self, claim: SentenceFacts, values: Sequence[Number], here: SentenceFacts) -> None:
         self._claim, self._values, self._here = claim, values, here
-        names = [name.word.start for name in here.names if not name.weak]
-        valued = [*(number.start for number in here.numbers), *(moment.start for moment in here.moments), *names]
+        valued = [*(number.start for number in here.numbers), *(moment.start for moment in here.moments)]
+        valued += [name.word.start for name in here.names if not name.weak]
         starts = [0, *(found.end() for found in _PIECE_BREAK.finditer(here.text))]
         for found in _JOINT.finditer(here.text):  # between two values, not between a thing and its price
             edges = max(start for start in starts if start <= found.start()), found.start()
@@ -664,47 +533,67 @@ class NumberedItems:
             verb = is_verb(word) and not plural and not word.capital and not claim.words.has(word)
             if not (is_asking_word(word.low) or word.start in units or verb):
                 pieces[bisect_right(starts, word.start) - 1].append(word)
-        # a value that stands alone belongs to the piece before
-        self._places = {start: bisect_right(starts, start) - 1 for start in valued}
-        self._words = {at: (pieces[n] or pieces[max(0, n - 1)])[:_MOST_ITEM_WORDS] for at, n in self._places.items()}
-        self._words |= {at: [word for word in self._words[at] if word.start not in names] for at in names}
-        self._claimed = {
-            at: frozenset(
-                near.stem for word in words if claim.words.has(word) and (near := claim.words.nearest(word)[1])
-            )
-            for at, words in self._words.items()
-        }
-        self._foreign = {at: not all(map(claim.words.has, words)) for at, words in self._words.items()}
-        for number in list_identifiers(claim):  # "bus 27" and "bus 41" have the same words
-            for at, n in self._places.items():
-                named = [o for o in here.numbers if o.unit in {"", "ordinal"} and self._places[o.start] == n]
-                if any(is_same_value(number, other) for other in named):
-                    self._claimed[at] |= {f"{number.values[0]:g}"}
+        identifiers = list_identifiers(claim)
+        self._claimed: dict[int, frozenset[str]] = {}
+        self._foreign: dict[int, bool] = {}
+        for start in valued:
+            n = bisect_right(starts, start) - 1
+            words = (pieces[n] or pieces[max(0, n - 1)])[
+                :_MOST_ITEM_WORDS
+            ]  # a value that stands alone belongs to those before
+            near = [claim.words.nearest(word)[1] for word in words if claim.words.has(word)]
+            claimed, foreign = {word.stem for word in near if word}, not all(map(claim.words.has, words))
+            named = [
+                one for one in here.numbers if one.unit in {"", "ordinal"} and bisect_right(starts, one.start) - 1 == n
+            ]
+            for identifier in identifiers:  # "bus 27" and "bus 41" have the same words
+                if any(is_same_value(identifier, one) for one in named):
+                    claimed.add(f"{identifier.values[0]:g}")
                 elif named:
-                    self._foreign[at] = True
+                    foreign = True
+            self._claimed[start], self._foreign[start] = frozenset(claimed), foreign
 
-    def _list_same(self, number: Number) -> list[Number]:
-        return [n for n in self._here.numbers if is_same_value(number, n)]
+    def find_difference(self, numbers: Sequence[Number]) -> str:
+        """Find one of these numbers of the claim in whose place the sentence has another."""
+        for number in numbers:
+            same = [one.start for one in self._here.numbers if is_same_value(number, one)]
+            elsewhere = any(self._is_nearer(one.start, same) for one in self._list_rivals(number))
+            if (not same or elsewhere) and (rival := self._find_rival(number)):
+                quoted = self._claim.text[number.start : number.end]
+                return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
+        return ""
 
-    def _is_claimed_whole(self, number: Number) -> bool:
-        return not self._foreign[number.start]
+    def find_moment_elsewhere(self) -> str:
+        """Find a date or time of the claim that stands only at another thing, while the claim's thing has another."""
+        for moment in self._claim.moments:
+            same, others = list[int](), list[Moment]()
+            for one in self._here.moments:
+                equal = {value == one.fields()[name] for name, value in moment.fields().items() if name in one.fields()}
+                same += [one.start] if equal == {True} else []
+                others += [one] if equal == {False} else []
+            for other in others:
+                if other.start not in same and self._is_nearer(other.start, same):
+                    quoted = self._claim.text[moment.start : moment.end]
+                    return f"{quoted} ≠ {self._here.text[other.start : other.end]}"
+        return ""
 
-    def find_rival(self, number: Number) -> Number | None:
+    def is_same_attribute(self) -> bool:
+        """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
+        rivals = [rival for number in self._values if (rival := self._find_rival(number))]
+        return all(rival.unit and not self._foreign[rival.start] for rival in rivals)
+
+    def _find_rival(self, number: Number) -> Number | None:
         """Find a number of the same unit that stands at the claim's own words."""
         others = self._list_rivals(number)
-        if own := max((n for n in others if self._claimed[n.start]), key=self._is_claimed_whole, default=None):
-            return own
+        own = [one for one in others if self._claimed[one.start]]
+        if own:
+            return min(own, key=lambda one: self._foreign[one.start])
         return others[0] if len(others) == 1 and not contains_value(number, self._here) else None
-
-    def is_bound_elsewhere(self, number: Number) -> bool:
-        """Check whether the number stands only at other things, while the claim's thing has another number."""
-        same = [n.start for n in self._list_same(number)]
-        return any(self._is_nearer(n.start, same) for n in self._list_rivals(number))
 
     def _list_rivals(self, number: Number) -> list[Number]:
         mine = [*self._values, number]
-        numbers = (n for n in self._here.numbers if not any(is_same_value(m, n) for m in mine))
-        return [n for n in numbers if _have_same_unit(number, n)]
+        numbers = (one for one in self._here.numbers if not any(is_same_value(value, one) for value in mine))
+        return [one for one in numbers if _have_same_unit(number, one)]
 
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:
         """Check whether another value stands at more of the claim's words than all of these: offsets of values.
@@ -720,48 +609,14 @@ class NumberedItems:
 
         return bool(same) and all(map(is_nearer, same))
 
-    def find_moment_elsewhere(self) -> str:
-        """Find a date or time of the claim that stands only at another thing, while the claim's thing has another."""
-        for moment in self._claim.moments:
-            mine = moment.fields()
-            shared = [(one, mine.keys() & one.fields().keys()) for one in self._here.moments]
-            same = [one.start for one, names in shared if names and all(one.fields()[n] == mine[n] for n in names)]
-            for other, names in shared:
-                differs = names and all(other.fields()[n] != mine[n] for n in names)
-                if differs and other.start not in same and self._is_nearer(other.start, same):
-                    quoted = self._claim.text[moment.start : moment.end]
-                    return f"{quoted} ≠ {self._here.text[other.start : other.end]}"
-        return ""
 
-    def find_name_elsewhere(self) -> str:
-        """Find a name of the claim that stands only at another thing, while the claim's thing has another name."""
-        theirs = [name.word for name in self._here.names if name.word.start in self._places]
-        for name in self._claim.names:
-            same = [word.start for word in theirs if is_same_name(name.word, word)]
-            pieces = {self._places[start] for start in same}
-            others = (w for w in theirs if self._places[w.start] not in pieces and not self._claim.words.has(w))
-            if other := next((w for w in others if self._is_nearer(w.start, same)), None):
-                return f"{name.word.low} ≠ {other.low}"
-        return ""
-
-    def find_difference(self, numbers: Sequence[Number]) -> str:
-        """Find one of these numbers of the claim in whose place the sentence has another."""
-        for number in numbers:
-            apart = not contains_value(number, self._here) or self.is_bound_elsewhere(number)
-            if apart and (rival := self.find_rival(number)):
-                quoted = self._claim.text[number.start : number.end]
-                return f"{quoted} ≠ {self._here.text[rival.start : rival.end]}"
-        return ""
-
-    def is_same_attribute(self) -> bool:
-        """Check that what differs may be the same attribute later: the price of the same item, or no number at all."""
-        rivals = [rival for number in self._values if (rival := self.find_rival(number))]
-        return all(rival.unit and self._is_claimed_whole(rival) for rival in rivals)
+def _stem_noun(number: Number) -> str:
+    return stem(number.noun.split()[0]) if number.noun else ""
 
 
 def _have_same_unit(one: Number, other: Number) -> bool:
     if one.unit or other.unit:
         bare_price = not (one.unit and other.unit) and not other.noun and bool({one.unit, other.unit} & CURRENCIES)
         return one.unit == other.unit or bare_price
-    mine, theirs = (stem(number.noun.split()[0]) if number.noun else "" for number in (one, other))
+    mine, theirs = _stem_noun(one), _stem_noun(other)
     return mine == theirs or measure_stem_similarity(mine, (theirs,)) >= SAME_WORD

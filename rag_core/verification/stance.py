@@ -10,8 +10,7 @@ word in the place of one of the other, beside the same noun or verb: then they s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -33,6 +32,7 @@ from rag_core.verification.comparison import (
     find_opposite_words,
     find_role_differences,
     find_unasserted,
+    has_identifier,
     is_light,
     is_predicate_verb,
     list_identifiers,
@@ -45,7 +45,6 @@ from rag_core.verification.facts import (
     Word,
     extract_facts,
     extract_facts_by_sentence,
-    fold_text,
     join_facts,
 )
 from rag_core.verification.things import find_other_thing
@@ -53,81 +52,24 @@ from rag_core.verification.things import find_other_thing
 # Shares of the claim's terms in a sentence and around it. It speaks of the claim's subject; for another value to
 # contradict the claim; for a "not Y" to correct it; for a later post to change what an earlier one of the channel said.
 _MIN_EXPLICIT, _MIN_ABOUT, _MIN_ABOUT_VALUE, _MIN_CORRECTED, _MIN_LEANING = 0.45, 0.55, 0.5, 0.3, 0.3
-
-
-_MIN_OWN_SUPPORTING = 0.3  # share in the sentence itself, for support
-
-
-_MIN_OWN = 0.4  # share of the claim's terms in the sentence itself, for another value
-
-
+_MIN_OWN_SUPPORTING, _MIN_OWN = 0.3, 0.4  # share in the sentence itself: for support, and for another value
 _MIN_SUPPORTING, _VALUE_BONUS = 0.78, 0.2  # share for support, less with each number or moment that agrees
-
-
 _LONG_VALUE = 100  # from which a number with its unit seldom agrees by chance
-
-
 _FACT_BONUS = 0.1  # of a score
-
-
 _ASKING_WEIGHT = 0.3  # weight of a word like "costs": price lists do without it
-
-
 _DAMPING = 0.5  # exponent of a term's weight: a rare word of the claim may be a synonym of the post's
-
-
+_IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
+_CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
 _MIN_SUBJECT = 0.6  # share of the subject's terms in the sentence and around it
-
-
 # Share of the predicate's terms in the sentence itself; of subject or predicate where a value agrees; of the subject
 # in the sentence itself where a value stands for the predicate.
 _MIN_PREDICATE, _MIN_VALUED, _MIN_OWN_SUBJECT = 0.5, 0.3, 0.8
-
-
 _SLIGHT = 0.2  # share of a claim's terms that may be missing from its subject
-
-
-TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", "a name is not there"
-
-
-_GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
-
-
-_IDENTIFIER_WEIGHT = 2.0  # of "27" in "bus 27", as a multiple of the claim's heaviest term
-
-
-_CONTEXT_WEIGHT = 0.8  # of a term that stands beside the sentence, not in it
-
-
 _SUPPORTED, _OPEN, _CONTRADICTED = 0.7, 0.45, 0.05  # likelihoods of support that a stance stands for
-
-
-def assess_stance(
-    facts: SentenceFacts,
-    post: Sequence[SentenceFacts],
-    header: str,
-    date: datetime,
-    weight: TermWeight,
-) -> Support:
-    """Assess what a post says of a claim: the sentence that says most of it decides; `header` may name the subject.
-
-    Only a sentence that has the claim's predicate, names and values supports it, and only one about the same subject
-    contradicts it. Everything else is not found.
-    """
-    claim = ClaimTerms(facts, header, weight)
-    if not post or not facts.all_words or len(facts.numbers) + len({m.start for m in facts.moments}) > MOST_FIGURES:
-        return Support(Label.NOT_FOUND, 0.0, "words")
-    by_place = [_read_sentence(claim, post, n, header, date) for n in range(len(post))]
-    readings = [one for one in by_place if one]
-    if all(one.label is Label.NOT_FOUND for one in readings):
-        readings += _read_together(claim, post, by_place, header, date)
-    best = max(readings, key=lambda one: one.priority, default=None)
-    if best is None:
-        return Support(Label.NOT_FOUND, 0.0, "words")
-    likely = {Label.SUPPORTED: _SUPPORTED, Label.CONTRADICTED: _CONTRADICTED}.get(best.label, _OPEN * best.about)
-    leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
-    start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)
-    return Support(best.label, round(likely, 4), "words", best.why, start, end, best.about, leaning)
+TOO_LITTLE, _NO_VALUE, _NO_NAME = "too little is said", "a value is not there", "a name is not there"
+_GAPS = frozenset({TOO_LITTLE, _NO_VALUE, _NO_NAME})  # what another sentence may supply
+_TAG = re.compile(r"#(\w+)")  # names what the post is about
+_TAGGED_SENTENCES = 3  # last ones of a post, with its hashtags
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +95,6 @@ class ClaimTerms:
 
     def __init__(self, facts: SentenceFacts, header: str, weight: TermWeight) -> None:
         self.facts = facts
-        self.low = fold_text(facts.text)
         self.title = extract_facts(header.partition(" · ")[0], "ru")
         self.names = [name.word for name in facts.names if not name.weak]
         units = list_unit_words(facts)
@@ -176,9 +117,8 @@ class ClaimTerms:
         )
         # what the claim speaks of, before its verb or a dash, and what it says of that, from there on; each stands for
         # the other where there is nothing
-        self.verb = find_main_verb(facts)
-        dash = re.search(r"\s[—–-]\s", facts.text)
-        joint = self.verb.start if self.verb else dash.start() if dash else 0
+        verb, dash = find_main_verb(facts), re.search(r"\s[—–-]\s", facts.text)
+        joint = verb.start if verb else dash.start() if dash else 0
         before = [pair for pair in self.terms if pair[0].start < joint]
         after = [pair for pair in self.terms if pair[0].start >= joint]
         self.subject, self.predicate = before or after, after or before
@@ -197,33 +137,22 @@ class ClaimTerms:
         return share >= least or missing <= _SLIGHT * self.total
 
     def measure_about(
-        self, here: SentenceFacts, around: Sequence[SentenceFacts], opposed: AbstractSet[int]
+        self, here: SentenceFacts, around: Sequence[SentenceFacts], opposed: set[int]
     ) -> tuple[float, float]:
         """Share of the claim's terms in a sentence, and in it and around it; `opposed` words are there as antonyms."""
-        total = self.total
-        own = near = 0.0
+        own, near, total = 0.0, 0.0, self.total
         for word, each in self.terms:
             if here.words.has(word) or word.start in opposed:
-                own, near = own + each, near + each
+                own += each
                 total += each if word.start in self.optional else 0.0
-            elif word.start in self.optional:
-                continue
-            elif any(one.words.has(word) for one in around):
+            elif word.start not in self.optional and any(one.words.has(word) for one in around):
                 near += each * _CONTEXT_WEIGHT
-        each = self.heaviest * _IDENTIFIER_WEIGHT
         for number in self.identifiers:
-            for n in (n for one in (here, *around) for n in one.numbers):
-                if n.unit in {"", "ordinal"} and set(n.values) & set(number.values):
-                    near += each
-                    own += each if n in here.numbers else 0.0
-                    break
-        return (own / total, near / total) if self.total else (0.0, 0.0)
-
-
-_TAG = re.compile(r"#(\w+)")  # names what the post is about
-
-
-_TAGGED_SENTENCES = 3  # last ones of a post, with its hashtags
+            if has_identifier(number, here):
+                own += self.heaviest * _IDENTIFIER_WEIGHT
+            elif any(has_identifier(number, one) for one in around):
+                near += self.heaviest * _IDENTIFIER_WEIGHT
+        return (own / total, (own + near) / total) if self.total else (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +174,15 @@ class _Comparison:
     denial: str
     subject: bool
     known: bool
-    other_name: str
 
     @property
     def score(self) -> float:
         """How much the sentence says of the claim."""
         return self.own + self.about / 2 + _FACT_BONUS * self.matched
+
+    def read(self, label: Label, why: str = "", leaning: Label = Label.NOT_FOUND, bonus: float = 0.0) -> _Reading:
+        """Reading of the sentence."""
+        return _Reading(label, self.here, self.about, self.score + bonus, why, leaning)
 
 
 def _compare(
@@ -265,8 +197,8 @@ def _compare(
     own, about = claim.measure_about(here, around, opposites)
     moments = list(find_moment_differences(facts, here, post, date))
     absent = [mine for mine in claim.values if not contains_value(mine, here)]
-    lacking, elsewhere = len(absent), sum(1 for _ in find_moment_differences(facts, here, [here], date))
-    matched = len(claim.values) - lacking + len(facts.moments) - max(elsewhere, len(moments))
+    elsewhere = sum(1 for _ in find_moment_differences(facts, here, [here], date))
+    matched = len(claim.values) - len(absent) + len(facts.moments) - max(elsewhere, len(moments))
     if own == 0.0 and not matched:
         return None
     items = NumberedItems(facts, claim.values, here)
@@ -277,9 +209,9 @@ def _compare(
     elif claim.dated:
         found = []
     found.append(items.find_moment_elsewhere())
-    verbatim = _is_verbatim(facts, here)
-    if verbatim:  # its values stand where the claim has them
-        found = []
+    said, words = ([word.low for word in one.all_words] for one in (here, facts))
+    if any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1)):
+        found = []  # word for word: its values stand where the claim has them
     if opposites and (matched or not claim.dated):
         found += find_opposite_statements(facts, here)
     enough = own >= _MIN_OWN or matched > 1 or (about >= _MIN_SUPPORTING and own >= _MIN_OWN / 2)
@@ -290,27 +222,21 @@ def _compare(
         and (not opposites or (own + about) / 2 - opposed >= _MIN_LEANING)
         and claim.is_subject_there([here, *around, claim.title], _MIN_SUBJECT)
     )
-    same = lacking <= 1 and not opposites and not claim.dated and items.is_same_attribute()
+    same = len(absent) <= 1 and not opposites and not claim.dated and items.is_same_attribute()
     return _Comparison(
-        here, around, own, about, matched, lacking, moments, next(filter(None, found), ""), find_denied_word(facts, here),
-        subject, same and about >= _MIN_LEANING, "" if verbatim else items.find_name_elsewhere(),
+        here, around, own, about, matched, len(absent), moments, next(filter(None, found), ""),
+        find_denied_word(facts, here), subject, same and about >= _MIN_LEANING,
     )  # fmt: skip
-
-
-def _is_verbatim(claim: SentenceFacts, here: SentenceFacts) -> bool:
-    """Check whether the words of the claim stand in the sentence in one run."""
-    said, words = [word.low for word in here.all_words], [word.low for word in claim.all_words]
-    return any(said[at : at + len(words)] == words for at in range(len(said) - len(words) + 1))
 
 
 def _read_sentence(
     claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
 ) -> _Reading | None:
+    """Read what a sentence says of the claim; None if the sentence has nothing of it."""
     if (seen := _compare(claim, post, n, header, date)) is None:
         return None
-    other = find_other_thing(claim.facts, seen.here, [*seen.around, claim.title])
-    if other:
-        return _reject(seen, other)
+    if other := find_other_thing(claim.facts, seen.here, [*seen.around, claim.title]):
+        return seen.read(Label.NOT_FOUND, other)
     following = post[n + 1] if n + 1 < len(post) else None
     return (
         _read_denial(claim, seen, following)
@@ -320,43 +246,17 @@ def _read_sentence(
     )
 
 
-def _read_together(
-    claim: ClaimTerms,
-    post: Sequence[SentenceFacts],
-    by_place: Sequence[_Reading | None],
-    header: str,
-    date: datetime,
-) -> Iterator[_Reading]:
-    """Read two neighbouring sentences as one where each only lacks something of the claim; together they may support it.
-
-    Three in a row speak of several things: "Membership is 1,200 ₽. It pays for … First two visits are free."
-    """
-    for n, (first, last) in enumerate(pairwise(post)):
-        parts = [one for one in by_place[n : n + 2] if one and one.why in _GAPS]
-        if len(parts) < 2 or last.start + len(last.text) - first.start > LONGEST_STATED:
-            continue
-        joined = join_facts([first, last])
-        found = _read_sentence(claim, [*post[:n], joined, *post[n + 2 :]], n, header, date)
-        if found and found.label is Label.SUPPORTED:
-            yield found
-
-
 def _read_denial(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
-    score = seen.own + seen.about / 2 + 1
+    """Read that the claim is called false, answered by no, or corrected."""
     close = seen.about >= _MIN_EXPLICIT and (
         seen.matched or (seen.own >= _MIN_OWN_SUPPORTING and not claim.facts.moments)
     )
     if close and (why := find_explicit_denial(claim.facts, seen.here, following, seen.denial)):
-        return _Reading(Label.CONTRADICTED, seen.here, seen.about, score, why)
+        return seen.read(Label.CONTRADICTED, why, bonus=1)
     if why := find_correction(claim.facts, seen.here):
         label = Label.CONTRADICTED if seen.about >= _MIN_CORRECTED else Label.NOT_FOUND
-        return _Reading(label, seen.here, seen.about, score, why, Label.CONTRADICTED)
+        return seen.read(label, why, Label.CONTRADICTED, bonus=1)
     return None
-
-
-def _reject(seen: _Comparison, why: str, *, contradicts: bool = False, leaning: Label = Label.NOT_FOUND) -> _Reading:
-    label = Label.CONTRADICTED if contradicts else Label.NOT_FOUND
-    return _Reading(label, seen.here, seen.about, seen.score, why, leaning)
 
 
 def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts | None) -> _Reading | None:
@@ -364,29 +264,29 @@ def _read_doubt(claim: ClaimTerms, seen: _Comparison, following: SentenceFacts |
     changed = Label.CONTRADICTED if seen.known else Label.NOT_FOUND
     facts, here = claim.facts, seen.here
     if why := find_unasserted(facts, here, following):
-        return _reject(seen, why)
-    # another day for what is said not to be on this one any more
-    if seen.value and facts.denied:
-        return _reject(seen, seen.value, leaning=Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
+        return seen.read(Label.NOT_FOUND, why)
+    if seen.value and facts.denied:  # another day for what is said not to be on this one any more
+        return seen.read(Label.NOT_FOUND, seen.value, Label.SUPPORTED if seen.subject else Label.NOT_FOUND)
     if why := seen.value or seen.denial:
         contradicts = (bool(seen.value) and seen.subject) or (bool(seen.denial) and seen.about >= _MIN_ABOUT)
-        return _reject(seen, why, contradicts=contradicts, leaning=changed if seen.value else Label.NOT_FOUND)
+        label = Label.CONTRADICTED if contradicts else Label.NOT_FOUND
+        return seen.read(label, why, changed if seen.value else Label.NOT_FOUND)
     complete = seen.matched and not seen.lacking and not seen.moments
     if not (complete and all(mine.unit for mine in claim.values)) and (why := find_end(facts, here)):
         # what ended must be the claim's subject; who has its role now names himself
-        return _reject(seen, why, leaning=changed if seen.subject or why.startswith("new") else Label.NOT_FOUND)
+        return seen.read(Label.NOT_FOUND, why, changed if seen.subject or why.startswith("new") else Label.NOT_FOUND)
     return None
 
 
 def _read_gap(claim: ClaimTerms, seen: _Comparison, post: Sequence[SentenceFacts]) -> _Reading | None:
-    """Read what the sentence lacks of the claim: a value, the thing or the name that a value belongs to."""
+    """Read what the sentence lacks of the claim: a value, or the name that has its role."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
-        return _reject(seen, _NO_VALUE)
-    if why := next((why for why in find_role_differences(claim.facts, seen.here, post)), ""):
+        return seen.read(Label.NOT_FOUND, _NO_VALUE)
+    if why := next(find_role_differences(claim.facts, seen.here, post), ""):
         names = {name.word.start for name in claim.facts.names}
         role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
-        return _reject(seen, why, contradicts=max(seen.about, role) >= _MIN_ABOUT)
-    return _reject(seen, seen.other_name) if seen.other_name else None
+        return seen.read(Label.CONTRADICTED if max(seen.about, role) >= _MIN_ABOUT else Label.NOT_FOUND, why)
+    return None
 
 
 def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
@@ -405,16 +305,44 @@ def _read_support(claim: ClaimTerms, seen: _Comparison) -> _Reading:
     said = said or (bool(seen.matched) and not claim.values and own_subject >= _MIN_OWN_SUBJECT) or seen.matched > 1
     subject = claim.is_subject_there(everywhere, _MIN_VALUED if seen.matched else _MIN_SUBJECT)
     if seen.about >= least and seen.own >= own and named and said and subject and not odd:
-        return _Reading(Label.SUPPORTED, seen.here, seen.about, seen.score, "", Label.SUPPORTED)
+        return seen.read(Label.SUPPORTED, leaning=Label.SUPPORTED)
     leans = seen.known and named and not odd and any(mine.unit for mine in claim.values)
-    why, leaning = TOO_LITTLE if named else _NO_NAME, Label.SUPPORTED if leans else Label.NOT_FOUND
-    return _Reading(Label.NOT_FOUND, seen.here, seen.about, seen.score, why, leaning)
+    return seen.read(Label.NOT_FOUND, TOO_LITTLE if named else _NO_NAME, Label.SUPPORTED if leans else Label.NOT_FOUND)
 
 
 def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeight = lambda _: 1.0) -> list[Support]:
-    """Assess a claim against each passage by its words alone; `weight` gives the rarity of a term."""
+    """Assess a claim against each passage by its words alone; `weight` gives the rarity of a term.
+
+    The sentence that says most of it decides; the header may name the subject. Only a sentence that has the claim's
+    predicate, names and values supports it, and only one about the same subject contradicts it. Everything else is not
+    found.
+    """
     facts = extract_facts(claim.text.strip(), claim.lang)
-    return [
-        assess_stance(facts, extract_facts_by_sentence(one.text, claim.lang), one.header, one.date, weight)
-        for one in passages
-    ]
+    return [_assess_passage(facts, one, extract_facts_by_sentence(one.text, claim.lang), weight) for one in passages]
+
+
+def _assess_passage(
+    facts: SentenceFacts, passage: Passage, post: Sequence[SentenceFacts], weight: TermWeight
+) -> Support:
+    claim, header, date = ClaimTerms(facts, passage.header, weight), passage.header, passage.date
+    too_many = len(facts.numbers) + len({moment.start for moment in facts.moments}) > MOST_FIGURES
+    if not post or not facts.all_words or too_many:
+        return Support(Label.NOT_FOUND, 0.0, "words")
+    by_place = [_read_sentence(claim, post, n, header, date) for n in range(len(post))]
+    readings = [one for one in by_place if one]
+    if all(one.label is Label.NOT_FOUND for one in readings):
+        # two neighbouring sentences that each only lack something of the claim may support it together; three in a row
+        # speak of several things: "Membership is 1,200 ₽. It pays for … First two visits are free."
+        for n, (one, other) in enumerate(pairwise(post)):
+            gaps = all(reading and reading.why in _GAPS for reading in by_place[n : n + 2])
+            if gaps and other.start + len(other.text) - one.start <= LONGEST_STATED:
+                together = [*post[:n], join_facts([one, other]), *post[n + 2 :]]
+                found = _read_sentence(claim, together, n, header, date)
+                readings += [found] if found and found.label is Label.SUPPORTED else []
+    best = max(readings, key=lambda one: one.priority, default=None)
+    if best is None:
+        return Support(Label.NOT_FOUND, 0.0, "words")
+    likely = {Label.SUPPORTED: _SUPPORTED, Label.CONTRADICTED: _CONTRADICTED}.get(best.label, _OPEN * best.about)
+    leaning = best.leaning if best.label is Label.NOT_FOUND else best.label
+    start, end = best.sentence.start, best.sentence.start + len(best.sentence.text)
+    return Support(best.label, round(likely, 4), "words", best.why, start, end, best.about, leaning)

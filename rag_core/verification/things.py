@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from rag_core.planning.spelling_correction import is_misspelt
 from rag_core.text.answer_type import extract_asking_stems
-from rag_core.text.numbers import Number
 from rag_core.text.tokens import WordReading, measure_stem_similarity, read_word
 from rag_core.verification.comparison import (
     find_main_verb,
+    has_identifier,
     is_light,
     is_predicate_verb,
     is_verb_form,
@@ -258,13 +258,9 @@ def _find_other_number(claim: SentenceFacts, here: SentenceFacts, around: Sequen
     mine = list_identifiers(claim)
     theirs = list_identifiers(here) if mine else []
     for number in mine:
-        if not any(_has_identifier(number, one) for one in (here, *around)):
+        if not any(has_identifier(number, one) for one in (here, *around)):
             return f"{claim.text[number.start : number.end]} is not there"
         others = [other for other in theirs if not set(other.values) & set(number.values)]
-        if others and not _has_identifier(number, here):
+        if others and not has_identifier(number, here):
             return f"{claim.text[number.start : number.end]} ≠ {here.text[others[0].start : others[0].end]}"
     return ""
-
-
-def _has_identifier(number: Number, there: SentenceFacts) -> bool:
-    return any(n.unit in {"", "ordinal"} and set(n.values) & set(number.values) for n in there.numbers)

@@ -257,15 +257,11 @@ def decide_verdict(claim: Claim, weighed: Sequence[AssessedPassage]) -> tuple[Ve
         if label is Label.NOT_FOUND and before and passage.date > first.get((passage.key.chat_id, before), _NEVER):
             label, support = support.leaning, replace(support, label=support.leaning, about=1.0)
         told[label].append(AssessedPassage(passage, support))
-    for label, sign in (Label.SUPPORTED, -1), (Label.CONTRADICTED, 1):  # the surest first
-        told[label].sort(key=lambda one, sign=sign: (
-            sign * round(one.support.likely, 2), -one.support.about, -one.passage.date.timestamp()
-        ))  # fmt: skip
-    backing = told[Label.SUPPORTED]
+    backing = sorted(told[Label.SUPPORTED], key=_rank_evidence)
     newest = {one.passage.key.chat_id: one.passage.date for one in sorted(backing, key=lambda one: one.passage.date)}
     against = [
         one
-        for one in told[Label.CONTRADICTED]
+        for one in sorted(told[Label.CONTRADICTED], key=_rank_evidence)
         if one.support.about >= _MIN_RELATIVE_ABOUT * most
         and newest.get(one.passage.key.chat_id, _EVER) < one.passage.date
     ]
@@ -286,6 +282,12 @@ def decide_verdict(claim: Claim, weighed: Sequence[AssessedPassage]) -> tuple[Ve
         claim, label, deciding.likely, deciding.layer, _cite(claim, backing), opposed, superseded=superseded
     )
     return verdict, tuple(one.passage for one in backing)
+
+
+def _rank_evidence(one: AssessedPassage) -> tuple[float, float, float]:
+    """Order of passages with one label: the surest first, then what says most, then the newest."""
+    sure = one.support.likely if one.support.label is Label.SUPPORTED else 1 - one.support.likely
+    return -round(sure, 2), -one.support.about, -one.passage.date.timestamp()
 
 
 def _cite(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Citation, ...]:

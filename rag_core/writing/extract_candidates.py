@@ -101,13 +101,8 @@ class ExtractCandidate:
         """Check whether the pieces overlap in one post, or one piece repeats the words of the other."""
         if self.source.number == other.source.number:
             return self.start < other.end and other.start < self.end
-        mine, theirs = self.said, other.said
+        mine, theirs = (f" {build_text_key(one.text)} " for one in (self, other))
         return mine in theirs or theirs in mine
-
-    @property
-    def said(self) -> str:
-        """Words of the piece without punctuation, each between spaces."""
-        return f" {build_text_key(self.text)} "
 
 
 def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tuple[TextSpan, int, int]]:
@@ -168,40 +163,17 @@ def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[tuple[Sou
     return measured
 
 
-class _TermIndex:
-    """Inverted index of a question: words of a source to the terms they match, in time linear in the words.
-
-    `kin` maps each term to its similar stems with their similarities, most similar first.
-    """
-
-    def __init__(self, asked: QueryTerms, kin: Mapping[str, Sequence[tuple[float, str]]]) -> None:
-        self._share = asked.share
-        self._exact: dict[str, list[tuple[str, float]]] = {term: [(term, 1.0)] for term in asked.share}
-        self._similar: dict[str, list[tuple[str, float]]] = {}
-        for term in asked.share:
-            for variant, weight in asked.variants.get(term, {}).items():
-                self._exact.setdefault(variant, []).append((term, weight))
-            for similarity, other in kin.get(term, ()):
-                self._similar.setdefault(other, []).append((term, similarity))
-
-    def measure(self, words: frozenset[str]) -> float:
-        """Weight share of the terms that words match, by themselves or by similar stems, 0..1."""
-        met, similar = self._find_best(words, self._exact), self._find_best(words, self._similar)
-        for term, credit in similar.items():
-            if term not in words:
-                met[term] = max(credit, met.get(term, 0.0))
-        total = 0.0
-        for term, credit in met.items():
-            total += self._share[term] * credit
-        return total
-
-    def _find_best(self, words: frozenset[str], index: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, float]:
-        best: dict[str, float] = {}
-        for word in index.keys() & words if index else ():
-            for term, credit in index[word]:
-                if credit > best.get(term, 0.0):
-                    best[term] = credit
-        return best
+def _index_credits(
+    asked: QueryTerms, kin: Mapping[str, Sequence[tuple[float, str]]]
+) -> dict[str, list[tuple[str, float]]]:
+    """Index the terms that each word matches, as itself, a variant or a similar stem (`kin`), with its credit, 0..1."""
+    credits: dict[str, list[tuple[str, float]]] = {}
+    for term in asked.share:
+        near = {other: similarity for similarity, other in kin.get(term, ())}
+        for words in (near, asked.variants.get(term, {}), {term: 1.0}):
+            for word, credit in words.items():
+                credits.setdefault(word, []).append((term, credit))
+    return credits
 
 
 def _score_candidates(
@@ -215,7 +187,7 @@ def _score_candidates(
     stems = [frozenset(terms_of[span]) for span in found]
     scope = frozenset(tokenize(source.passage.header.partition(" · ")[0]))
     kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
-    index = _TermIndex(asked, kin_of)
+    credits = _index_credits(asked, kin_of)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
     useful = [not related.isdisjoint(there) for there in stems]
     vague = asked.want in VAGUE_TYPES
@@ -234,11 +206,15 @@ def _score_candidates(
             here = frozenset().union(*stems[i : j + 1])
         else:  # a part of a long sentence
             here = frozenset(tokenize(piece))
+        met: dict[str, float] = {}
+        # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
+        for word in credits.keys() & (here | scope):
+            for term, credit in credits[word]:
+                met[term] = max(credit, met.get(term, 0.0))
         has = contains_answer_type(asked.want, piece, asked.text)
         features = PieceFeatures(
             rank=source.score / top if top > 0 else 1.0,
-            # all posts of a channel are about what its title names: "the ferry", "у вас в клинике"
-            terms=index.measure(here | scope),
+            terms=sum(share * met[term] for term, share in asked.share.items() if term in met),
             held=0.5 if vague else float(has),
             length=(end - start) / MAX_SENTENCE_LENGTH,
             superseded=superseded,

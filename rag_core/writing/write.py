@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
-from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, order_for_prompt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, join_excerpts
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
@@ -171,16 +173,6 @@ _MAX_SCORE, _GOOD_SCORE = 10, 8  # a draft with a good score is not rewritten
 _MAX_MISSING_LENGTH = 120  # characters
 _REPLY_TOKENS, _SPARE_TOKENS, _MIN_EVIDENCE_TOKENS = 160, 64, 96
 _CONFIDENCE_FLOOR = 0.7  # share of a draft's confidence kept at score 0: judging models are often wrong
-_JUDGEMENT_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "score": {"type": "integer", "minimum": 0, "maximum": _MAX_SCORE},
-        "missing": {"type": "string", "maxLength": _MAX_MISSING_LENGTH},
-        "unsupported": {"type": "array", "items": {"type": "integer"}},
-    },
-    "required": ["score", "missing", "unsupported"],
-    "additionalProperties": False,
-}
 JUDGEMENT_GRAMMAR = rf"""root ::= "{{\"score\": " score ", \"missing\": \"" missing "\", \"unsupported\": " numbers "}}"
 missing ::= char{{0,{_MAX_MISSING_LENGTH}}}
 score ::= [0-9] | "10"
@@ -189,22 +181,18 @@ numbers ::= "[]" | "[" [1-9] (", " [1-9]){{0,4}} "]"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(BaseModel):
     """A model's judgement of a draft.
 
-    `score` is 0..10, `missing` says what the answer lacks, `unsupported` holds the numbers (from 1) of sentences that
-    the posts do not state.
+    `missing` says what the answer lacks, `unsupported` holds the numbers (from 1) of sentences that the posts do not
+    state.
     """
 
-    score: int
-    missing: str = ""
-    unsupported: tuple[int, ...] = ()
+    model_config = ConfigDict(strict=True, extra="ignore")
 
-    @property
-    def content(self) -> bool:
-        """Check whether the draft needs no rewriting."""
-        return self.score >= _GOOD_SCORE and not self.unsupported
+    score: int = Field(ge=0, le=_MAX_SCORE)
+    missing: str = ""
+    unsupported: list[int] = Field(default_factory=list)
 
 
 def measure_draft_support(draft: Draft, evidence: Evidence) -> float:
@@ -231,7 +219,7 @@ async def reflect_on_draft(question: Question, draft: Draft, evidence: Evidence,
     confident = replace(
         draft, covered=draft.covered * (_CONFIDENCE_FLOOR + (1 - _CONFIDENCE_FLOOR) * judged.score / _MAX_SCORE)
     )
-    if judged.content:
+    if judged.score >= _GOOD_SCORE and not judged.unsupported:
         return confident
     extended = question
     if judged.missing:
@@ -265,10 +253,9 @@ async def _request_judgement(
         used = sum(await seat.count([template.system, request, *(text for shot in template.shots for text in shot)]))
         left = model.context - used - _REPLY_TOKENS - _SPARE_TOKENS
         excerpts = await fit_excerpts(evidence, question.text, left, seat) if left >= _MIN_EVIDENCE_TOKENS else []
-        posts = "\n".join(excerpt.quoted for excerpt in order_for_prompt(excerpts))
-        return Prompt(template.system, f"{posts}\n{request}", template.shots)
+        return Prompt(template.system, f"{join_excerpts(excerpts)}\n{request}", template.shots)
 
-    decoding, schema = DecodingParams(_REPLY_TOKENS, 0.0), _JUDGEMENT_SCHEMA
+    decoding, schema = DecodingParams(_REPLY_TOKENS, 0.0), Judgement.model_json_schema()
     reply = await run.ask_model(
         model, question.viewer.user_id, build_prompt, decoding, grammar=JUDGEMENT_GRAMMAR, schema=schema
     )
@@ -280,15 +267,11 @@ async def _request_judgement(
 
 
 def parse_judgement(text: str, sentences: int) -> Judgement | None:
-    """Parse a judgement from a model's reply, ignoring text around the JSON; None if it has no valid score."""
-    reply = parse_json_object(text)
-    if reply is None:
+    """Parse a judgement of a draft of `sentences` sentences, ignoring text around the JSON; None if it is not valid."""
+    try:
+        judged = Judgement.model_validate(parse_json_object(text))
+    except ValidationError:
         return None
-    score, missing, unsupported = reply.get("score"), reply.get("missing"), reply.get("unsupported")
-    if isinstance(score, bool) or not isinstance(score, int) or not 0 <= score <= _MAX_SCORE:
-        return None
-    numbers = (
-        [n for n in unsupported if isinstance(n, int) and 1 <= n <= sentences] if isinstance(unsupported, list) else []
-    )
-    lacks = escape_prompt_text(missing)[:_MAX_MISSING_LENGTH] if isinstance(missing, str) else ""
-    return Judgement(score, lacks, tuple(dict.fromkeys(numbers)))
+    there = sorted({n for n in judged.unsupported if 1 <= n <= sentences})
+    missing = escape_prompt_text(judged.missing)[:_MAX_MISSING_LENGTH]
+    return judged.model_copy(update={"missing": missing, "unsupported": there})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.context.conflicts import measure_succession
+from rag_core.context.conflicts import estimate_succession
 from rag_core.types import PostKey
 
 OLD = "The Honey Day fair is on 14 August, in the square by the hall."
@@ -59,8 +59,8 @@ async def test_what_came_before_is_no_successor(empty_library: Any, make_post: A
 
 def test_the_first_short_post_about_the_same_that_changes_a_value_is_the_likeliest() -> None:
     weights = {"fair": 5.0, "honey": 6.0, "squar": 4.0}
-    likely = measure_succession(OLD, NEW, 0, weights, 0.5).likely
-    assert likely > measure_succession(OLD, NEW, 3, weights, 0.5).likely
-    assert likely > measure_succession(OLD, NEW.replace("put back", "planned for"), 0, weights, 0.5).likely
-    assert likely > measure_succession(OLD, OTHERS[0], 0, weights, 0.5).likely
-    assert likely > measure_succession(OLD, NEW + " And more." * 100, 0, weights, 0.5).likely
+    likely = estimate_succession(OLD, NEW, 0, weights, 0.5)
+    assert likely > estimate_succession(OLD, NEW, 3, weights, 0.5)
+    assert likely > estimate_succession(OLD, NEW.replace("put back", "planned for"), 0, weights, 0.5)
+    assert likely > estimate_succession(OLD, OTHERS[0], 0, weights, 0.5)
+    assert likely > estimate_succession(OLD, NEW + " And more." * 100, 0, weights, 0.5)

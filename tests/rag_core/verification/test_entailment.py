@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from faulty_model import FaultyLlm
-from hypothesis import given
-from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from rag_core.llm.local import open_local_model
@@ -17,46 +15,13 @@ from rag_core.settings import LlmSettings
 from rag_core.types import Passage, PostKey, Viewer
 from rag_core.verification import Claim, Label
 from rag_core.verification.judge import judge_relevance
-from rag_core.verification.stance import assess_by_words
-from rag_core.verification.verify import assess_passages, extract_claims, verify_text
+from rag_core.verification.verify import assess_passages, verify_text
 
 EVERYBODY = Viewer(1, frozenset({-1001}))
 
 
 def passage(text: str, number: int = 1) -> Passage:
     return Passage(PostKey(-1001, number), 0, "Harbour News", text, 0, len(text), datetime(2025, 3, 4, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    ("claim", "text", "lang", "label"),
-    [
-        ("Музей на набережной открыли в 2020 году", "В 2020 году на набережной открылся музей.", "ru", Label.SUPPORTED),
-        ("Слоны спят стоя", "В 2020 году на набережной открылся музей.", "ru", Label.NOT_FOUND),
-        (
-            "In 2020 a museum was opened on the embankment",
-            "The museum on the embankment opened in 2020.",
-            "en",
-            Label.SUPPORTED,
-        ),
-        ("Elephants sleep standing", "The museum on the embankment opened in 2020.", "en", Label.NOT_FOUND),
-        ("", "The museum opened.", "en", Label.NOT_FOUND),
-        ("The museum opened.", "", "en", Label.NOT_FOUND),
-    ],
-)
-def test_words_decide(claim: str, text: str, lang: str, label: Label) -> None:
-    (found,) = assess_by_words(Claim(claim, lang), [passage(text)])
-    assert found.label is label
-
-
-async def test_every_passage_is_weighed_in_its_order(library: object) -> None:
-    rag = library.rag  # type: ignore[attr-defined]
-    claim = Claim("The ferry leaves at 7:30", "en")
-    run = Run(rag.budgets, "verify")
-    told = ["The ferry leaves at 7:30.", "The ferry leaves at 9:15.", "Dogs travel free."]
-    async with run.stage("verify"):
-        found = await assess_passages(claim, [passage(text, n) for n, text in enumerate(told, 1)], EVERYBODY, rag, run)
-        assert await assess_passages(claim, [], EVERYBODY, rag, run) == []
-    assert [support.label for support in found] == [Label.SUPPORTED, Label.CONTRADICTED, Label.NOT_FOUND]
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -146,24 +111,3 @@ async def test_a_real_model_gives_the_same_odds_again_and_in_both_languages(libr
                 assert max(abs(a - b) for a, b in zip(odds, again, strict=True)) < 1e-3
     finally:
         await model.close()
-
-
-PIECES = st.sampled_from(
-    """не нет never not 5 млн 2 750 ₽ 7:30 12.08 половине седьмого в пн-пт Sundays Иван Петров Apache licence MIT
-    говорят, что неправда « » " ' — ( ) [1] #тег @channel https://t.me/a/1 he он она may должен half past six 漢字 🔥 İ
-    — -- . ! ? \n \x00 \u202e e\u0301 ﬁ 'ь ъ ы a б 1/2 ½ ٣ 10% $ € 4-17-19 8–20 №""".split(" ")
-)
-TEXT = st.lists(PIECES, max_size=30).map(" ".join) | st.text(max_size=120) | st.lists(PIECES, max_size=12).map("".join)
-
-
-@given(TEXT, TEXT, st.sampled_from(["ru", "en"]))
-def test_any_claim_is_weighed_against_any_post(claim: str, post: str, lang: str) -> None:
-    (found,) = assess_by_words(Claim(claim, lang), [passage(post)])
-    assert 0 <= found.likely <= 1
-    assert 0 <= found.start <= found.end <= len(post)
-
-
-@given(TEXT)
-def test_claims_stand_where_they_say_in_any_message(text: str) -> None:
-    for claim in extract_claims(text):
-        assert text[claim.start : claim.end] == claim.text

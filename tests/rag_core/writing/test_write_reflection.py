@@ -155,5 +155,5 @@ def test_the_grammar_lets_only_judgements_through() -> None:
 def test_numbers_of_sentences_that_are_not_there_are_left_out() -> None:
     found = parse_judgement(judged(4, "a <b> {c}", 1, 7, 1), 2)
     assert found is not None
-    assert found.unsupported == (1,)
+    assert found.unsupported == [1]
     assert found.missing == "a ‹b› (c)"

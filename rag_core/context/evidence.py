@@ -97,7 +97,9 @@ def _locate_in_original(
 MAX_SOURCES = 10  # beyond the tenth hit the answer was found in 1 of 200 questions (XQuAD among news)
 
 
-def compose_evidence(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies] = MappingProxyType({})) -> Evidence:
+def compose_evidence(
+    hits: Sequence[Hit], known: Mapping[PostKey, PostCopies] = MappingProxyType({}), most: int = MAX_SOURCES
+) -> Evidence:
     """Compose numbered sources from the best hits; copies are merged into one source, parts of a long post are not.
 
     `known` are the stored copies by post; for a post too new to be in it, equal words decide. A quote must be verbatim:
@@ -115,7 +117,7 @@ def compose_evidence(hits: Sequence[Hit], known: Mapping[PostKey, PostCopies] = 
         words = build_text_key(hit.passage.text)
         groups.setdefault(family or by_words.get(words, words or f"{hit.passage.key}"), []).append(hit)
     sources = []
-    for number, group in enumerate(islice(groups.values(), MAX_SOURCES), 1):
+    for number, group in enumerate(islice(groups.values(), most), 1):
         passages = [hit.passage for hit in group]
         words = build_text_key(passages[0].text)
         first = order_copies(p for p in passages if p is passages[0] or (words and build_text_key(p.text) == words))[0]

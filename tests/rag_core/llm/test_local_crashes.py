@@ -64,19 +64,6 @@ async def test_an_end_in_a_generation_fails_that_one_and_the_next_is_served(mode
     assert await waiting == "fine"
 
 
-async def test_an_end_while_a_prompt_is_read_fails_that_one_and_the_next_is_served(slow_gguf: Path) -> None:
-    model = await open_local_model(slow_gguf, SETTINGS)
-    async with model.turn(1) as seat:
-        asking = asyncio.create_task(collect_generation(seat.stream(LONG, WORD)))
-        await asyncio.sleep(0.3)
-        assert not asking.done()
-        send(model, signal.SIGSEGV)
-        with pytest.raises(GenerationFailed, match=r"^The model went away \(-11"):
-            await asking
-    assert await says(model) == "fine"
-    await model.close()
-
-
 async def test_an_end_while_nobody_asks_is_noticed_by_nobody(model: LocalModel) -> None:
     for pause in (0.0, 0.3):
         send(model, signal.SIGKILL)

@@ -108,16 +108,6 @@ async def test_the_second_start_reads_less_of_the_same_prompt(path: Path) -> Non
     assert cold.text == first.text == second.text
 
 
-async def test_beginnings_in_two_languages_are_warm_whatever_comes_next(path: Path) -> None:
-    prompts = [PLANNER, Prompt("Ты судишь. " * 30, "")]
-    async with started(path, *prompts) as model:
-        await warmed(model)
-        for prompt in prompts:
-            for ask in ("<post>", "Где?", "What?"):
-                done = await generate(model, Prompt(prompt.system, ask, prompt.shots))
-                assert done.figures.evaluated < 60
-
-
 def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
     listed = {
         speed: {prompt.system for prompt in list_prompt_prefixes(TokenRates(speed, speed / 4))}
@@ -226,15 +216,6 @@ async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf: Path, tmp_
         await warmed(model)
         figures = [(await generate(model, Prompt(p.system, "Who?"))).figures for p in prompts]
     assert all(one.evaluated < 60 for one in figures)
-
-
-async def test_another_model_file_is_measured_by_itself(path: Path, slow_gguf: Path) -> None:
-    async with started(path) as model:
-        before = model.rates
-        await model.swap(slow_gguf)
-        assert before
-        assert model.rates
-        assert model.rates.prefill < before.prefill
 
 
 async def test_what_would_be_read_is_counted_beforehand(path: Path) -> None:

@@ -338,15 +338,6 @@ async def test_a_server_that_drips_when_it_is_met_is_left_alone(monkeypatch: pyt
                 await said(model)
 
 
-async def test_a_server_that_is_down_is_found_again() -> None:
-    port = find_free_port()
-    async with opened(f"http://127.0.0.1:{port}", rest=0.1) as model:
-        with pytest.raises(GenerationFailed, match="cannot be reached"):
-            await said(model)
-        async with OpenAiServer(well, port=port):
-            assert (await said(model)).text == "Hello"
-
-
 async def test_closing_the_stream_closes_the_connection(wrong: OpenAiServer) -> None:
     gone = asyncio.Event()
 
@@ -418,16 +409,6 @@ async def test_where_no_probabilities_are_told_a_bare_word_must_do(wrong: OpenAi
         assert await seat.count(["", "abc", "abcd"]) == [0, 1, 2]  # estimated
 
 
-async def test_a_server_without_models_is_one_sentence_and_a_name_helps(wrong: OpenAiServer) -> None:
-    wrong.models = {"data": []}
-    async with opened(wrong.url) as model:
-        with pytest.raises(GenerationFailed, match="has no model"):
-            await said(model)
-    async with opened(wrong.url, name="mine") as model:
-        assert (await said(model)).text == "Hello"
-        assert wrong.asked[-1]["model"] == model.name == "mine"
-
-
 async def test_a_server_that_was_started_with_another_model_is_looked_at_again(wrong: OpenAiServer) -> None:
     async def does(request: web.Request, asked: Any) -> web.StreamResponse:
         known = wrong.models["data"][0]["id"]
@@ -436,6 +417,9 @@ async def test_a_server_that_was_started_with_another_model_is_looked_at_again(w
     wrong.answer = does
     async with opened(wrong.url) as model:
         assert (await said(model)).text == "Hello"
+        wrong.models = {"data": []}
+        with pytest.raises(GenerationFailed, match="has no model"):
+            await said(model_at(wrong.url))
         wrong.models = {"data": [{"id": "another", "owned_by": "llamacpp", "meta": None}]}
         with pytest.raises(GenerationFailed, match="no such model"):
             await said(model)

@@ -100,20 +100,6 @@ async def test_a_turn_that_comes_to_somebody_who_is_just_giving_up_goes_to_the_n
     assert hall.turns.waiting == 0
 
 
-async def test_an_urgent_turn_is_the_next_one() -> None:
-    hall = Hall()
-    await hall.come("1a", "2a")
-
-    async def acquire_first() -> None:
-        async with hall.turns.acquire(None):
-            hall.served.append("urgent")
-
-    hall.tasks.append(asyncio.create_task(acquire_first()))
-    await asyncio.sleep(0)
-    await hall.empty()
-    assert hall.served == ["1a", "urgent", "2a"]
-
-
 async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
     hall = Hall()
     await hall.come("1a", "2a")
@@ -126,15 +112,6 @@ async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
     await hall.empty()
     assert hall.served == ["1a"]
     assert hall.turns.waiting == 0
-
-
-async def test_an_error_in_a_turn_gives_the_seat_to_the_next() -> None:
-    turns = FairScheduler()
-    with pytest.raises(ZeroDivisionError):
-        async with turns.acquire(1):
-            raise ZeroDivisionError
-    async with asyncio.timeout(30), turns.acquire(1):
-        pass
 
 
 GPU, ASKED = TokenRates(3000.0, 100.0), Prompt("Judge.", "Is it so?")

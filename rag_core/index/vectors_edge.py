@@ -5,13 +5,13 @@ Blocking calls. Acknowledged writes are in the worker's write-ahead log, so that
 The folder:
     lock                  held by the process that uses the store
     engine.lock           held by its worker, which may outlive it for a moment
-    about.json            identity, model, dimension; written last: a folder without it has no finished store
-    seal.json             sizes and checksums of the shard's files at the last flush, and whether it was closed then
+    store.json            identity, model and dimension, written last: a folder without it has no finished store;
+                          sizes and checksums of the shard's files at the last flush, and whether it was closed then
     shard-<identity>/     the engine's own files, and in `sketch` those of vector_sketch.py
     engine.log            the output of the worker process
 
 The engine opens a folder without its segments as an empty shard, and one with a truncated id list with the remaining
-points. The archive's record of the store's content would then be wrong, so the files are compared with the seal first.
+points. The archive's record of the store's content would then be wrong: so the files are compared with the list first.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class EdgeWorkerRefused(Exception):
         self.of_environment = any(words in said for words in _ENVIRONMENT_ERRORS)
 
 
-_FOLDER_FORMAT = 3
+_FOLDER_FORMAT = 4
 _CHECKSUM_BYTES = 65_536  # bytes at each end of a file that are checksummed: reading a million vectors takes seconds
-# After a kill -9 files differ from the seal. Files with these names only ever grow; a segment's state, in JSON, has
+# After a kill -9 files differ from the list. Files with these names only ever grow; a segment's state, in JSON, has
 # versions in it that are "null" first and 0 then, three characters less.
 _GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "version.info")
 _SEGMENT_STATE = "segment.json"
@@ -90,7 +90,7 @@ class StoreFolder:
 
     def __init__(self, folder: Path) -> None:
         """Lock the folder, made if there is none. Raises VectorsUnavailable where another process has it."""
-        self.folder, self.log = folder, folder / "engine.log"
+        self.folder, self.log, self._file = folder, folder / "engine.log", folder / "store.json"
         # owner only: posts are for the readers of their channels
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = (folder / "lock").open("a+", encoding="ascii")
@@ -132,27 +132,26 @@ class StoreFolder:
 
     def about(self) -> StoreInfo | None:
         """Read the description of the store; None if there is no store. Raises StoreDamaged."""
-        if not (self.folder / "about.json").exists():
+        if not self._file.exists():
             if any(self.folder.glob("shard-*")):
                 raise StoreDamaged("it was never finished")
             return None
-        found = _read_json(self.folder / "about.json")
+        found = _read_json(self._file)
         try:
             if found["format"] != _FOLDER_FORMAT:
                 raise StoreDamaged("it is of another version")
             return StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
-            raise StoreDamaged("about.json cannot be read") from exc
+            raise StoreDamaged(f"{self._file.name} cannot be read") from exc
 
     def shard(self, about: StoreInfo) -> Path:
         """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
         return self.folder / f"shard-{about.identity}"
 
     def reset(self, model: str, dimension: int) -> StoreInfo:
-        """Remove the old store and prepare a new one, which exists after `finish`."""
+        """Remove the old store and prepare a new one, which exists after `seal`."""
         about = StoreInfo(secrets.token_hex(8), model, dimension)
-        (self.folder / "about.json").unlink(missing_ok=True)
-        (self.folder / "seal.json").unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
         for old in self.folder.glob("shard-*"):
             old.unlink() if old.is_symlink() else shutil.rmtree(old)
         self.shard(about).mkdir(mode=0o700)
@@ -160,24 +159,25 @@ class StoreFolder:
 
     def remove(self) -> None:
         """Remove the folder: first what says that there is a store, so that half of one is never opened."""
-        (self.folder / "about.json").unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
         shutil.rmtree(self.folder)
 
-    def finish(self, about: StoreInfo) -> None:
-        """Finish the creation of a store by writing about.json."""
-        self.seal(about, closed=False)
-        self._write("about.json", {"format": _FOLDER_FORMAT, **asdict(about)})
-
-    def seal(self, about: StoreInfo, *, closed: bool) -> None:
-        """Record the present files; to be called after a flush, or after the worker has ended."""
-        self._write("seal.json", {"closed": closed, "files": _list_shard_files(self.shard(about), checksums=closed)})
+    def seal(self, about: StoreInfo, *, closed: bool, files: Mapping[str, list[int]] | None = None) -> None:
+        """Record the present files, or others; to be called after a flush, or after the worker has ended."""
+        files = _list_shard_files(self.shard(about), checksums=closed) if files is None else files
+        staged = self._file.with_name("store.json.tmp")
+        with staged.open("w", encoding="utf-8") as file:
+            json.dump({"format": _FOLDER_FORMAT, **asdict(about), "closed": closed, "files": files}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        staged.replace(self._file)
 
     def check(self, about: StoreInfo) -> None:
-        """Compare the files with the seal, and mark it as open, since they change from now on. Raises StoreDamaged.
+        """Compare the files with the list, and mark it as open, since they change from now on. Raises StoreDamaged.
 
         A sketch that is not as it was left is removed: the worker makes it anew from the engine's files.
         """
-        sealed, shard = _read_json(self.folder / "seal.json"), self.shard(about)
+        sealed, shard = _read_json(self._file), self.shard(about)
         try:
             closed, before = bool(sealed["closed"]), dict(sealed["files"])
             now = _list_shard_files(shard, checksums=closed)
@@ -190,21 +190,13 @@ class StoreFolder:
                     if Path(name).name == _SEGMENT_STATE:
                         _read_json(shard / name)
         except (LookupError, TypeError, ValueError) as exc:
-            raise StoreDamaged("seal.json cannot be read") from exc
+            raise StoreDamaged(f"{self._file.name} cannot be read") from exc
         if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
             raise StoreDamaged(f"{engine_files[0]} is not as it was left")
         if wrong:
             log.warning("the sketch of the vector index in %s is damaged: it is made anew", self.folder)
             shutil.rmtree(shard / _SKETCH_FOLDER, ignore_errors=True)
-        self._write("seal.json", {"closed": False, "files": before})
-
-    def _write(self, name: str, content: dict[str, Any]) -> None:
-        staged = self.folder / f"{name}.tmp"
-        with staged.open("w", encoding="utf-8") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(self.folder / name)
+        self.seal(about, closed=False, files=before)
 
 
 def _read_json(file: Path) -> dict[str, Any]:
@@ -310,7 +302,7 @@ class EdgeVectorStore:
         about = store_folder.reset(model, dimension)
         engine = _start_worker(store_folder, about, make=True)
         try:
-            store_folder.finish(about)
+            store_folder.seal(about, closed=False)
         except BaseException:
             engine.stop(EDGE_CALL_TIMEOUT_S)
             raise

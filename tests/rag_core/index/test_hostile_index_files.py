@@ -163,7 +163,7 @@ NOTES: dict[str, Callable[[Path], object]] = {
     "a socket": bound,
     "eight terabytes of nothing": sparse,
     "deep JSON": lambda place: place.write_bytes(b"[" * 100_000),
-    "no end": lambda place: place.write_text('{"format": 2, "identity": 1, "model": 1, "dimension": Infinity}'),
+    "no end": lambda place: place.write_text('{"format": 4, "identity": 1, "model": 1, "dimension": Infinity}'),
 }
 
 
@@ -172,15 +172,12 @@ def test_a_hostile_note_of_a_vector_store_is_damage(make: Callable[[Path], objec
     home = StoreFolder(tmp_path / "vectors")
     try:
         about = home.reset("tiny", 4)
-        home.finish(about)
-        (home.folder / "about.json").unlink()
-        make(home.folder / "about.json")
-        with pytest.raises(StoreDamaged):
-            home.about()
-        (home.folder / "seal.json").unlink()
-        make(home.folder / "seal.json")
-        with pytest.raises(StoreDamaged):
-            home.check(about)
+        home.seal(about, closed=False)
+        (home.folder / "store.json").unlink()
+        make(home.folder / "store.json")
+        for read in (home.about, lambda: home.check(about)):
+            with pytest.raises(StoreDamaged):
+                read()
         (home.folder / "shard-link").symlink_to(tmp_path)
         assert home.shard(home.reset("tiny", 4)).is_dir()
     finally:

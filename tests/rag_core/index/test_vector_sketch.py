@@ -391,6 +391,7 @@ HARM: dict[str, Callable[[Path], object]] = {
     "gone": shutil.rmtree,
     "a column is gone": lambda sketch: (sketch / "date").unlink(),
     "a column is cut": cut("date"),
+    "the ids are cut": cut("id_low"),
     "a column is a link": linked,
     "noise in the signs": noise("signs0"),
     "noise in the sizes": noise("sizes0"),
@@ -398,25 +399,13 @@ HARM: dict[str, Callable[[Path], object]] = {
     "its state is gone": lambda sketch: (sketch / "state.json").unlink(),
     "its state says nothing": lambda sketch: (sketch / "state.json").write_text('{"format": 1, "dimension": [}'),
     "of another version": lambda sketch: (sketch / "state.json").write_text('{"format": 0, "dimension": 8}'),
+    "the machine was restarted": restarted,
+    "the process was killed": killed,
 }
 
 
-@pytest.mark.parametrize("harm", HARM)
-async def test_a_damaged_sketch_is_made_anew_and_no_vector_with_it(filled: Path, harm: str) -> None:
-    identity = json.loads((filled / "about.json").read_text())["identity"]
-    (sketch,) = filled.glob("shard-*/sketch")
-    HARM[harm](sketch)
-    store = await opened(filled)
-    assert (store.identity, await store.count()) == (identity, len(POINTS))
-    some = random.Random(6)
-    assert [await differing(store, *drawn(some), seed) for seed in range(5)] == [None] * 5
-    await store.close()
-
-
-@pytest.mark.parametrize("harm", [restarted, killed, noise("signs0"), cut("id_low")])
-def test_a_shard_that_was_not_sealed_sees_by_itself_that_its_sketch_is_damaged(
-    tmp_path: Path, harm: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
+def test_a_damaged_sketch_is_made_anew(tmp_path: Path, harm: Callable[[Path], object]) -> None:
     shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
     many = [payload(-1, n) for n in range(700)]
     rows = unit(np.random.default_rng(8).standard_normal((700, 64), dtype=np.float32))

@@ -73,11 +73,13 @@ LOST = {
 HARM = {
     **LOST,
     "the shard is gone": gone("shard-*"),
-    "about.json is cut": written("about.json", '{"format": 1, "identity": "5'),
-    "about.json is gone": gone("about.json"),
-    "another version wrote it": written("about.json", '{"format": 99}'),
-    "the seal is gone": gone("seal.json"),
-    "the seal says nothing": written("seal.json", '{"closed": true, "files": [1]}'),
+    "the description is cut": written("store.json", '{"format": 1, "identity": "5'),
+    "the description is gone": gone("store.json"),
+    "another version wrote it": written("store.json", '{"format": 99}'),
+    "the list says nothing": written(
+        "store.json",
+        '{"format": 4, "identity": "5", "model": "tiny", "dimension": 32, "closed": true, "files": [1]}',
+    ),
     "noise in the payloads": noise("shard-*/segments/*/payload_storage/page_0.dat"),
     "noise in the vectors": noise("shard-*/segments/*/vector_storage-dense/vectors/chunk_0.mmap"),
     "noise in the log": noise("shard-*/wal/first-index"),
@@ -111,7 +113,7 @@ async def test_a_folder_that_was_moved_is_still_whole(stores: dict[str, Path], t
 
 
 async def test_a_store_that_was_killed_between_its_first_flush_and_the_seal_of_it_is_whole(tmp_path: Path) -> None:
-    vectors, seal = await open_store(tmp_path / "vectors"), tmp_path / "vectors" / "seal.json"
+    vectors, seal = await open_store(tmp_path / "vectors"), tmp_path / "vectors" / "store.json"
     identity, sealed_empty = vectors.identity, seal.read_bytes()
     await vectors.upsert(points(500))
     await vectors.flush()

@@ -418,8 +418,9 @@ async def test_a_server_that_was_started_with_another_model_is_looked_at_again(w
     async with opened(wrong.url) as model:
         assert (await said(model)).text == "Hello"
         wrong.models = {"data": []}
-        with pytest.raises(GenerationFailed, match="has no model"):
-            await said(model_at(wrong.url))
+        async with opened(wrong.url) as other:
+            with pytest.raises(GenerationFailed, match="has no model"):
+                await said(other)
         wrong.models = {"data": [{"id": "another", "owned_by": "llamacpp", "meta": None}]}
         with pytest.raises(GenerationFailed, match="no such model"):
             await said(model)

@@ -93,8 +93,8 @@ def packed(index: Path) -> Packed:
                 if file != without:
                     out.writestr(f"{name}/model/{file}", raw)
         raw = wheel.read_bytes()
-        source = PackageSource(f"{name}-package", "1.0", hashlib.sha256(raw).hexdigest(), len(raw), "bert",
-                               f"{name}/model/")  # fmt: skip
+        source = PackageSource(f"{name}-package", "1.0", hashlib.sha256(raw).hexdigest(), len(raw),
+                               f"{name}/model/", "bert")  # fmt: skip
         return ModelSpec(
             name, ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({lang}), source, dimension=8, max_tokens=16
         )

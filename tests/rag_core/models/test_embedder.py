@@ -74,7 +74,7 @@ async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_mode
     row, folder = make_model(pooling=pooling, max_tokens=5)
     texts = ["ferry boat", "boat", "kiln " * 9, "", "unheard ferry"]
     vectors = []
-    for source in (None, PackageSource("tiny", "1", "", 0, "bert", "")):
+    for source in (None, PackageSource("tiny", "1", "", 0, "", "bert")):
         embedder = await open_embedder(replace(row, source=source), folder)
         vectors.append(await embedder.passages(texts))
         await embedder.close()

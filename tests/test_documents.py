@@ -70,7 +70,7 @@ def test_every_file_and_test_that_a_page_names_is_there(page: Path) -> None:
 
 
 def read_translated_parts(page: Path) -> dict[str, Any]:
-    """What is the same in every language: headings, blocks, code, figures of tables (a Russian comma is a point), ..."""
+    """What is the same in every language: headings, blocks, code, figures of tables (a Russian comma is a point)."""
     text = page.read_text(encoding="utf-8")
     prose = _FENCE.sub("", text)
     rows = [re.sub(r"(?<=\d),(?=\d)", ".", line) for line in prose.splitlines() if line.startswith("|")]

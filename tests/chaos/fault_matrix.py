@@ -1,18 +1,14 @@
 """Every fault in the midst of every activity: what is lost, twice or unanswered, and how soon all goes on.
 
-python tests/chaos/fault_matrix.py [--cells FAULT/ACTIVITY,...] [--seconds 4] [--seed 1] [--json OUT] [--models DIR]
+python tests/chaos/fault_matrix.py [--cells FAULT/ACTIVITY,...] [--seconds 4] [--seed 1] [--models DIR]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import platform
-import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -22,8 +18,8 @@ if __name__ == "__main__":
     sys.path[:1] = [str(here), str(here.parent)]
 
 from chaos.bot_activities import ACTIVITIES, Activity
-from chaos.bot_process import PAUSE_S, start_fork_server
-from chaos.fault_run import WITHIN_S, FaultRun, Stage, run_fault
+from chaos.bot_process import start_fork_server
+from chaos.fault_run import FaultRun, Stage, run_fault
 from chaos.faults import FAULTS, SERVERS, Fault
 from chaos.offline_models import offline_models
 from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
@@ -32,47 +28,42 @@ from chaos.slow_disk_and_clock import FaultInjection
 _MANY, _FEW = 6000, 200  # posts there are before; few where vectors are made of them
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Play the cells, print and write what came of them; 1 where one is not well."""
-    asked = _asked(argv)
-    pairs = [(fault, work) for fault in FAULTS for work in ACTIVITIES if _wanted(fault, work, asked.cells)]
-    qdrant = any(fault.needs == "qdrant" for fault, _ in pairs)
-    if asked.at_once and any(fault.needs in {"weather", "disk"} for fault, _ in pairs):
-        raise SystemExit("--at-once: these faults of clock and disk would strike the other bots too")
-    models = offline_models(asked.models) if qdrant else None
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-chaos-"))
+def run_matrix(
+    cells: str, folder: Path, models: Path | None, *, seconds: float = 4.0, posts: int = _MANY, seed: int = 1
+) -> list[FaultRun]:
+    """Play the cells in a new folder; faults last so many seconds, `posts` are there before.
+
+    All activities at the same time, unless a fault of clock and disk is among them, which all bots share.
+    """
+    pairs = [(fault, work) for fault in FAULTS for work in ACTIVITIES if _wanted(fault, work, cells)]
     folder.mkdir(parents=True, exist_ok=True)
     weather, templates = FaultInjection(folder), {}
-    for name, number in {"many": asked.posts, **({"few": _FEW} if qdrant else {})}.items():
-        templates[name] = folder / name, make_expected_posts(OLD, number, asked.seed)
+    few = {"few": _FEW} if any(fault.needs == "qdrant" for fault, _ in pairs) else {}
+    for name, number in {"many": posts, **few}.items():
+        templates[name] = folder / name, make_expected_posts(OLD, number, seed)
         prepare_archive(*templates[name])
     weather.begin()  # for the bots, not for this process
-    begun = time.monotonic()
-    stage = Stage(folder, weather, templates, models, _say, asked.seconds, asked.seed)
-    cells = asyncio.run(_all(stage, pairs, asked.at_once))
-    cells.sort(key=lambda cell: [fault.name for fault in FAULTS].index(cell.fault))
-    print(table(cells))
-    wrong = [f"{cell.fault}, {cell.activity}: {one}" for cell in cells for one in cell.wrong]
-    print("\n".join(wrong[:100]))
-    if asked.json:
-        _write(asked, cells, time.monotonic() - begun)
-    if not wrong and not asked.folder:
-        shutil.rmtree(folder)
-    return 1 if wrong else 0
+    stage = Stage(folder, weather, templates, models, _say, seconds, seed)
+    at_once = not any(fault.needs in {"weather", "disk"} for fault, _ in pairs)
+    found = asyncio.run(_all(stage, pairs, at_once))
+    return sorted(found, key=lambda cell: [fault.name for fault in FAULTS].index(cell.fault))
 
 
-def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
+def main() -> int:
+    """Play the cells, print what came of them; 1 where one is not well."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", default="/", help="only these, by parts of their names, such as kill/import,/live")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long a fault lasts")
     parser.add_argument("--posts", type=int, default=_MANY, help="posts there are before")
-    together = "play all activities at the same time; not for faults of clock and disk, which all bots share"
-    parser.add_argument("--at-once", action="store_true", help=together)
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same posts and moments")
     parser.add_argument("--models", metavar="DIR", help="where the offline model is, for Qdrant; none: left out")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep data and logs here")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
-    return parser.parse_args(argv)
+    asked = vars(parser.parse_args())
+    folder = Path(tempfile.mkdtemp(prefix="citegram-chaos-"))
+    cells = run_matrix(asked.pop("cells"), folder, offline_models(asked.pop("models")), **asked)
+    print(table(cells))
+    wrong = [f"{cell.fault}, {cell.activity}: {one}" for cell in cells for one in cell.wrong]
+    print(*wrong[:100], f"Data and logs: {folder}", sep="\n")
+    return 1 if wrong else 0
 
 
 def _wanted(fault: Fault, work: Activity, cells: str) -> bool:
@@ -98,15 +89,9 @@ async def _all(stage: Stage, pairs: Iterable[tuple[Fault, Activity]], at_once: b
 
 
 def _say(cell: FaultRun) -> None:
-    print(_line(cell), file=sys.stderr, flush=True)
-
-
-def _line(cell: FaultRun) -> str:
-    return f"{cell.fault:20}{cell.activity:12}{_told(cell):12}answers {cell.answering_s} s, settled {cell.settled_s} s"
-
-
-def _told(cell: FaultRun) -> str:
-    return "skipped" if cell.skipped else "well" if cell.well else "NOT WELL"
+    told = "skipped" if cell.skipped else "NOT WELL" if cell.wrong else "well"
+    seconds = f"answers {cell.answering_s} s, settled {cell.settled_s} s"
+    print(f"{cell.fault:20}{cell.activity:12}{told:12}{seconds}", file=sys.stderr, flush=True)
 
 
 def table(cells: Sequence[FaultRun]) -> str:
@@ -123,16 +108,7 @@ def _shown(cell: FaultRun) -> str:
     if cell.skipped:
         return f"not played: {cell.skipped}"
     gap = "" if cell.gap_told_s is None else f", gap told {cell.gap_told_s}"
-    return f"{'' if cell.well else 'NOT WELL '}{cell.answering_s} / {cell.settled_s}{gap}"
-
-
-def _write(asked: argparse.Namespace, cells: Sequence[FaultRun], took: float) -> None:
-    settings = {"seconds": asked.seconds, "posts": asked.posts, "seed": asked.seed, "pause_s": PAUSE_S}
-    metrics = {"cells": len(cells), "well": sum(cell.well and not cell.skipped for cell in cells)}
-    metrics |= {"skipped": sum(bool(cell.skipped) for cell in cells), "within_s": WITHIN_S, "took_s": round(took, 1)}
-    told = {"command": "chaos", "data": None, "settings": settings, "metrics": {"all": metrics}, "rows": len(cells)}
-    told |= {"machine": platform.platform(), "each": [cell.row() for cell in cells]}
-    asked.json.write_text(json.dumps(told, indent=2, ensure_ascii=False), encoding="utf-8")
+    return f"{'NOT WELL ' if cell.wrong else ''}{cell.answering_s} / {cell.settled_s}{gap}"
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from chaos.bot_activities import Activity
 from chaos.bot_environment import ADMIN, BotEnvironment, Needs
@@ -59,15 +58,6 @@ class FaultRun:
     restarts: int = 0
     said: list[str] = field(default_factory=list)  # the commands' sentences when they could not
     wrong: list[str] = field(default_factory=list)
-
-    @property
-    def well(self) -> bool:
-        """Whether it passed, or could not be played."""
-        return not self.wrong
-
-    def row(self) -> dict[str, Any]:
-        """As it is written to the JSON file."""
-        return asdict(self) | {"well": self.well}
 
 
 async def run_fault(stage: Stage, needs: str, faults: Sequence[Fault], activity: Activity) -> list[FaultRun]:

@@ -1,6 +1,6 @@
 """How soon a new or edited post can be found: a running bot, 10 posts and 2 edits a second, albums among them.
 
-python tests/chaos/freshness.py [--seconds 60] [--posts 10] [--edits 2] [--json OUT] [--models DIR]
+python tests/chaos/freshness.py [--seconds 60] [--posts 10] [--edits 2] [--models DIR]
 
 The time runs from the moment Telegram has the update to the moment a leg finds the post as it is; for an album
 from its last part. Now and then a reader asks for what a leg has, and must get it.
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -251,26 +251,17 @@ def _settings(sandbox: Sandbox, folder: Path, models: Path | None) -> Settings:
     return Settings.model_validate(given | {"models": embedder | {"reranker": "none"}})
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print and write; 1 where the bounds are broken or something is never found."""
+def main() -> int:
+    """Measure and print; 1 where the bounds are broken or something is never found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    usual = Load()
-    parser.add_argument("--seconds", type=float, default=usual.seconds, help="how long posts come")
-    parser.add_argument("--posts", type=float, default=usual.posts, help="posts a second")
-    parser.add_argument("--edits", type=float, default=usual.edits, help="edits a second")
-    parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same posts")
+    for one in fields(Load):  # posts and edits: a second
+        parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default)
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
-    asked = parser.parse_args(argv)
-    load, models = Load(asked.seconds, asked.posts, asked.edits, asked.seed), offline_models(asked.models)
+    asked = vars(parser.parse_args())
+    models = offline_models(asked.pop("models"))
     with tempfile.TemporaryDirectory() as folder:
-        metrics = asyncio.run(measure_freshness(load, Path(folder), models))
+        metrics = asyncio.run(measure_freshness(Load(**asked), Path(folder), models))
     print(json.dumps(metrics, indent=2))
-    if asked.json:
-        settings = asdict(load) | {"dense": models is not None}
-        told = {"command": "freshness", "data": None, "settings": settings, "metrics": {"all": metrics}}
-        rows = sum(kind["number"] for kind in metrics["legs"][LEXICAL].values())
-        asked.json.write_text(json.dumps(told | {"rows": rows}, indent=2), encoding="utf-8")
     return 0 if is_fresh(metrics) else 1
 
 

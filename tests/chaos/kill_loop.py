@@ -2,23 +2,22 @@
 twice or stale: posts, and answers.
 
 python tests/chaos/kill_loop.py [--kills 100] [--updates 20000] [--rate 50] [--questions 1] [--seed 1] [--drop N]
-    [--json OUT] [--models DIR]
+    [--models DIR]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -256,37 +255,28 @@ class Chaos:
         }
 
 
-def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
+def run_kills(plan: Plan, folder: Path, models: Path | None) -> tuple[dict[str, Any], list[str]]:
+    """Run it in a folder: figures, and a sentence for everything that is lost, twice or stale."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chaos = Chaos(plan, folder, models)
+    with chaos._timed("all"):
+        verdicts = asyncio.run(chaos.run())
+    wrong = [f"{name}: {one}" for name, verdict in verdicts.items() for one in verdict.sentences()]
+    return chaos.figures(verdicts), wrong
+
+
+def main() -> int:
+    """Run, and print what came of it; 1 where anything is lost, twice or stale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for one in fields(Plan):
         parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default)
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the bot's data and log here")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run, print and write what came of it; 1 where anything is lost, twice or stale."""
-    asked = _asked(argv)
-    plan = Plan(**{field.name: getattr(asked, field.name) for field in fields(Plan)})
-    models = offline_models(asked.models)
-    with tempfile.TemporaryDirectory() as folder:
-        chaos = Chaos(plan, asked.folder or Path(folder), models)
-        chaos.home.log.parent.mkdir(parents=True, exist_ok=True)
-        begun = time.monotonic()
-        verdicts = asyncio.run(chaos.run())
-        chaos.seconds["all"] = time.monotonic() - begun
-        metrics = chaos.figures(verdicts)
+    asked = vars(parser.parse_args())
+    models = offline_models(asked.pop("models"))
+    metrics, wrong = run_kills(Plan(**asked), Path(tempfile.mkdtemp(prefix="citegram-kills-")), models)
     for name, value in metrics.items():
         print(f"{name:22}{value}")
-    wrong = [f"{name}: {one}" for name, verdict in verdicts.items() for one in verdict.sentences()]
-    for one in wrong[:50]:
-        print(one)
-    if asked.json:
-        settings = asdict(plan) | {"dense": models is not None}
-        told = {"command": "chaos-ingest", "data": None, "settings": settings, "metrics": {"all": metrics}}
-        asked.json.write_text(json.dumps(told | {"rows": metrics["updates"]}, indent=2), encoding="utf-8")
+    print(*wrong[:50], sep="\n")
     return 1 if wrong else 0
 
 

@@ -1,6 +1,6 @@
 """The bot under a mixed load for an hour: does its memory grow, does it keep descriptors open, does it get slower.
 
-python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--json OUT] [--models DIR]
+python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--models DIR]
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import platform
 import sys
 import tempfile
 import time
@@ -288,8 +287,8 @@ def judge(found: dict[str, Any]) -> dict[str, bool]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Soak, print and write; 1 where a goal is not met."""
+def main() -> int:
+    """Soak and print; 1 where a goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     usual = Plan()
     parser.add_argument("--minutes", type=float, default=usual.minutes, help="how long in all")
@@ -297,26 +296,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=float, default=usual.every, help="seconds between two looks")
     parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same load")
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep data and log here")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write figures and samples here")
-    asked = parser.parse_args(argv)
+    asked = parser.parse_args()
     warm_up = asked.warm_up if asked.warm_up is not None else max(2.0, asked.minutes / 12)
     plan, models = Plan(asked.minutes, warm_up, asked.every, seed=asked.seed), offline_models(asked.models)
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="citegram-soak-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="citegram-soak-"))
     prepare_archive(folder / "data", make_expected_posts(OLD, plan.posts, plan.seed))
     load, samples = asyncio.run(run_soak(plan, folder, models))
     found = compute_figures(plan, load, samples, (folder / "bot.log").read_text("utf-8", "replace"))
-    found["goals"] = judge(found)
-    print(json.dumps({name: value for name, value in found.items() if name != "goals"}, indent=2, ensure_ascii=False))
-    for said, met in found["goals"].items():
-        print(f"{'met    ' if met else 'NOT MET'} {said}")
-    if asked.json:
-        settings = asdict(plan) | {"dense": models is not None}
-        told = {"command": "soak", "data": None, "settings": settings, "metrics": {"all": found}, "rows": len(samples)}
-        told |= {"machine": platform.platform(), "samples": [asdict(one) for one in samples], "waits": load.waits}
-        asked.json.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
-    return 0 if all(found["goals"].values()) else 1
+    goals = judge(found)
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+    print(*(f"{'met    ' if met else 'NOT MET'} {said}" for said, met in goals.items()), sep="\n")
+    return 0 if all(goals.values()) else 1
 
 
 if __name__ == "__main__":

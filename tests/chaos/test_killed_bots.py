@@ -4,50 +4,43 @@ and `watch_kills.py`, in one file because all bots are forked from one process.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
-from chaos import fault_matrix, kill_loop
+from chaos import fault_matrix
 from chaos.consistency_check import check_answers
+from chaos.kill_loop import Plan, run_kills
 from chaos.watch_kills import POSTS_A_KILL, measure_kills
 
 
 @pytest.fixture
-def models(request: pytest.FixtureRequest) -> str:
-    """Where the offline model is; "none" where it cannot be fetched: then words alone are looked at."""
+def models(request: pytest.FixtureRequest) -> Path | None:
+    """Where the offline model is; None where it cannot be fetched: then words alone are looked at."""
     try:
-        return str(request.getfixturevalue("offline_models").parent)
+        return Path(request.getfixturevalue("offline_models")).parent
     except pytest.skip.Exception:
-        return "none"
+        return None
 
 
 @pytest.mark.timeout(420)  # it takes 25 s, and ten times as long among ten others
-def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(tmp_path: Path, models: str) -> None:
-    out, folder = tmp_path / "chaos.json", tmp_path / "home"
-    short = ["--kills", "5", "--updates", "1000", "--rate", "110", "--patience", "200", "--models", models]
-    short += ["--longest-life", "2", "--folder", str(folder), "--json", str(out)]
-    assert kill_loop.main(short) == 0
-    metrics = json.loads(out.read_text(encoding="utf-8"))["metrics"]["all"]
-    assert {kind: metrics[kind] for kind in ("lost", "twice", "stale")} == {"lost": 0, "twice": 0, "stale": 0}
+def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(tmp_path: Path, models: Path | None) -> None:
+    short = Plan(kills=5, updates=1000, rate=110, patience=200, longest_life=2)
+    metrics, wrong = run_kills(short, tmp_path, models)
+    assert wrong == []
     assert (metrics["kills"], metrics["kills_before_ready"]) == (5, 1)
     assert metrics["updates"] >= 1000
     assert metrics["stores"]["archive"]["seen"] == metrics["posts"] > 300
     assert metrics["stores"]["answers"]["seen"] == metrics["questions"] > 5
-    stores = {"archive", "lexical"} if models == "none" else {"archive", "lexical", "dense"}
+    stores = {"archive", "lexical", "dense"} if models else {"archive", "lexical"}
     assert {name for name, store in metrics["stores"].items() if store["seen"] > 200} == stores
-    assert metrics["tracebacks"] == 0, (folder / "bot.log").read_text(encoding="utf-8")[-5000:]
+    assert metrics["tracebacks"] == 0, (tmp_path / "bot.log").read_text(encoding="utf-8")[-5000:]
 
 
 @pytest.mark.timeout(420)
 def test_a_dropped_update_is_noticed(tmp_path: Path) -> None:
-    out = tmp_path / "chaos.json"
-    short = ["--kills", "1", "--updates", "400", "--rate", "110", "--questions", "8", "--patience", "200"]
-    short += ["--longest-life", "1", "--models", "none", "--drop", "40"]
-    short += ["--folder", str(tmp_path / "home"), "--json", str(out)]
-    assert kill_loop.main(short) == 1
-    metrics = json.loads(out.read_text(encoding="utf-8"))["metrics"]["all"]
+    short = Plan(kills=1, updates=400, rate=110, questions=8, patience=200, longest_life=1, drop=40)
+    metrics, _ = run_kills(short, tmp_path, None)
     assert metrics["stores"]["archive"]["lost"] >= 8  # of eleven updates; the others are questions, or no posts
 
 
@@ -58,24 +51,18 @@ def test_an_answer_that_is_lost_or_twice_is_noticed() -> None:
 
 @pytest.mark.timeout(600)  # it takes 20 s, and many times as long beside others
 def test_a_kill_in_an_import_and_nonsense_while_questions_come_lose_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))  # what it sets for its bots is left to no other test
-    out = tmp_path / "survive.json"
-    short = ["--cells", "kill/import,invalid/questions", "--posts", "500", "--seconds", "3", "--models", "none"]
-    short += ["--at-once", "--folder", str(tmp_path / "homes"), "--json", str(out)]
-    assert fault_matrix.main(short) == 0
-    told = json.loads(out.read_text(encoding="utf-8"))
-    assert [(cell["fault"], cell["activity"]) for cell in told["each"]] == [
-        ("kill -9", "import"),
-        ("invalid JSON", "questions"),
+    cells = fault_matrix.run_matrix("kill/import,invalid/questions", tmp_path / "homes", None, posts=500, seconds=3)
+    assert [(cell.fault, cell.activity, cell.wrong, cell.skipped) for cell in cells] == [
+        ("kill -9", "import", [], ""),
+        ("invalid JSON", "questions", [], ""),
     ]
-    assert told["metrics"]["all"]["well"] == 2
-    killed, garbled = told["each"]
-    assert killed["restarts"] == 2
-    assert killed["posts"] > 2000
-    assert garbled["questions"] > 10
-    assert "kill -9" in capsys.readouterr().out
+    killed, garbled = cells
+    assert killed.restarts == 2
+    assert killed.posts > 2000
+    assert garbled.questions > 10
 
 
 @pytest.mark.timeout(300)

@@ -1,6 +1,6 @@
 """The bench: our engines and their peers, side by side in one run. Prints tables, writes bench.json.
 
-python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--resume] [--out DIR]
+python tests/bench/run_bench.py [--quick] [--sizes 10k,100k,1m] [--legs lexical,dense,whole] [--out DIR]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -56,17 +56,14 @@ class Bench:
     metrics: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # size -> leg -> engine -> figures
     skipped: list[str] = field(default_factory=list)
 
-    def run(self, notes: Path) -> None:
-        """Measure everything that is not there yet, smallest size first; what is there is kept in `notes`."""
+    def run(self) -> None:
+        """Measure everything, smallest size first."""
         for size in self.sizes:
-            legs = self.metrics.setdefault(str(size), {})
-            legs |= {leg: {} for leg in _ENGINES if leg not in legs}
+            legs: dict[str, dict[str, Any]] = {leg: {} for leg in _ENGINES}
+            self.metrics[str(size)] = legs
             for leg, name in self._planned(size):
-                if name in legs[leg]:
-                    continue
                 if row := self._whole(size) if leg == "whole" else self._measured(leg, name, size):
                     legs[leg][name] = row
-                    notes.write_text(json.dumps(self.metrics), encoding="utf-8")
 
     def _planned(self, size: int) -> Iterator[tuple[str, str]]:
         for leg, engines in _ENGINES.items():
@@ -107,30 +104,19 @@ class Bench:
 
     def report(self) -> dict[str, Any]:
         """Everything as one object, as the other commands write it."""
-        found = {name: _version(name) for name in _PACKAGES}
-        settings = {
-            "sizes": list(self.sizes),
-            "queries": self.queries,
-            "quick": self.quick,
-            "machine": _machine(),
-            "versions": {name: said for name, said in found.items() if said},
+        versions = {name: version(name) for name in _PACKAGES if find_spec(name.replace("-", "_").removesuffix("_py"))}
+        load = round(os.getloadavg()[0], 2)  # above 1 something else was at work, too
+        machine = {
+            "system": platform.system(),
+            "python": platform.python_version(),
+            "cpus": os.cpu_count(),
+            "load": load,
         }
-        told = {"command": "bench", "settings": settings, "metrics": self.metrics, "skipped": self.skipped}
+        settings = {"sizes": list(self.sizes), "queries": self.queries, "quick": self.quick, "machine": machine}
+        told: dict[str, Any] = {"command": "bench", "settings": settings | {"versions": versions}}
+        told |= {"metrics": self.metrics, "skipped": self.skipped}
         told |= compute_ratios(self.metrics)  # takes what was found out of the figures, and says how far it agrees
         return told | {"goals": check_goals(told)}
-
-
-def _machine() -> dict[str, Any]:
-    load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-    said = {"system": platform.system(), "python": platform.python_version()}
-    return said | {"cpus": os.cpu_count(), "load": load}  # above 1 something else was at work, too
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def parse_size(word: str) -> int:
@@ -145,7 +131,6 @@ def _asked(argv: Sequence[str] | None) -> argparse.Namespace:
         "--sizes", default="10k,100k", help="numbers of posts (default: 10k,100k; 1m takes half an hour)"
     )
     parser.add_argument("--legs", default=",".join(_ENGINES), help="what to measure (default: %(default)s)")
-    parser.add_argument("--resume", action="store_true", help="go on with a run into the same DIR that was interrupted")
     parser.add_argument("--out", type=Path, default=Path("data/bench"), help="folder of bench.json")
     args = parser.parse_args(argv)
     try:
@@ -165,14 +150,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _asked(argv)
     bench = Bench(list(_SHORT_FORM), queries=12, quick=True) if args.quick else Bench(args.sizes, args.legs)
     args.out.mkdir(parents=True, exist_ok=True)
-    notes = args.out / "measured.json"
-    if args.resume and notes.exists():
-        bench.metrics = json.loads(notes.read_text(encoding="utf-8"))
-    bench.run(notes)
+    bench.run()
     told = bench.report()
     print(format_table(told))
     (args.out / "bench.json").write_text(json.dumps(told, ensure_ascii=False, indent=1), encoding="utf-8")
-    notes.unlink(missing_ok=True)
     return int(any(line.startswith("citegram failed") for line in bench.skipped))
 
 

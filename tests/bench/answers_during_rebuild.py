@@ -1,6 +1,6 @@
 """A rebuild of the indexes while questions are answered: how long answers take before it and during it.
 
-    python tests/bench/answers_during_rebuild.py --posts 100000 [--models DIR] [--data DIR] [--kill] [--json FILE]
+    python tests/bench/answers_during_rebuild.py --posts 100000 [--models DIR] [--rounds 1] [--kill]
 
 In one process, as the bot does it: the real rebuild with its child, the indexers that follow the archive, posts
 that arrive, and questions at a steady rate whether the last ones are answered or not. With --models there is a
@@ -207,19 +207,12 @@ def main(argv: list[str] | None = None) -> Measured:
     parser.add_argument("--rounds", type=int, default=1, help="rebuilds one after the other")
     parser.add_argument("--kill", action="store_true", help="kill the child halfway")
     parser.add_argument("--models", type=Path, help="folder with the offline embedder: vectors too")
-    parser.add_argument("--data", type=Path, help="folder of the archive, filled where it is empty, and kept")
-    parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as made:
-        folder = args.data or Path(made)
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "questions.json").exists():
-            end_to_end_engine.fill(args.posts, folder, min(_QUESTIONS, args.posts // 5))
-        row = asyncio.run(measure_latency(folder, args))
+    with tempfile.TemporaryDirectory() as folder:
+        end_to_end_engine.fill(args.posts, Path(folder), min(_QUESTIONS, args.posts // 5))
+        row = asyncio.run(measure_latency(Path(folder), args))
     for name, value in row.items():
         print(f"{name:16} {value:10,.1f}")
-    if args.json:
-        args.json.write_text(json.dumps(row), encoding="utf-8")
     return row
 
 

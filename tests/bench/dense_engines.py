@@ -7,7 +7,6 @@ found; it keeps 32-bit numbers, because numpy multiplies 16-bit ones twenty time
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from rag_core.index.vector_store import VectorPoint, VectorStore
 from rag_core.index.vectors_edge import open_vector_store
+from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, SearchFilter
 
 MOST = 50
@@ -89,16 +89,17 @@ class Engine(Protocol):
 
 
 class Ours(Engine):
-    """rag_core.index.vector_store, embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
+    """rag_core.index.vector_store; embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
 
-    def __init__(self, frame: Frame, folder: Path) -> None:
-        self.frame, self.folder = frame, folder
+    def __init__(self, frame: Frame, folder: Path, qdrant: QdrantSettings | None = None) -> None:
+        self.frame, self.folder, self.qdrant = frame, folder, qdrant
         self.run = asyncio.Runner().run
         self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
         self.reopen()
 
     def reopen(self) -> None:
-        self.store: VectorStore = self.run(open_vector_store(self.folder / "store", model="bench", dimension=DIMENSION))
+        place, about = self.folder / "store", {"model": "bench", "dimension": DIMENSION}
+        self.store: VectorStore = self.run(open_vector_store(place, **about, qdrant=self.qdrant))  # type: ignore[arg-type]
 
     def put(self, numbers: range, rows: Rows) -> None:
         points = [
@@ -119,45 +120,6 @@ class Ours(Engine):
 
     def close(self) -> None:
         self.run(self.store.close())
-
-
-class LocalQdrant(Engine):
-    """qdrant-client's local mode: a folder and a scan in Python."""
-
-    def __init__(self, frame: Frame, folder: Path) -> None:
-        from qdrant_client import models
-
-        warnings.filterwarnings("ignore", "Local mode is not recommended")
-        self.frame, self.folder, self.m = frame, folder, models
-        self.reopen()
-        size = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
-        self.client.create_collection("bench", size)
-
-    def reopen(self) -> None:
-        from qdrant_client import QdrantClient
-
-        self.client = QdrantClient(path=str(self.folder))
-
-    def put(self, numbers: range, rows: Rows) -> None:
-        about = [{"chat": self.frame.key(n).chat_id, "date": int(self.frame.date[n])} for n in numbers]
-        points = [
-            self.m.PointStruct(id=n, vector=row.tolist(), payload=payload)
-            for n, row, payload in zip(numbers, rows, about, strict=True)
-        ]
-        self.client.upsert("bench", points)
-
-    def search(self, near: Near, only: Any = None) -> list[int]:
-        found = self.client.query_points("bench", near.vector, query_filter=only, limit=MOST, with_payload=False)
-        return [int(point.id) for point in found.points]
-
-    def within(self, near: Near) -> list[int]:
-        m, window = self.m, near.window
-        dates = m.Range(gte=window.since.timestamp(), lt=window.until.timestamp())
-        chats = m.FieldCondition(key="chat", match=m.MatchAny(any=list(window.channels)))
-        return self.search(near, m.Filter(must=[chats, m.FieldCondition(key="date", range=dates)]))
-
-    def close(self) -> None:
-        self.client.close()
 
 
 class NumpyScan(Engine):
@@ -294,9 +256,6 @@ class LanceDb(Engine):
 
 
 ENGINES: dict[str, type[Engine]] = {
-    "citegram": Ours, "qdrant-client local": LocalQdrant, "sqlite-vec": SqliteVec, "lancedb": LanceDb,
-    "numpy scan": NumpyScan,
+    "citegram": Ours, "sqlite-vec": SqliteVec, "lancedb": LanceDb, "numpy scan": NumpyScan,
 }  # fmt: skip
-NEEDS = {  # engine -> module
-    "qdrant-client local": "qdrant_client", "sqlite-vec": "apsw", "lancedb": "lancedb",
-}  # fmt: skip
+NEEDS = {"sqlite-vec": "apsw", "lancedb": "lancedb"}  # engine -> module

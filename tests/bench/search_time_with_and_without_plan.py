@@ -1,14 +1,12 @@
 """Search time with and without a plan: the same questions searched with their plan and with the question alone.
 
-    python tests/bench/search_time_with_and_without_plan.py --posts 100000 [--models DIR] [--data DIR] [--questions N]
-                                        [--answers | --at-once] [--json FILE]
+    python tests/bench/search_time_with_and_without_plan.py --posts 100000 [--models DIR] [--questions N]
+                                        [--answers | --at-once]
 
-Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches. A question is
-asked in both ways, turn and turn about, and the best of three rounds counts. With --answers it is the whole answers
-that are timed, once each, by recipe direct and with empty caches; with --at-once they all come at the same moment and
-are answered two at a time, as the bot does, and how late the event loop comes is measured as well. With --models
-there is a vector for each post as well; they are invented (to embed 100,000 posts would take an hour), the questions'
-are the model's own.
+Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches: the best of three
+rounds, turn and turn about. With --answers whole answers are timed, once each, by recipe direct; with --at-once they
+all come at the same moment and are answered two at a time, as the bot does. With --models there is an invented vector
+for each post as well (to embed 100,000 posts would take an hour); the questions' are the model's own.
 """
 
 from __future__ import annotations
@@ -116,9 +114,9 @@ async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
     }
 
 
-async def measured(folder: Path, models: Path | None, count: int, way: str = "") -> Row:
+async def measured(folder: Path, models: Path | None, way: str) -> Row:
     """Figures of a filled folder."""
-    told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))[:count]
+    told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}, "models": chosen})) as rag:
         if rag.dense:
@@ -132,11 +130,11 @@ async def measured(folder: Path, models: Path | None, count: int, way: str = "")
         ]
         if way:
             return await (_time_answers if way == "answers" else _time_answers_at_once)(questions, rag)
-        return _figures(*[np.array(row) for row in await _both(questions, known, rag)]) | _plans(questions, known)
+        return await _compare(questions, known, rag)
 
 
-async def _both(questions: list[Question], known: dict[int, Channel], rag: Any) -> tuple[list[float], list[float]]:
-    """Milliseconds of each question alone and with its plan, the best of the rounds."""
+async def _compare(questions: list[Question], known: dict[int, Channel], rag: Any) -> Row:
+    """Milliseconds of the questions alone and with their plans, each the best of the rounds."""
 
     def planned(question: Question) -> Plan:
         return plan_by_rules(question, known)
@@ -149,51 +147,29 @@ async def _both(questions: list[Question], known: dict[int, Channel], rag: Any) 
             ways = [(build_bare_plan, alone), (planned, plans)]
             for plan, best in ways if (n + turn) % 2 else reversed(ways):
                 best[n] = min(best[n], await _took(question, plan, rag))
-    return alone, plans
-
-
-def _figures(alone: Any, planned: Any) -> Row:
-    row: Row = {}
+    row: Row = {"queries": float(np.mean([len(planned(question).queries) for question in questions]))}
     for share in (50, 95):
-        one, other = float(np.percentile(alone, share)), float(np.percentile(planned, share))
+        one, other = float(np.percentile(alone, share)), float(np.percentile(plans, share))
         row |= {f"alone_p{share}_ms": one, f"planned_p{share}_ms": other, f"ratio_p{share}": other / one}
     return row
 
 
-def _plans(questions: list[Question], known: dict[int, Channel]) -> Row:
-    """How many queries a plan has, and what the rules alone cost."""
-    took, queries = [], []
-    for question in questions:
-        started = time.perf_counter()
-        queries.append(len(plan_by_rules(question, known).queries))
-        took.append((time.perf_counter() - started) * 1000)
-    return {"queries": float(np.mean(queries)), "rules_p95_ms": float(np.percentile(took, 95))}
-
-
-def main(argv: list[str] | None = None) -> Row:
+def main() -> None:
     """Fill, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--posts", type=int, default=2000)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--models", type=Path, help="folder with the offline embedder: vectors too")
-    parser.add_argument("--data", type=Path, help="folder of the archive, filled where it is empty, and kept")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--answers", dest="way", action="store_const", const="answers", help="time whole answers")
     way.add_argument("--at-once", dest="way", action="store_const", const="at once", help="the same, all at once")
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     sys.setswitchinterval(_THREAD_SWITCH_S)
-    with tempfile.TemporaryDirectory() as made:
-        folder = args.data or Path(made)
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "questions.json").exists():
-            end_to_end_engine.fill(args.posts, folder, min(args.questions, args.posts // 5))
-        row = asyncio.run(measured(folder, args.models, args.questions, args.way or ""))
+    with tempfile.TemporaryDirectory() as folder:
+        end_to_end_engine.fill(args.posts, Path(folder), min(args.questions, args.posts // 5))
+        row = asyncio.run(measured(Path(folder), args.models, args.way or ""))
     for name, value in row.items():
         print(f"{name:16} {value:10,.2f}")
-    if args.json:
-        args.json.write_text(json.dumps(row), encoding="utf-8")
-    return row
 
 
 if __name__ == "__main__":

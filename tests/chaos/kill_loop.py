@@ -1,7 +1,7 @@
 """Kills the bot with -9, again and again, while its channels live on and people ask; then looks for what is lost,
 twice or stale: posts, and answers.
 
-python tests/chaos/kill_loop.py [--kills 100] [--updates 20000] [--rate 50] [--questions 1] [--seed 1] [--drop N]
+python tests/chaos/kill_loop.py [--kills 100] [--updates 20000] [--rate 50] [--questions 1] [--seed 1]
     [--models DIR]
 """
 
@@ -56,7 +56,6 @@ class Plan:
     rate: float = 50.0
     questions: float = 1.0  # a second
     seed: int = 1
-    drop: int = 0  # of so many updates one never reaches the bot, to see that this is noticed; 0: none
     patience: float = 900.0  # seconds for what is left after the last kill
     longest_life: float = 5.0  # seconds from ready to the kill
 
@@ -116,12 +115,10 @@ class Chaos:
         begun = time.monotonic()
         with self._timed("traffic"):
             while self.kills.total() < self.plan.kills or self.traffic.updates < self.plan.updates:
-                first = self.sandbox.world.queue.next_id
                 while self.traffic.updates < (time.monotonic() - begun) * self.plan.rate:
                     self.traffic.next()
                 while len(self.asked) < (time.monotonic() - begun) * self.plan.questions:
                     self._ask()
-                self._drop_some(range(first, self.sandbox.world.queue.next_id))
                 await asyncio.sleep(0.5 / self.plan.rate)
 
     def _ask(self) -> None:
@@ -133,12 +130,6 @@ class Chaos:
         question = f"What is said about {word}?" if english else f"Что пишут про {word}?"
         self.traffic.do(partial(page_api.send_as_person, world, reader, reader, UserMessage(question)))
         self.asked.append(reader)
-
-    def _drop_some(self, numbers: range) -> None:
-        if self.plan.drop:
-            for number in numbers:
-                if number % self.plan.drop == 0:
-                    self.sandbox.world.queue.kept.pop(number, None)
 
     async def _killing(self) -> None:
         """The moments are spread evenly over the time that a life may take, in a random order."""

@@ -142,14 +142,15 @@ class _Feed:
         self.asked: list[bool] = []  # whether the post was among what was found
 
     async def run(self) -> None:
-        """Until the time is over."""
+        """Until the time is over, and on a slow machine until all has been sent."""
         load, begun = self._load, time.monotonic()
+        posts, edits = load.seconds * load.posts, load.seconds * load.edits
         posted = edited = 0
-        while (now := time.monotonic() - begun) < load.seconds:
-            if posted < now * load.posts:
+        while (now := time.monotonic() - begun) < load.seconds + _PATIENCE_S and (posted < posts or edited < edits):
+            if posted < min(posts, now * load.posts):
                 posted += 1
                 self._post(album=f"1{posted:016}" if posted % _ALBUM_EVERY == 0 else None)
-            elif edited < now * load.edits and (key := self._settled()):
+            elif edited < min(edits, now * load.edits) and (key := self._settled()):
                 edited += 1
                 self._edit(key)
             else:
@@ -210,7 +211,7 @@ async def measure_freshness(load: Load, folder: Path, models: Path | None) -> di
         try:
             await feed.run()
             until = time.monotonic() + _PATIENCE_S
-            while watch.missing() and time.monotonic() < until:  # noqa: ASYNC110 - the queue in the archive rings no bell
+            while (watch.missing() or not feed.asked) and time.monotonic() < until:  # noqa: ASYNC110 - the queue in the archive rings no bell
                 await asyncio.sleep(0.05)
         finally:
             for task in beside:

@@ -12,7 +12,7 @@ from sample_sizes import choose_size
 from ingest.indexer import DenseIndexer
 
 QUESTIONS = 5  # for each of the two workers the bot has
-ROUNDS = 5  # other work on the machine may hold us up once; what blocks the loop does so every time
+ROUNDS = 20  # other work on the machine may hold us up once; what blocks the loop does so every time
 MOST_S = 0.05
 
 

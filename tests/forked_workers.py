@@ -125,7 +125,8 @@ def run(ask: dict[str, Any], files: list[int]) -> None:
         os.environ.clear()
         os.environ.update(ask["env"])
         sys.argv = ask["args"]
-        sys.modules.pop(sys.argv[0], None)  # what it imports stays: it runs anew without a warning
+        if not hasattr(sys.modules.get(sys.argv[0]), "__path__"):  # of a package it is the __main__ that runs
+            sys.modules.pop(sys.argv[0], None)  # what it imports stays: it runs anew without a warning
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:

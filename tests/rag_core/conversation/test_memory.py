@@ -60,9 +60,11 @@ async def test_an_earlier_question_is_forgotten_after_a_while(library: Any) -> N
 async def test_a_talk_never_grows_without_end(library: Any) -> None:
     given = await library.ask("ferry")
     for n in range(25):
-        await memory.remember_answer(asked(library, f"ferry {n}"), given, library.rag)
+        await memory.remember_answer(asked(library, f"ferry {n} {'very ' * 60}"), given, library.rag)
     ((count,),) = await library.rag.archive.rows("SELECT count(*) FROM talks")
     assert count == 20
+    turns = await memory.load_turns(asked(library, "and?"), library.rag)
+    assert 0 < len(turns) < 6 and turns[-1].question.startswith("ferry 24")
 
 
 async def test_a_talk_begins_afresh_and_a_reader_is_forgotten_everywhere(library: Any) -> None:

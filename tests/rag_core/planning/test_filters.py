@@ -84,6 +84,8 @@ async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offe
         given = await news.ask(question, lang="ru")
         assert given.refused, question
         assert (given.nearest, given.found, given.shortfalls) == ((), (), ()), question
+    of_closed = f"{PRICE} в посте автора Мария Казначеева?"
+    assert (await news.ask(of_closed, see=(news.harbour, news.safe))).posts() == (PostKey(news.safe, 9),)
 
 
 async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: Any) -> None:
@@ -94,11 +96,6 @@ async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: An
     assert 6 in {source.passage.key.message_id for source in cut.found}
     asked = await news.ask("Какая цена билета на паром в посте от 8 сентября?", lang="ru")
     assert asked.nearest == ()
-
-
-async def test_an_author_of_a_closed_channel_is_found_by_those_who_may_read_it(news: Any) -> None:
-    question = f"{PRICE} в посте автора Мария Казначеева?"  # refused to others above
-    assert (await news.ask(question, see=(news.harbour, news.safe))).posts() == (PostKey(news.safe, 9),)
 
 
 async def test_of_many_better_posts_the_one_that_is_meant_is_found(news: Any, make_post: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_core.planning.plan import MAX_PARTS, build_bare_plan, plan_by_rules, route_plan, split_question, widen_plan
+from rag_core.planning.plan import MAX_PARTS, build_bare_plan, plan_by_rules, split_question, widen_plan
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Kind, Plan, Question, Viewer
 
@@ -37,34 +37,24 @@ def days(found: Plan) -> tuple[str | None, str | None]:
     return since, until
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "topic"),
-    [
-        ("Сколько постов о мосте?", Kind.HOW_MANY, "мост"),
-        ("Сколько раз писали о мосте?", Kind.HOW_MANY, "мост"),
-        ("Как часто упоминают мост?", Kind.HOW_MANY, "мост"),
-        ("В скольких постах упоминается мост?", Kind.HOW_MANY, "мост"),
-        ("How many posts mention the bridge?", Kind.HOW_MANY, "bridge"),
-        ("How often did you write about the bridge?", Kind.HOW_MANY, "bridge"),
-        ("Когда впервые написали о мосте?", Kind.FIRST, "мост"),
-        ("Когда о мосте заговорили впервые?", Kind.FIRST, "мост"),
-        ("Первое упоминание моста", Kind.FIRST, "мост"),
-        ("When was the bridge first mentioned?", Kind.FIRST, "bridge"),
-        ("When did you mention the bridge for the first time?", Kind.FIRST, "bridge"),
-        ("What is the earliest mention of the bridge?", Kind.FIRST, "bridge"),
-        ("Когда в последний раз писали про мост?", Kind.LAST, "мост"),
-        ("Когда мост упоминали последний раз?", Kind.LAST, "мост"),
-        ("Последние новости о мосте", Kind.NEWS, "мост"),
-        ("When was the bridge last mentioned?", Kind.LAST, "bridge"),
-        ("What is the latest post about the bridge?", Kind.LAST, "bridge"),
-        ("Когда писали о мосте?", Kind.WHEN, "мост"),
-        ("When did you post about the bridge?", Kind.WHEN, "bridge"),
-    ],
-)
-def test_questions_about_the_posts_are_known_with_what_they_are_about(text: str, kind: Kind, topic: str) -> None:
+KINDS = {
+    Kind.HOW_MANY: "Сколько постов о мосте?|Сколько раз писали о мосте?|Как часто упоминают мост?|"
+    "В скольких постах упоминается мост?|How many posts mention the bridge?|How often did you write about the bridge?",
+    Kind.FIRST: "Когда впервые написали о мосте?|Когда о мосте заговорили впервые?|Первое упоминание моста|"
+    "When was the bridge first mentioned?|When did you mention the bridge for the first time?|"
+    "What is the earliest mention of the bridge?",
+    Kind.LAST: "Когда в последний раз писали про мост?|Когда мост упоминали последний раз?|"
+    "When was the bridge last mentioned?|What is the latest post about the bridge?",
+    Kind.NEWS: "Последние новости о мосте",
+    Kind.WHEN: "Когда писали о мосте?|When did you post about the bridge?",
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in KINDS.items() for text in texts.split("|")])
+def test_questions_about_the_posts_are_known_with_what_they_are_about(kind: Kind, text: str) -> None:
     found = plan(text)
     assert found.kind is kind
-    assert tokenize(found.topic) == tokenize(topic)
+    assert tokenize(found.topic) in (tokenize("мост"), tokenize("bridge"))
 
 
 @pytest.mark.parametrize(
@@ -88,18 +78,11 @@ def test_questions_about_the_world_are_searched_as_they_were_asked(text: str) ->
     assert (found.since, found.until) == (None, None)
 
 
-def test_a_period_bounds_questions_about_the_posts_only() -> None:
-    counted = plan("Сколько постов о мосте в марте 2025?")
-    assert (counted.since, counted.until) == (datetime(2025, 3, 1, tzinfo=UTC), datetime(2025, 4, 1, tzinfo=UTC))
-    assert tokenize(counted.topic) == tokenize("мост")
-    # the post that answers may be written before or after the time it speaks of
-    assert plan("Сколько стоил хлеб в марте 2025?").since is None
-
-
 @pytest.mark.parametrize(
     ("text", "since", "until"),
     [
         ("Что писали о пароме в марте 2025?", "2025-03-01", "2025-04-01"),
+        ("Сколько постов о мосте в марте 2025?", "2025-03-01", "2025-04-01"),
         ("Что пишут о пароме на этой неделе?", "2026-01-12", "2026-01-19"),
         ("Новости о пароме за прошлую неделю", "2026-01-05", "2026-01-12"),
         ("Что нового о пароме за неделю?", "2026-01-08", "2026-01-16"),
@@ -151,46 +134,31 @@ def test_a_question_about_nothing_but_a_time_asks_for_its_posts(text: str, since
     assert (found.kind, days(found)[0]) == (Kind.POSTED, since)
 
 
-@pytest.mark.parametrize(
-    ("text", "channels"),
-    [
-        ("Что писали в @harbour_news о пароме?", {HARBOUR}),
-        ("@Harbour_News: когда паром?", {HARBOUR}),
-        ("Что в https://t.me/harbour_news/12 о пароме?", {HARBOUR}),
-        ("Что в t.me/s/harbour_news о пароме?", {HARBOUR}),
-        ("Что в https://t.me/c/1000000002/7 об обжиге?", {KILN}),
-        ("Когда паром, по данным канала «Harbour»?", {HARBOUR}),
-        ("Когда обжиг, в канале глина?", {KILN}),
-        ("When does the ferry leave, in the harbour channel?", {HARBOUR}),
-        ("Когда обжиг, по данным Печь и глина?", {KILN}),
-        ("Что в «Печь и глина» об обжиге?", {KILN}),
-        ("according to Harbour News, when does the ferry leave?", {HARBOUR}),
-        ("Что писали в @harbour_news и в @pech_i_glina о море?", {HARBOUR, KILN}),
-    ],
-)
-def test_a_channel_is_named_by_its_name_a_link_or_words_of_its_title(text: str, channels: set[int]) -> None:
-    found = plan(text)
-    assert found.channels == channels
+CHANNELS = """
+Что писали в @harbour_news о пароме?|@Harbour_News: когда паром?|Что в https://t.me/harbour_news/12 о пароме?
+Что в t.me/s/harbour_news о пароме?|Когда паром, по данным канала «Harbour»?
+When does the ferry leave, in the harbour channel?|according to Harbour News, when does the ferry leave?
+Что в https://t.me/c/1000000002/7 об обжиге?|Когда обжиг, в канале глина?|Когда обжиг, по данным Печь и глина?
+Что в «Печь и глина» об обжиге?|Что писали в @harbour_news и в @pech_i_glina о море?
+"""
+NO_CHANNELS = """
+Что писали в @the_vault о пароме?|Что в https://t.me/the_vault/3 о пароме?|Что в https://t.me/c/1000000003/3 о пароме?
+What is in the vault channel about the ferry?|Что писали в @nobody_here о пароме?|пишите на a@harbour_news о пароме
+How was the English Channel crossed by ferry?|Что говорят про Harbour News и паром?|в канале о пароме
+"""
+
+
+@pytest.mark.parametrize("text", CHANNELS.strip().replace("\n", "|").split("|"))
+def test_a_channel_is_named_by_its_name_a_link_or_words_of_its_title(text: str) -> None:
+    found, about = plan(text), {HARBOUR: ("паром", "ferry", "море"), KILN: ("обжиг", "море")}
+    assert found.channels == {key for key, words in about.items() if any(word in text for word in words)}
     assert not set(tokenize(found.queries[0])) & {"harbour", "news", "pech", "glina", "печ", "глин", "https"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Что писали в @the_vault о пароме?", "Что в https://t.me/the_vault/3 о пароме?",
-        "Что в https://t.me/c/1000000003/3 о пароме?", "What is in the vault channel about the ferry?",
-        "Что писали в @nobody_here о пароме?", "пишите на a@harbour_news о пароме",
-        "How was the English Channel crossed by ferry?", "Что говорят про Harbour News и паром?", "в канале о пароме",
-    ],
-)  # fmt: skip
-def test_a_channel_that_may_not_be_read_or_is_not_meant_is_no_filter(text: str) -> None:
+@pytest.mark.parametrize("text", NO_CHANNELS.strip().replace("\n", "|").split("|"))
+def test_a_channel_that_may_not_be_read_or_is_not_meant_is_no_filter_and_not_told_of(text: str) -> None:
     assert plan(text).channels is None
-
-
-def test_a_plan_tells_nothing_of_channels_that_may_not_be_read() -> None:
-    for text in ("Что в @the_vault о пароме?", "What is in the vault channel about the ferry?"):
-        blind = {key: channel for key, channel in KNOWN.items() if key != VAULT}
-        assert plan(text) == plan_by_rules(asked(text), blind)
+    assert plan(text) == plan_by_rules(asked(text), {key: one for key, one in KNOWN.items() if key != VAULT})
 
 
 def test_what_must_and_what_should_stand_in_a_post() -> None:
@@ -302,15 +270,11 @@ def test_a_question_for_a_fact_asks_for_no_posts(text: str) -> None:
          ("When does the ferry leave", "what does a ticket cost")),
         ("кто ведёт кружок, а где он проходит?", ("кто ведет кружок", "где он проходит")),
         ("What do Anna and Boris sell?", ("What do Anna and Boris sell?",)),
+        ("When does it open and where is it? " * 20, ("When does it open and where is it? " * 20,)),
     ],
 )  # fmt: skip
 def test_a_question_is_split_where_another_one_begins(text: str, parts: tuple[str, ...]) -> None:
     assert split_question(text) == parts
-
-
-def test_a_long_text_is_no_question_of_several_parts() -> None:
-    text = "When does it open and where is it? " * 20
-    assert split_question(text) == (text,)
 
 
 @given(st.text(max_size=200))
@@ -320,7 +284,6 @@ def test_whatever_is_asked_has_at_least_one_part_and_not_too_many(text: str) -> 
 
 ROOT = Path(__file__).parents[3]
 SHARED = ROOT.parent / "shared" / "data"
-ROUTED = {1: Channel(1, "Harbour News", "harbour_news")}
 LONG = (
     "why do people who sail alone often speak of silence longing water light distance patience wonder and fear at night"
 )
@@ -342,8 +305,8 @@ LONG = (
     ],
 )
 def test_the_legs_and_why(text: str, legs: str, why: str) -> None:
-    plan = plan_by_rules(Question(text, "en", NOW, Viewer(1, frozenset(ROUTED))), ROUTED)
-    assert (plan.legs, plan.reasons[0]) == (legs, f"{legs}: {why}")
+    found = plan(text)
+    assert (found.legs, found.reasons[0]) == (legs, f"{legs}: {why}")
 
 
 @pytest.mark.parametrize(
@@ -366,14 +329,7 @@ def test_the_legs_and_why(text: str, legs: str, why: str) -> None:
     ],
 )  # fmt: skip
 def test_the_recipe_and_why(text: str, recipe: str, why: str) -> None:
-    plan = plan_by_rules(Question(text, "en", NOW, Viewer(1, frozenset(ROUTED))), ROUTED)
-    assert plan.reasons[1] == f"{recipe}: {why}"
-
-
-def test_a_plan_without_queries_has_a_route_too() -> None:
-    reasons = ("lexical: no terms", "direct: short and specific")
-    assert route_plan(Plan(()), "") == Plan((), legs="lexical", reasons=reasons)
-    assert route_plan(Plan(("ferry",), Kind.LIST), "ferry").reasons[-1] == "agent: list"
+    assert plan(text).reasons[1] == f"{recipe}: {why}"
 
 
 SETS = {"musique": "musique_100", "hotpotqa": "hotpotqa_100", "xquad": "xquad", "people-samples": "people/samples",

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from rag_core.planning.intents import strip_asking_phrase
 from rag_core.planning.queries import (
     MAX_QUERIES,
     MAX_QUERY_LENGTH,
@@ -11,8 +10,6 @@ from rag_core.planning.queries import (
     generate_query_variants,
     sanitize_query,
 )
-from rag_core.text.answer_type import AnswerType
-from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
 
 
@@ -116,16 +113,3 @@ def test_of_a_thousand_tags_a_few_must_stand_in_a_post() -> None:
     must, should = extract_phrases(" ".join(f"#tag{n} Name{n}" for n in range(1000)))
     assert len(must) == len(should) == 8
     assert extract_phrases("Что в 2025. Ещё 12,5 и 7 и 100!")[1] == ("2025", "100")
-
-
-@pytest.mark.parametrize(
-    ("text", "rest", "wanted"),
-    [
-        ("What is known about Otto Kranz?", "Otto Kranz", AnswerType.ANYTHING),
-        ("Что известно об Отто Кранце?", "Отто Кранце", AnswerType.ANYTHING),
-        ("Is the ferry running?", "Is the ferry running?", AnswerType.YES_NO),
-    ],
-)
-def test_a_name_after_an_asking_phrase_asks_for_no_yes_or_no(text: str, rest: str, wanted: AnswerType) -> None:
-    assert strip_asking_phrase(text) == rest
-    assert QueryTerms.of(rest, lambda term: 1.0).want is wanted

@@ -45,11 +45,7 @@ def test_a_poll_is_told_by_its_media_or_by_its_question(
     ("question", "poll"),
     [
         ("What does slack in a mooring line refer to?", "Slack in a mooring line refers to\n— Loose length\n— Tension"),
-        ("What is a bowline?", "A Bowline is\n— a knot of the sea\n— a kind of boat"),
-        (
-            "Какой мост разводят первым?",
-            "Который из мостов разводят?\nКакой мост разводят первым\n— Лодочный\n— Мучной",
-        ),
+        ("Какой мост разводят первым?", "Который из мостов?\nКакой мост разводят первым\n— Лодочный\n— Мучной"),
     ],
 )
 async def test_a_poll_is_never_a_sure_answer(library: Any, make_post: Any, question: str, poll: str) -> None:
@@ -69,38 +65,29 @@ async def test_a_statement_stands_before_a_poll_about_the_same(library: Any, mak
 KNOWN = {-1001234: Channel(-1001234, "Harbour", "Harbour_News"), -1005678: Channel(-1005678, "Crew")}
 
 
-@pytest.mark.parametrize("text", [
-        "https://t.me/harbour_news/12",
-        "https://harbour_news.t.me/12",
-        "tg://resolve?domain=harbour_news&post=12",
-        "https://web.telegram.org/a/#-1001234_12",
-        "см.https://t.me/harbour_news/12",
-        "t.me/HARBOUR_NEWS/12",
-        "http://www.telegram.me/harbour_news/12/",
-        "https://telegram.dog/s/harbour_news/12",
-        "(https://t.me/harbour_news/12).",
-        "https://t.me/harbour_news/7/12",
-        "https://t.me/harbour_news/12?thread=7",
-        "tg://privatepost?channel=1234&post=12&single",
-        "https://t.me/harbour_news/12?single",
-        "https://t.me/harbour_news/12?t=5&single&x=1",
-        "https://t.me/c/5678/12",
-        "https://t.me/c/5678/7/12?single",
-    ],
-)  # fmt: skip
+LINKS = """
+https://t.me/harbour_news/12 https://harbour_news.t.me/12 tg://resolve?domain=harbour_news&post=12
+https://web.telegram.org/a/#-1001234_12 см.https://t.me/harbour_news/12 t.me/HARBOUR_NEWS/12
+http://www.telegram.me/harbour_news/12/ https://telegram.dog/s/harbour_news/12 (https://t.me/harbour_news/12).
+https://t.me/harbour_news/7/12 https://t.me/harbour_news/12?thread=7 tg://privatepost?channel=1234&post=12&single
+https://t.me/harbour_news/12?single https://t.me/harbour_news/12?t=5&single&x=1 https://t.me/c/5678/12
+https://t.me/c/5678/7/12?single
+"""
+NO_LINKS = """
+12 https://t.me/harbour_news https://t.me/harbour_news/ https://t.me/harbour_news/0 https://t.me/harbour_news/12abc
+https://t.me/harbour_news/12?comment=5 https://t.me/c/5678 https://not-t.me/harbour_news/12 https://t.me/+AbCdEf/12
+https://evil.example/t.me/harbour_news/12 https://t.me/joinchat/AbCdEf https://example.org/harbour_news/12
+"""
+
+
+@pytest.mark.parametrize("text", LINKS.split())
 def test_a_link_means_its_post_in_every_form(text: str) -> None:
     (link,) = find_post_links(text)
     post = PostKey(-1005678 if "5678" in text else -1001234, 12)
     assert (resolve_post_link(link, KNOWN), link.single) == (post, "single" in text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "12", "https://t.me/harbour_news", "https://t.me/harbour_news/", "https://t.me/harbour_news/0",
-     "https://t.me/harbour_news/12abc", "https://t.me/harbour_news/12?comment=5", "https://t.me/c/5678",
-     "https://not-t.me/harbour_news/12", "https://evil.example/t.me/harbour_news/12", "https://t.me/joinchat/AbCdEf",
-     "https://t.me/+AbCdEf/12", "https://example.org/harbour_news/12"],
-)  # fmt: skip
+@pytest.mark.parametrize("text", NO_LINKS.split())
 def test_what_leads_to_no_post_is_no_link(text: str) -> None:
     assert find_post_links(text) == []
 

@@ -175,7 +175,11 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
         if use in ("writer", "planner"):
             await _switch_language_models(rag, settings)
         elif use == "reranker":
-            await _switch_reranker(rag, settings)
+            old, rag.reranker = rag.reranker, await open_selected_reranker(settings)
+            if old:
+                task = asyncio.create_task(_close_later(old, 2 * rag.budgets.rerank))
+                _CLOSING_TASKS.add(task)
+                task.add_done_callback(_CLOSING_TASKS.discard)
         elif rag.dense:
             rag.next_embedder = find_next_embedder(settings, rag.dense)
         if use in _STAGE_BY_USE:
@@ -184,6 +188,14 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
     if use != "embedder":
         return ModelSwitch(use, given, now=True)
     return ModelSwitch(use, given, now=rag.dense is not None and not rag.next_embedder, beside=bool(rag.next_embedder))
+
+
+async def _close_later(old: Reranker, seconds: float) -> None:
+    """Close a reranker, after a question that already uses it has finished its stage."""
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        await old.close()
 
 
 async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
@@ -207,20 +219,3 @@ async def _swap_gguf(
     if old.path != file.path:
         await old.swap(file.path, file.name)
     return old
-
-
-async def _switch_reranker(rag: Engine, settings: RagSettings) -> None:
-    old, new = rag.reranker, await open_selected_reranker(settings)
-    rag.reranker = new
-    if old is None:
-        return
-
-    async def close_later() -> None:
-        try:  # a question that already uses it may finish its stage
-            await asyncio.sleep(2 * rag.budgets.rerank)
-        finally:
-            await old.close()
-
-    task = asyncio.create_task(close_later())
-    _CLOSING_TASKS.add(task)
-    task.add_done_callback(_CLOSING_TASKS.discard)

@@ -387,10 +387,6 @@ class Evidence:
     boilerplate: Mapping[int, frozenset[str]] = field(default_factory=dict)
     similarities: Mapping[int, PassageSimilarity] = field(default_factory=dict)
 
-    def number_sources(self) -> dict[int, Source]:
-        """Sources by number."""
-        return {source.number: source for source in self.sources}
-
     def extend(self, sources: Sequence[Source]) -> Evidence:
         """Copy with further sources, numbered after its own."""
         after = max((source.number for source in self.sources), default=0)
@@ -551,7 +547,3 @@ class Answer:
         passages = (*(source.passage for source in self.found), *self.nearest)
         topic = next((passage.topic for passage in passages if passage.key == key), None)
         return format_channel_post_link(key, self.channels.get(key.chat_id), topic)
-
-    def without(self, *shortfalls: Shortfall) -> Answer:
-        """Copy of the answer with further shortfalls."""
-        return replace(self, shortfalls=(*self.shortfalls, *shortfalls))

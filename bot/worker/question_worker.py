@@ -342,7 +342,8 @@ class QuestionWorker:
             self.meter.count_question("stopped", found)
             if found is None:
                 return Text(live.words("stopped-nothing")), {}
-            return await self._render(asked, found.without(Shortfall("stopped", "")), live.words)
+            stopped = replace(found, shortfalls=(*found.shortfalls, Shortfall("stopped", "")))
+            return await self._render(asked, stopped, live.words)
         finally:
             del self._running[asked.id]
             self._stopped_by_reader.discard(asked.id)

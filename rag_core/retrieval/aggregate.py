@@ -248,13 +248,10 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
         return await _list_news(question, places, words, rag)
     if plan.kind in {Kind.HOW_MANY, Kind.TIMELINE}:
         return await _count_mentions(question, places, words, rag, dated=plan.kind is Kind.TIMELINE)
-    shown = await _quote_mentions(question, places[:1], words, rag)
-    first = plan.kind is Kind.FIRST
-    sentences = tuple(
-        Sentence(f"{format_mention(s.citations[0].date, question.lang, first=first)} {s.text}", s.citations)
-        for s in shown
-    )
-    return Draft(sentences, 1.0) if sentences else None
+    for shown in await _quote_mentions(question, places[:1], words, rag):
+        phrase = format_mention(shown.citations[0].date, question.lang, first=plan.kind is Kind.FIRST)
+        return Draft((replace(shown, text=f"{phrase} {shown.text}"),), 1.0)
+    return None
 
 
 async def _list_news(

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from rag_core.context.evidence import gather_evidence, order_copies
 from rag_core.dates.calendar_arithmetic import shift_months
@@ -67,8 +67,7 @@ _OFF_WORDS, _NOW_WORDS = frozenset({"off", "выкл", "stop", "стоп"}), fro
 _DEFAULT_HOUR = 9
 
 
-@dataclass(frozen=True, slots=True)
-class DigestSchedule:
+class DigestSchedule(NamedTuple):
     """Schedule of digests: every `days` days at `hour`; `rest` is what is written after it, such as channels."""
 
     days: int
@@ -134,13 +133,15 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
     spans = {post.key: span for post in firsts if (span := find_opening(post.text, spoken, _MAX_QUOTE_LENGTH))}
     openings = {post.key: post.text[slice(*spans[post.key])] for post in firsts if post.key in spans}
     # a regular column opens with the same words and other numbers; a heading alone is no part of an opening
-    columns = Counter(_build_column_key(*one) for one in openings.items())
     told_of = [post for post in firsts if len(openings.get(post.key, "")) >= _MIN_OPENING_LENGTH]
-    news = [
-        post
+    column = {
+        post.key: (post.key.chat_id, build_text_key(_DIGITS.sub(" ", openings[post.key][slice(*first)])))
         for post in told_of
-        if columns[_build_column_key(post.key, openings[post.key])] == 1 and _is_news(post.text, openings[post.key])
-    ] or told_of
+        for first in split_sentences(openings[post.key])[:1]
+    }
+    columns = Counter(column.values())
+    news = [post for post in told_of if columns[column[post.key]] == 1 and _is_news(post.text, openings[post.key])]
+    news = news or told_of
 
     def rank(post: Post) -> tuple[int, float, int, int, PostKey]:
         # of one subject the event that most channels copied and most posts are about
@@ -161,11 +162,6 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
         if len(lines) == MAX_DIGEST_LINES:
             break
     return lines
-
-
-def _build_column_key(key: PostKey, opening: str) -> tuple[int, str]:
-    start, end = split_sentences(opening)[0]
-    return key.chat_id, build_text_key(_DIGITS.sub(" ", opening[start:end]))
 
 
 def _is_news(text: str, opening: str) -> bool:
@@ -269,29 +265,28 @@ async def summarize_period(question: Question, plan: Plan, rag: Engine, *, count
     before it; a draft without sentences: there is nothing to quote.
     """
     places = await _find_posts(question, plan, rag, counted=counted)
-    bounded = plan.since is not None and plan.until is not None
-    passages = list((await fetch_passages(rag.archive, choose_posts(places, bounded=bounded))).values())
-    outermost = await fetch_passages(rag.archive, [places[0], places[-1]] if places else [])
-    ends = [passage.date for passage in outermost.values()]
-    lines = fit_dated_lines(await _quote_openings(passages, question, rag), question)
-    if not places and not counted:
-        if plan.since is None or (plan.until and plan.until <= question.asked_at - _RECENTLY):
+    if places:
+        bounded = plan.since is not None and plan.until is not None
+        passages = await fetch_passages(rag.archive, choose_posts(places, bounded=bounded))
+        ends = [one.date for one in (await fetch_passages(rag.archive, [places[0], places[-1]])).values()]
+        lines = fit_dated_lines(await _quote_openings([*passages.values()], question, rag), question)
+        if not lines or not ends:
             return Draft()
-        # "what is new today" on a quiet day: the last post before it
-        before = await resolve_filter(replace(plan, since=None, until=plan.since), question.viewer, rag)
-        earlier = (await asyncio.to_thread(rag.lexical.all_of, before))[: -_MAX_READ_POSTS - 1 : -1]
-        passages = list((await fetch_passages(rag.archive, earlier)).values())
-        for quote in (await _quote_openings(passages, question, rag))[:1]:
-            phrase = format_last_post_before(quote.citations[0].date, question.lang)
-            return Draft((replace(quote, text=f"{phrase} {quote.text}"),), 1.0)
+        count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
+        total = Sentence(count, tuple(line.citations[0] for line in lines))
+        if counted:
+            return Draft((total, *reversed(lines)), 1.0)
+        return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
+    if counted or plan.since is None or (plan.until and plan.until <= question.asked_at - _RECENTLY):
         return Draft()
-    if not lines or not ends:
-        return Draft()
-    count = format_post_count(len(places), (min(ends), max(ends)), question.lang)
-    total = Sentence(count, tuple(line.citations[0] for line in lines))
-    if counted:
-        return Draft((total, *reversed(lines)), 1.0)
-    return Draft((*lines, total) if len(places) > len(lines) else lines, 1.0)
+    # "what is new today" on a quiet day: the last post before it
+    before = await resolve_filter(replace(plan, since=None, until=plan.since), question.viewer, rag)
+    earlier = (await asyncio.to_thread(rag.lexical.all_of, before))[: -_MAX_READ_POSTS - 1 : -1]
+    passages = await fetch_passages(rag.archive, earlier)
+    for quote in (await _quote_openings([*passages.values()], question, rag))[:1]:
+        phrase = format_last_post_before(quote.citations[0].date, question.lang)
+        return Draft((replace(quote, text=f"{phrase} {quote.text}"),), 1.0)
+    return Draft()
 
 
 async def _find_posts(question: Question, plan: Plan, rag: Engine, *, counted: bool) -> list[PassageRef]:
@@ -348,11 +343,7 @@ async def _quote_openings(passages: Sequence[Passage], question: Question, rag: 
     spoken = Counter(
         key for one in originals for key in {build_text_key(one.text[a:b]) for a, b in split_sentences(one.text)}
     )
-    quotes = []
-    for one in originals:
-        if span := find_opening(one.text, spoken):
-            quotes.append(quote_span(one, span))
-    return quotes
+    return [quote_span(one, span) for one in originals if (span := find_opening(one.text, spoken))]
 
 
 def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sentence, ...]:

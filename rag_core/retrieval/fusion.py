@@ -101,9 +101,15 @@ def fuse_weighted_sum(lexical: Ranking[T], dense: Ranking[T], weight: float, mos
     ranking 0 is the theoretical minimum (Bruch, Gai & Ingber 2023): otherwise the second of two posts with a rare word
     would be worth nothing.
     """
-    a, b = _scale_min_max(lexical, len(lexical) < most), _scale_min_max(dense, len(dense) < most)
-    scores = {item: (1 - weight) * a.get(item, 0.0) + weight * b.get(item, 0.0) for item in a | b}
-    return sorted(scores.items(), key=lambda pair: -pair[1])
+    fused: dict[T, float] = {}
+    for ranking, share in ((lexical, 1 - weight), (dense, weight)):
+        scores = [score for _, score in ranking]
+        least = min(scores, default=0.0)
+        least = min(0.0, least) if len(ranking) < most else least
+        span = max(scores, default=0.0) - least
+        for item, score in ranking:  # one hit, or equal scores: each counts as the best
+            fused[item] = fused.get(item, 0.0) + share * ((score - least) / span if span > 0 else 1.0)
+    return sorted(fused.items(), key=lambda pair: -pair[1])
 
 
 def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()) -> list[tuple[T, float]]:
@@ -117,16 +123,6 @@ def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()
         for n, item in enumerate(ranking, 1):
             scores[item] = scores.get(item, 0.0) + weight * (RRF_K + 1) / (RRF_K + n)
     return sorted(scores.items(), key=lambda pair: -pair[1])
-
-
-def _scale_min_max(ranking: Ranking[T], whole: bool) -> dict[T, float]:
-    if not ranking:
-        return {}
-    scores = [score for _, score in ranking]
-    least = min(0.0, *scores) if whole else min(scores)
-    span = max(scores) - least
-    # one hit, or equal scores: each counts as the best
-    return {item: (score - least) / span if span > 0 else 1.0 for item, score in ranking}
 
 
 def select_by_mmr(

@@ -251,8 +251,10 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
             whole = {key: matching[key] for key in (*(key for key in best if key in matching), *matching)}
             others = _read_matching_posts([key for key in best if key not in whole], spots.phrases_in, rag)
             near, _ = await run.require(Stage.FETCH, others)
-        elif wanted.filters:
-            whole, more = await run.require(Stage.LEXICAL, _list_filtered_posts(only, spots, rag))
+        elif wanted.filters:  # all posts that pass them, newest first
+            async with run.stage(Stage.LEXICAL):
+                keys = [place.key for place in reversed(await asyncio.to_thread(rag.lexical.all_of, only))]
+                whole, more = await _read_matching_posts(keys, spots.all_in, rag)
         entries = await _merge_copies(whole, near, question.viewer, rag, run)
         await note_unindexed_posts(question.viewer, rag, run)
         if wanted.words:
@@ -261,12 +263,6 @@ async def list_posts(question: Question, rag: Engine) -> SearchListing:
         return SearchListing(wanted, only, spots, entries, len(whole), more, seen, tuple(run.shortfalls))
     finally:
         rag.traced(run)
-
-
-async def _list_filtered_posts(only: SearchFilter, spots: TextMatcher, rag: Engine) -> tuple[_PostsByKey, bool]:
-    """List all posts that pass the filters, newest first, and whether there are more."""
-    places = await asyncio.to_thread(rag.lexical.all_of, only)
-    return await _read_matching_posts([place.key for place in reversed(places)], spots.all_in, rag)
 
 
 async def _find_exact_matches(

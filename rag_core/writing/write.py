@@ -57,7 +57,7 @@ async def write_draft(
     """
     if (model := rag.writer) is None:
         raise GenerationFailed("There is no model to write with: set LLM__MODEL.")
-    state = _WritingState(question, rag, run, evidence.number_sources())
+    state = _WritingState(question, rag, run, {source.number: source for source in evidence.sources})
     try:
         async with run.open_session(model, question.viewer.user_id) as seat:
             state.costs.begin()

@@ -135,5 +135,5 @@ def test_a_refusal_is_whole_where_only_the_writing_failed() -> None:
     shown = RenderContext(Translator("en"), ZoneInfo("UTC"))
     refused = Answer((), 0.6, "direct", shortfalls=(Shortfall("write", "The model went away."),))
     assert "could not search everything" not in render_answer(refused, {}, shown).render()[0]
-    partly = refused.without(Shortfall("dense", "It does not answer."))
+    partly = replace(refused, shortfalls=(Shortfall("dense", "It does not answer."),))
     assert "could not search everything" in render_answer(partly, {}, shown).render()[0]

@@ -15,7 +15,6 @@ import rag_core
 from rag_core.engine import open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.settings import RagSettings
-from rag_core.storage import Archive
 
 
 async def test_a_fresh_folder_opens_empty(tmp_path: Path) -> None:
@@ -86,16 +85,6 @@ async def test_an_index_that_knows_more_than_the_archive_is_not_loaded(
         await library.keep(make_post(7, "A tram.", chat=library.harbour), make_post(8, "A bus.", chat=library.harbour))
         assert len(library.rag.lexical) == 4
         assert not (await library.ask("tram")).refused
-
-
-async def test_an_archive_keeps_its_identity_and_no_two_have_the_same(tmp_path: Path) -> None:
-    found = []
-    for folder in ("a", "b", "a"):
-        archive = await Archive.open(tmp_path / folder)
-        found.append(archive.identity)
-        await archive.close()
-    assert found[0] == found[2] != found[1]
-    assert all(found)
 
 
 async def test_an_index_that_does_not_say_of_which_archive_it_is_is_made_anew(

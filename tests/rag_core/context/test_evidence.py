@@ -21,7 +21,7 @@ def test_sources_are_numbered_from_one_in_the_order_of_the_hits() -> None:
     evidence = compose_evidence([hit(n, f"text {n}", 10.0 - n) for n in range(20)])
     assert [s.number for s in evidence.sources] == list(range(1, MAX_SOURCES + 1))
     assert [s.passage.key.message_id for s in evidence.sources] == list(range(MAX_SOURCES))
-    assert evidence.number_sources()[3].passage.text == "text 2"
+    assert evidence.sources[2].passage.text == "text 2"
 
 
 def test_the_original_stands_for_its_forwards_with_the_score_of_the_best() -> None:

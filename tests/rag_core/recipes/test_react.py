@@ -44,30 +44,21 @@ def tools_of(run: Run) -> list[str]:
     return [span.stage.removeprefix("tool.") for span in run.spans if span.stage.startswith("tool.")]
 
 
-async def test_the_model_looks_and_then_writes_with_citations(library: Any) -> None:
+async def test_the_model_looks_and_writes_under_a_grammar_and_its_thoughts_are_dropped(
+    library: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     model = reacting(library, LOOK, END, f"{PRICE}[1]")
-    answer = await library.ask(TICKET)
+    with caplog.at_level(0):
+        answer = await library.ask(TICKET)
     assert (answer.recipe, answer.model) == ("react", "scripted")
     assert [s.text for s in answer.sentences] == [PRICE]
     assert answer.posts() == ((library.harbour, 5),)
     assert tools_of(library.runs[-1]) == ["search"]
-    assert len(model.asked) == 3
-
-
-async def test_each_step_is_under_a_grammar_and_is_told_the_time_and_what_was_seen(library: Any) -> None:
-    model = reacting(library, LOOK, END, f"{PRICE}[1]")
-    await library.ask(TICKET)
     first, second, _ = model.asked
     assert "<now>2026-01-15 09:00 Thursday</now>" in first.ask
     assert "children under six" in second.ask
     assert all(grammar == build_step_grammar() for grammar in model.grammars_asked[:2])
     assert all(f"\n{tool.name}: " in first.system for tool in TOOLS)
-
-
-async def test_thoughts_are_neither_kept_nor_shown_nor_logged(library: Any, caplog: pytest.LogCaptureFixture) -> None:
-    model = reacting(library, LOOK, END, f"{PRICE}[1]")
-    with caplog.at_level(0):
-        answer = await library.ask(TICKET)
     seen = [prompt.ask for prompt in model.asked]
     assert "secret thought" not in f"{seen} {answer} {library.runs[-1]} {caplog.text}"
 
@@ -102,16 +93,14 @@ async def test_a_sum_over_posts_is_shown_with_the_posts_of_its_numbers(library: 
     assert answer.sentences[0].citations[0].post == (library.kiln, 3)
 
 
-async def test_a_tool_that_is_not_there_is_not_used(library: Any) -> None:
-    model = reacting(library, step("web_search", query="ferry"), LOOK, END, f"{PRICE}[1]")
+@pytest.mark.parametrize(
+    ("called", "told"),
+    [(step("web_search", query="ferry"), "no such tool"), (step("open", post=9), "There is no post 9")],
+)
+async def test_a_tool_that_fails_or_is_not_there_is_told_to_the_model(library: Any, called: str, told: str) -> None:
+    model = reacting(library, called, LOOK, END, f"{PRICE}[1]")
     assert (await library.ask(TICKET)).recipe == "react"
-    assert "no such tool" in model.asked[1].ask
-
-
-async def test_a_tool_that_fails_is_told_to_the_model(library: Any) -> None:
-    model = reacting(library, step("open", post=9), LOOK, END, f"{PRICE}[1]")
-    assert (await library.ask(TICKET)).recipe == "react"
-    assert "There is no post 9" in model.asked[1].ask
+    assert told in model.asked[1].ask
 
 
 async def test_an_index_that_is_down_on_the_way_is_said_to_the_reader(

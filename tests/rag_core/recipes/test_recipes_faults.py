@@ -128,7 +128,8 @@ ROWS = [
         for does in list(BADLY)[:5]
     ),
     *(("mapreduce", "map", does, "direct", {"recipe"}) for does in ("gone", "slow")),
-    *(("mapreduce", "map", does, "mapreduce", set[str]()) for does in ("silent", "babble", "untrue fact")),
+    *(("mapreduce", "map", does, "mapreduce", set[str]()) for does in ("silent", "babble")),
+    ("mapreduce", "map", "untrue fact", "mapreduce", {"write"}),
     *(("council", "judge", does, "council", {"judge"}) for does in ("gone", "slow")),
     *(("council", "parts", does, "council", {"parts"}) for does in ("gone", "slow", "silent", "babble")),
 ]

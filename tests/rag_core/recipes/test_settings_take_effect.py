@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scripted_model import FakeLlm
 
 from bot.i18n import get_translator
@@ -19,7 +17,6 @@ from rag_core.llm.rates import fits_budgets
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval import search
-from rag_core.retrieval.fusion import fuse_rankings
 from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings
 
@@ -101,17 +98,6 @@ async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library:
         answer = await library.ask("How much does a ferry ticket cost?")
         shown[threshold] = [s.text for s in answer.sentences if "whisper" in s.text]
     assert len(shown[0.5]) == 1 and not shown[0.9]
-
-
-@given(st.lists(st.lists(st.integers(0, 9), unique=True, min_size=1), min_size=1, max_size=4))
-def test_fused_ranks_are_bounded_and_first_in_all_is_one(rankings: list[list[int]]) -> None:
-    fused = fuse_rankings(rankings)
-    assert {item for item, _ in fused} == {item for ranking in rankings for item in ranking}
-    scores = [score for _, score in fused]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 < score <= 1 + 1e-9 for score in scores)
-    if len({ranking[0] for ranking in rankings}) == 1:
-        assert fused[0] == (rankings[0][0], pytest.approx(1.0))
 
 
 async def test_a_model_that_is_not_warmed_is_loaded_by_its_first_turn(tiny_gguf: Any) -> None:

@@ -17,6 +17,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
+import aiosqlite
+
 from ingest.message_kinds import MalformedMessage, parse_object
 from ingest.messages import parse_live_post, parse_topic_title
 from rag_core.errors import ArchiveUnavailable
@@ -36,17 +38,15 @@ log = logging.getLogger(__name__)
 
 
 async def admit_arrivals(
-    connection: channels.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
+    connection: aiosqlite.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
 ) -> tuple[dict[int, Channel], list[tuple[Post, int]]]:
     """Select what is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
 
     Posts of an approved channel are all kept, those of other channels up to their quota.
     """
-    known, waiting = await channels.find_known_and_unapproved(connection, seen)
-    room = max(0, MAX_WAITING_CHANNELS - await channels.count_unapproved_channels(connection))
-    new = [chat_id for chat_id in seen if chat_id not in known][:room]
-    used = dict.fromkeys(new, (0, 0))
-    used |= {chat_id: await channels.measure_channel_content(connection, chat_id) for chat_id in waiting}
+    known, used, waiting = await channels.measure_unapproved_channels(connection, seen)
+    room = max(0, MAX_WAITING_CHANNELS - waiting)
+    used |= dict.fromkeys([chat_id for chat_id in seen if chat_id not in known][:room], (0, 0))
     kept, dropped = list[tuple[Post, int]](), dict[PostKey, int]()
     for post, update_id in arrivals:
         chat_id = post.key.chat_id

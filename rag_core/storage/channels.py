@@ -49,11 +49,12 @@ class ChannelStatus:
 
 async def fetch_channel_status(archive: Archive, chat_id: int, watermark: int, store: str | None) -> ChannelStatus:
     """Fetch the status of a channel. `watermark` is the lexical index's; `store` the identity of the vector store."""
-    ((count, last, guarded),) = await archive.rows(
-        "SELECT count(*), max(date), count(guarded) FROM posts WHERE chat_id = ? AND deleted_at IS NULL", (chat_id,)
+    ((count, last, guarded, left, lexical),) = await archive.rows(
+        "SELECT count(*), max(date), count(guarded), "
+        "(SELECT left_at IS NOT NULL FROM channels WHERE chat_id = ?2), "
+        f"(SELECT count(*) FROM ({_CHANGED_POSTS_SQL})) FROM posts WHERE chat_id = ?2 AND deleted_at IS NULL",
+        (watermark, chat_id),
     )
-    lexical = await archive.value(f"SELECT count(*) FROM ({_CHANGED_POSTS_SQL})", (watermark, chat_id))
-    left = await archive.value("SELECT left_at IS NOT NULL FROM channels WHERE chat_id = ?", (chat_id,))
     dense = None
     if store is not None:
         mark = await archive.value("SELECT watermark FROM dense WHERE identity = ?", (store,))
@@ -73,22 +74,14 @@ async def save_channel_in_transaction(
     connection: aiosqlite.Connection, channel: Channel, update_id: int | None = None
 ) -> None:
     """Save a channel inside the caller's transaction; an update older than the last one is ignored."""
+    row = (channel.chat_id, channel.title, channel.username, channel.kind, channel.visibility.value, channel.state)
     await connection.execute(
         "INSERT INTO channels (chat_id, title, username, kind, visibility, state, added_at, named_by) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0)) ON CONFLICT (chat_id) DO UPDATE SET "
         "retitled = retitled + (title IS NOT excluded.title), title = excluded.title, "
         "username = excluded.username, kind = excluded.kind, named_by = max(named_by, excluded.named_by) "
         "WHERE ?8 IS NULL OR ?8 >= named_by",
-        (
-            channel.chat_id,
-            channel.title,
-            channel.username,
-            channel.kind,
-            channel.visibility.value,
-            channel.state,
-            get_unix_time(),
-            update_id,
-        ),
+        (*row, get_unix_time(), update_id),
     )
 
 
@@ -176,12 +169,9 @@ async def get_first_channel_date(archive: Archive) -> datetime | None:
     return None if first is None else from_unix_seconds(first)
 
 
-Connection = aiosqlite.Connection
 # States of unapproved channels; their posts are in no index (`VISIBLE_POSTS` in post_rows.py).
 UNAPPROVED_STATES = ("pending", "removed")
-
 _IS_UNAPPROVED_SQL = "state IN ('pending', 'removed')"
-_CONTENT_BYTES_SQL = "coalesce(sum(length(CAST(text AS BLOB)) + length(CAST(entities AS BLOB))), 0)"
 
 
 async def list_unapproved_channels(archive: Archive, since: datetime) -> list[int]:
@@ -190,31 +180,28 @@ async def list_unapproved_channels(archive: Archive, since: datetime) -> list[in
     return await archive.column(sql, (to_unix_seconds(since),))
 
 
-async def find_known_and_unapproved(
+async def measure_unapproved_channels(
     connection: aiosqlite.Connection, chat_ids: Iterable[int]
-) -> tuple[set[int], set[int]]:
-    """Find which of these chats are known, and which of the known ones are not approved."""
+) -> tuple[set[int], dict[int, tuple[int, int]], int]:
+    """Find which of these chats are known, and how much content the known ones hold that are not approved.
+
+    Content is the number of versions of living posts and their bytes. The last number is that of all unapproved
+    channels.
+    """
     sql = f"SELECT chat_id, {_IS_UNAPPROVED_SQL} FROM channels WHERE chat_id IN (SELECT value FROM json_each(?))"
     rows = list(await connection.execute_fetchall(sql, (json.dumps([*chat_ids]),)))
-    return {row[0] for row in rows}, {row[0] for row in rows if row[1]}
-
-
-async def count_unapproved_channels(connection: aiosqlite.Connection) -> int:
-    """Count the channels that are pending or removed."""
+    content = "count(*), coalesce(sum(length(CAST(v.text AS BLOB)) + length(CAST(v.entities AS BLOB))), 0)"
+    used: dict[int, tuple[int, int]] = {}
+    for chat_id in (row[0] for row in rows if row[1]):
+        counts = await connection.execute_fetchall(
+            f"SELECT {content} FROM posts AS v WHERE chat_id = ?1 AND deleted_at IS NULL UNION ALL "
+            f"SELECT {content} FROM post_versions AS v JOIN posts AS p USING (chat_id, message_id) "
+            "WHERE chat_id = ?1 AND p.deleted_at IS NULL",
+            (chat_id,),
+        )
+        used[chat_id] = sum(row[0] for row in counts), sum(row[1] for row in counts)
     ((number,),) = await connection.execute_fetchall(f"SELECT count(*) FROM channels WHERE {_IS_UNAPPROVED_SQL}")
-    return int(number)
-
-
-async def measure_channel_content(connection: aiosqlite.Connection, chat_id: int) -> tuple[int, int]:
-    """Count the post versions of a channel and their bytes; of a removed channel only those since its removal."""
-    living = "FROM posts AS p WHERE p.chat_id = ?1 AND p.deleted_at IS NULL"
-    rows = await connection.execute_fetchall(
-        f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM posts WHERE chat_id = ?1 AND deleted_at IS NULL UNION ALL "
-        f"SELECT count(*), {_CONTENT_BYTES_SQL} FROM post_versions WHERE chat_id = ?1 "
-        f"AND message_id IN (SELECT p.message_id {living})",
-        (chat_id,),
-    )
-    return sum(row[0] for row in rows), sum(row[1] for row in rows)
+    return {row[0] for row in rows}, used, int(number)
 
 
 async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mapping[PostKey, int]) -> None:
@@ -277,22 +264,17 @@ async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, i
     return {row[0]: row[1] for row in rows}
 
 
-_REMOVED_STATE = "removed"
-
-
 async def remove_channel(archive: Archive, chat_id: int) -> int:
     """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had.
 
     `purge_removed_posts` deletes its data once the indexes have dropped it.
     """
     async with archive.writing() as connection:
-        await connection.execute(
-            "UPDATE channels SET state = ?, bindable = 0 WHERE chat_id = ?", (_REMOVED_STATE, chat_id)
-        )
+        await connection.execute("UPDATE channels SET state = 'removed', bindable = 0 WHERE chat_id = ?", (chat_id,))
         for table in ("bindings", "gaps", "history", "topics"):
             await connection.execute(f"DELETE FROM {table} WHERE chat_id = ?", (chat_id,))
     keys = [PostKey(chat_id, one) for one in await list_message_ids(archive, chat_id)]
-    return await mark_posts_deleted(archive, keys, how=_REMOVED_STATE)
+    return await mark_posts_deleted(archive, keys, how="removed")
 
 
 async def purge_removed_posts(archive: Archive, taken: int) -> None:
@@ -300,26 +282,24 @@ async def purge_removed_posts(archive: Archive, taken: int) -> None:
 
     A removed channel with new posts waits for approval again, with these only.
     """
-    gone = "deleted_how = ? AND seq <= ?"
+    mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
     while True:
         async with archive.writing() as connection:
             cursor = await connection.execute(
-                f"DELETE FROM posts WHERE (chat_id, message_id) IN "
-                f"(SELECT chat_id, message_id FROM posts WHERE {gone} LIMIT ?)",
-                (_REMOVED_STATE, taken, TRANSACTION_ROWS),
+                "DELETE FROM posts WHERE (chat_id, message_id) IN "
+                "(SELECT chat_id, message_id FROM posts WHERE deleted_how = 'removed' AND seq <= ? LIMIT ?)",
+                (taken, TRANSACTION_ROWS),
             )
-            if cursor.rowcount == TRANSACTION_ROWS:
-                continue
-            mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
-            sql = f"DELETE FROM channels WHERE state = ? AND NOT EXISTS (SELECT 1 {mine})"
-            await connection.execute(sql, (_REMOVED_STATE,))
-            await connection.execute(
-                "UPDATE channels SET state = 'pending', added_at = ? WHERE state = ? "
-                f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
-                f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = ?)",
-                (get_unix_time(), _REMOVED_STATE, _REMOVED_STATE),
-            )
-            return
+            if cursor.rowcount < TRANSACTION_ROWS:
+                sql = f"DELETE FROM channels WHERE state = 'removed' AND NOT EXISTS (SELECT 1 {mine})"
+                await connection.execute(sql)
+                await connection.execute(
+                    "UPDATE channels SET state = 'pending', added_at = ? WHERE state = 'removed' "
+                    f"AND EXISTS (SELECT 1 {mine} AND deleted_at IS NULL) "
+                    f"AND NOT EXISTS (SELECT 1 {mine} AND deleted_how = 'removed')",
+                    (get_unix_time(),),
+                )
+                return
 
 
 MAX_SYNONYMS = 500  # per channel

@@ -176,35 +176,27 @@ def merge_album(members: Sequence[Post]) -> Post:
     """
     ordered = sorted(members, key=lambda post: post.key)
     captioned = [post for post in ordered if post.text.strip()]
-    head = next(iter(captioned), None) or next(filter(_get_file_name, ordered), ordered[0])
+    names = {post.key: post.media.file_name for post in ordered if post.media and post.media.file_name}
+    head = next(iter(captioned), None) or next((post for post in ordered if post.key in names), ordered[0])
     if len(ordered) == 1:
         return head
-    edited = [post.edited for post in ordered if post.edited]
-    names = dict.fromkeys(filter(None, map(_get_file_name, ordered)))  # of all members, so that each can be searched
-    return replace(
-        head,
-        text=_CAPTION_SEPARATOR.join(post.text for post in captioned),
-        entities=_merge_entities(captioned),
-        links=tuple(dict.fromkeys(link for post in ordered for link in post.links)),
-        media=head.media and replace(head.media, file_name=", ".join(names) or None),
-        edited=max(edited) if edited else None,
-        origin=next((post.origin for post in (head, *ordered) if post.origin), None),
-        reply_to=next((post.reply_to for post in ordered if post.reply_to), None),
-        version=1 + sum(post.version - 1 for post in ordered),
-    )
-
-
-def _get_file_name(post: Post) -> str | None:
-    return post.media.file_name if post.media else None
-
-
-def _merge_entities(captioned: Sequence[Post]) -> tuple[Entity, ...]:
     entities: list[Entity] = []
     before = 0
     for post in captioned:
         entities += (replace(entity, offset=entity.offset + before) for entity in post.entities)
         before += len((post.text + _CAPTION_SEPARATOR).encode("utf-16-le", "surrogatepass")) // 2
-    return tuple(entities)
+    file_name = ", ".join(dict.fromkeys(names.values())) or None  # of all members, so that each can be searched
+    return replace(
+        head,
+        text=_CAPTION_SEPARATOR.join(post.text for post in captioned),
+        entities=tuple(entities),
+        links=tuple(dict.fromkeys(link for post in ordered for link in post.links)),
+        media=head.media and replace(head.media, file_name=file_name),
+        edited=max((post.edited for post in ordered if post.edited), default=None),
+        origin=next((post.origin for post in (head, *ordered) if post.origin), None),
+        reply_to=next((post.reply_to for post in ordered if post.reply_to), None),
+        version=1 + sum(post.version - 1 for post in ordered),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +240,8 @@ class MergeState:
 class PostMerger:
     """Merger of a batch of arriving posts into the stored ones; the result is written in one go."""
 
-    def __init__(self, states: Iterable[MergeState]) -> None:
-        self.states: dict[PostKey, MergeState] = {state.post.key: state for state in states}
+    def __init__(self) -> None:
+        self.states: dict[PostKey, MergeState] = {}  # of stored posts at first
         self.versions: list[tuple[object, ...]] = []  # rows of `post_versions` to write
 
     def merge(self, post: Post, update_id: int) -> PostTally:
@@ -274,20 +266,14 @@ class PostMerger:
 
     def _merge(self, state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
         stored = state.post
+        filled = _fill_from_stored(stored, post)
+        dated = replace(filled, date=stored.date, edited=stored.edited, version=stored.version)
         if post.text.strip() == stored.text.strip():
             if arrived >= state.order:
                 # Update the other fields from a post with the same text, without a new version
                 # Offsets of entities are valid only for exactly the text they came with.
                 exact = post if post.text == stored.text else stored
-                updated = replace(
-                    _fill_from_stored(stored, post),
-                    date=stored.date,
-                    edited=stored.edited,
-                    text=stored.text,
-                    entities=exact.entities,
-                    links=exact.links,
-                    version=stored.version,
-                )
+                updated = replace(dated, text=stored.text, entities=exact.entities, links=exact.links)
                 state.needs_write |= updated != stored or arrived != state.order
                 state.needs_reindex |= _get_header_fields(updated) != _get_header_fields(stored)
                 state.post, state.order = updated, arrived
@@ -295,10 +281,7 @@ class PostMerger:
         if arrived[0] == state.order[0] and arrived[1] <= state.order[1]:
             # the same version, read more or less fully: the lines of an attachment or of buttons are only in one
             if _is_beginning(stored.text, post.text):
-                state.post = replace(
-                    _fill_from_stored(stored, post), date=stored.date, edited=stored.edited, version=stored.version
-                )
-                state.needs_reindex = True
+                state.post, state.needs_reindex = dated, True
                 return False
             if _is_beginning(post.text, stored.text):
                 return False
@@ -306,7 +289,7 @@ class PostMerger:
         known = hash_post_text(post.text) in state.older
         if arrived > state.order or (arrived == state.order and not known):
             self._add_version(state, stored, state.order)
-            state.post = replace(_fill_from_stored(stored, post), version=state.post.version)
+            state.post = replace(filled, version=state.post.version)
             state.order, state.needs_reindex = arrived, True
             return True
         if not known:
@@ -328,11 +311,9 @@ class PostMerger:
         rows = []
         for state in self.states.values():
             if state.needs_reindex:
-                seq += 1
-                state.seq = seq
+                seq = state.seq = seq + 1
             if state.needs_reindex or state.needs_write:
-                text_hash = hash_post_text(state.post.text)
-                rows.append((*encode_post(state.post), state.seq, *state.order, text_hash))
+                rows.append((*encode_post(state.post), state.seq, *state.order, hash_post_text(state.post.text)))
         return seq, rows
 
 

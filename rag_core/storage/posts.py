@@ -56,9 +56,7 @@ async def mark_posts_deleted(archive: Archive, keys: Iterable[PostKey], *, how: 
 
     A post deleted by an "admin" (`how`) is restored by a newer version only, not by an old export.
     """
-    return await _update_posts(
-        archive, keys, "deleted_at = ?, deleted_how = ?", (get_unix_time(), how), "t.deleted_at IS NULL"
-    )
+    return await _update_posts(archive, keys, "t.deleted_at IS NULL", deleted_at=get_unix_time(), deleted_how=how)
 
 
 async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey], suspected: bool = True) -> int:
@@ -67,37 +65,32 @@ async def mark_posts_suspected(archive: Archive, keys: Iterable[PostKey], suspec
     Returns how many were not hidden, or not shown, before.
     """
     which = f"t.deleted_at IS NULL AND t.suspected = {int(not suspected)}"
-    return await _update_posts(archive, keys, "suspected = ?", (suspected,), which)
+    return await _update_posts(archive, keys, which, suspected=suspected)
 
 
 async def restore_posts(archive: Archive, keys: Iterable[PostKey]) -> int:
     """Take tombstones back: the posts are found again. Returns how many."""
-    return await _update_posts(
-        archive, keys, "deleted_at = ?, deleted_how = ?", (None, None), "t.deleted_at IS NOT NULL"
-    )
+    return await _update_posts(archive, keys, "t.deleted_at IS NOT NULL", deleted_at=None, deleted_how=None)
 
 
-async def _update_posts(
-    archive: Archive, keys: Iterable[PostKey], what: str, values: tuple[object, ...], which: str
-) -> int:
+async def _update_posts(archive: Archive, keys: Iterable[PostKey], which: str, **columns: object) -> int:
     marked, rest = 0, iter(dict.fromkeys(keys))
     while batch := list(islice(rest, TRANSACTION_ROWS)):
         async with archive.writing() as connection:
             sql = f"SELECT t.chat_id, t.message_id {JOIN_BY_KEY.format(table='posts')} WHERE {which}"
             chosen = [PostKey(*row) for row in await connection.execute_fetchall(sql, (encode_keys(batch),))]
-            await assign_sequence_numbers(connection, chosen, f"{what}, ", values)
+            await assign_sequence_numbers(connection, chosen, **columns)
             marked += len(chosen)
     return marked
 
 
-async def assign_sequence_numbers(
-    connection: aiosqlite.Connection, keys: Sequence[PostKey], what: str = "", values: tuple[object, ...] = ()
-) -> None:
-    """Give posts the next sequence numbers, so that the indexes read them again."""
+async def assign_sequence_numbers(connection: aiosqlite.Connection, keys: Sequence[PostKey], **columns: object) -> None:
+    """Give posts the next sequence numbers, so that the indexes read them again, and set columns of theirs."""
     ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
+    changes = "".join(f"{name} = ?, " for name in columns)
     await connection.executemany(
-        f"UPDATE posts SET {what}seq = ? WHERE chat_id = ? AND message_id = ?",
-        [(*values, seq + n, *key) for n, key in enumerate(keys, 1)],
+        f"UPDATE posts SET {changes}seq = ? WHERE chat_id = ? AND message_id = ?",
+        [(*columns.values(), seq + n, *key) for n, key in enumerate(keys, 1)],
     )
     await connection.execute("UPDATE sequence SET value = ?", (seq + len(keys),))
 
@@ -206,15 +199,12 @@ async def save_arrivals_in_transaction(
 
 
 async def _load_merger(connection: aiosqlite.Connection, posts: Sequence[Post]) -> PostMerger:
-    keys = encode_keys(post.key for post in posts)
     fields = f"{POST_FIELDS}, t.seq, t.stamp, t.update_id, t.deleted_how, t.suspected"
-    rows = await connection.execute_fetchall(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (keys,))
-    merger = PostMerger(
-        MergeState(
-            decode_post(row), (row["stamp"], row["update_id"]), row["seq"], row["deleted_how"], bool(row["suspected"])
-        )
-        for row in rows
-    )
+    sql = f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}"
+    merger = PostMerger()
+    for row in await connection.execute_fetchall(sql, (encode_keys(post.key for post in posts),)):
+        post, order = decode_post(row), (row["stamp"], row["update_id"])
+        merger.states[post.key] = MergeState(post, order, row["seq"], row["deleted_how"], bool(row["suspected"]))
     # only the texts that arrive are looked up: a post may have thousands of earlier ones
     arriving = [(*post.key, hash_post_text(post.text)) for post in posts if post.key in merger.states]
     if arriving:
@@ -289,22 +279,12 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
         passages = {}
         for key, part, start, end in places:
             if (post := stored.get(key)) and end <= len(post.text):
-                header, text = build_header(post, known.get(key.chat_id), parents.get(key)), post.text[start:end]
                 place = PassageRef(key, part, start, end)
-                media = post.media.kind if post.media else ""
                 passages[place] = Passage(
-                    key,
-                    part,
-                    header,
-                    text,
-                    start,
-                    end,
-                    post.date,
-                    post.edited,
-                    post.origin,
-                    media=media,
-                    topic=post.topic,
-                )
+                    key, part, build_header(post, known.get(key.chat_id), parents.get(key)), post.text[start:end],
+                    start, end, post.date, post.edited, post.origin, topic=post.topic,
+                    media=post.media.kind if post.media else "",
+                )  # fmt: skip
         return passages
 
     return await archive.read(read)

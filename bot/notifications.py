@@ -445,7 +445,7 @@ class AnswerUpdater:
         if asked.kind == "verify":
             buttons = build_quote_keyboard(answer, self._archive, words)
         else:
-            votes = await questions.count_votes_on_answer(self._archive, asked.id)
+            votes = await questions.count_votes(self._archive, question_id=asked.id)
             buttons = update_buttons(build_answer_keyboard(asked, answer, words), (), votes)
         for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
             await self._bot.edit_message_text(

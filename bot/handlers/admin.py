@@ -94,7 +94,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
                             refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
                             tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),
                             reviews=words.number(talk.reviews, 1)))  # fmt: skip
-    votes = await questions.count_votes_since(archive, week)
+    votes = await questions.count_votes(archive, since=week)
     wrong, outdated, other, source = votes.reasons
     asking.append(words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,
                         source=source))  # fmt: skip
@@ -102,8 +102,8 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     backlog = []
     if aside := (await raw_updates.count_updates_by_state(archive))["poison"]:
         backlog.append(words("stats-inbox", aside=aside))
-        for poison in await raw_updates.list_poison_updates(archive, _MAX_REASONS):
-            backlog.append(f"• {poison.update_id}: {shorten(join_lines(poison.error), _MAX_ERROR_LENGTH)}")
+        for update_id, error in await raw_updates.list_poison_updates(archive, _MAX_REASONS):
+            backlog.append(f"• {update_id}: {shorten(join_lines(error), _MAX_ERROR_LENGTH)}")
     for backfill in (await channel_history.list_backfills(archive)).values():
         if backfill.state in ("running", "paused", "failed"):
             backlog.append(words("stats-history", state=backfill.state, percent=int(100 * backfill.share)))

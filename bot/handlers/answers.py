@@ -191,7 +191,7 @@ async def _change_keyboard(
         good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
         new = await questions.save_vote(archive, asked.id, presser, good=good, reason=reason)
         notice = words(("vote-good" if good else "vote-reason" if reason else "vote-bad") if new else "vote-same")
-    votes = await questions.count_votes_on_answer(archive, asked.id)
+    votes = await questions.count_votes(archive, question_id=asked.id)
     shown = update_buttons(shown, REASONS_BY_ACTION, votes)
     if action is AnswerAction.BAD:
         shown = add_reason_buttons(shown, asked.handle, words)

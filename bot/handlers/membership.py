@@ -203,7 +203,7 @@ async def _on_grant_or_revoke(
         how = words.rich("grant-how", grant=Code("/grant 123456789"), revoke=Code("/revoke 123456789"))
         lines = [words.rich("grant-line-owner", who=Code(str(owner))) for owner in context.admins.owners]
         for one in context.admins.grants.values():
-            date, who_granted = words.date(one.at, context.settings.bot.zone), Code(str(one.by))
+            date, who_granted = words.date(one.granted_at, context.settings.bot.zone), Code(str(one.granted_by))
             lines.append(words.rich("grant-line", who=Code(str(one.user_id)), by=who_granted, date=date))
         await message.answer(**as_list(how, words("grant-list"), *lines).as_kwargs())
         return

@@ -248,11 +248,12 @@ class Outbox:
                     return self._on_closed()
 
 
-async def retry_until_saved(save: Callable[[], Awaitable[None]], job_log: JobLog) -> None:
+async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobLog) -> None:
     """Save that a question no longer runs, retrying until it works: a running one blocks the reader's next question."""
     while True:
         try:
-            return await save()
+            await save()
+            return
         except RagError as exc:
             job_log.record_failure(ANSWERS_JOB, exc)
             await asyncio.sleep(FAILURE_PAUSE_SECONDS)

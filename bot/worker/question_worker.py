@@ -207,7 +207,7 @@ class QuestionWorker:
 
     async def start(self) -> None:
         """Queue the interrupted questions of the last process again, then start the workers."""
-        if left := await questions.requeue_running_questions(self._rag.archive):
+        if left := await questions.requeue_questions(self._rag.archive):
             log.info("%d unanswered questions are queued again", left)
         self._tasks = [asyncio.create_task(self._work(bell)) for bell in self._wakeups]
         self._positions_task = asyncio.create_task(self._positions.run())
@@ -224,7 +224,7 @@ class QuestionWorker:
                 task.cancel()
             await asyncio.gather(*self._tasks, self._positions_task, return_exceptions=True)
         await self._outbox.stop()
-        await questions.requeue_running_questions(self._rag.archive)
+        await questions.requeue_questions(self._rag.archive)
 
     async def halt(self, chat_id: int, reader: int, question: int | None = None) -> tuple[int, int]:
         """Stop this reader's questions in a chat, or one of them; returns how many were running and how many waited."""
@@ -262,7 +262,7 @@ class QuestionWorker:
                     try:
                         waiting, stored = await self._prepare_delivery(asked)
                     except Exception:
-                        requeue = partial(questions.requeue_question, self._rag.archive, asked.id)
+                        requeue = partial(questions.requeue_questions, self._rag.archive, asked.id)
                         await retry_until_saved(requeue, self._job_log)
                         raise
                     self._positions.forget(asked)

@@ -31,15 +31,11 @@ from rag_core.types import PostKey
 async def save_linked_question(archive: Archive, user_id: int, text: str, handle: str) -> str:
     """Save a question for a link; returns its handle: an earlier one if this user linked the same text before."""
     async with archive.writing() as connection:
-        rows = await connection.execute_fetchall(
-            "SELECT handle FROM linked_questions WHERE user_id = ? AND text = ?", (user_id, text)
-        )
-        for row in rows:
+        sql = "SELECT handle FROM linked_questions WHERE user_id = ? AND text = ?"
+        for row in await connection.execute_fetchall(sql, (user_id, text)):
             return str(row["handle"])
-        await connection.execute(
-            "INSERT INTO linked_questions (handle, user_id, text, made_at) VALUES (?, ?, ?, ?)",
-            (handle, user_id, text, get_unix_time()),
-        )
+        sql = "INSERT INTO linked_questions (handle, user_id, text, made_at) VALUES (?, ?, ?, ?)"
+        await connection.execute(sql, (handle, user_id, text, get_unix_time()))
         return handle
 
 
@@ -88,11 +84,10 @@ async def save_trace(
 
 async def fetch_trace(archive: Archive, trace_id: str) -> AnswerTrace | None:
     """Fetch a trace by its id; None if it is unknown or was dropped. Raises ArchiveUnavailable."""
-    rows = await archive.rows("SELECT * FROM traces WHERE trace_id = ?", (trace_id,))
-    if not rows:
-        return None
-    spans, without = (tuple(json.loads(rows[0][name])) for name in ("spans", "without"))
-    return decode_row(AnswerTrace, rows[0], spans=spans, without=without)
+    for row in await archive.rows("SELECT * FROM traces WHERE trace_id = ?", (trace_id,)):
+        spans, without = (tuple(json.loads(row[name])) for name in ("spans", "without"))
+        return decode_row(AnswerTrace, row, spans=spans, without=without)
+    return None
 
 
 VOTE_REASONS = ("wrong", "outdated", "other", "source")
@@ -112,32 +107,22 @@ async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: b
 
     Returns False if the same vote was saved before.
     """
-    return (
-        await archive.execute(
-            "INSERT INTO votes (question_id, user_id, good, reason, voted_at) VALUES (?1, ?2, ?3, ?4, ?5) "
-            "ON CONFLICT (question_id, user_id) DO UPDATE SET good = ?3, reason = ?4, voted_at = ?5 "
-            "WHERE good <> ?3 OR (?4 IS NOT NULL AND reason IS NOT ?4)",
-            (question_id, user_id, good, None if good else reason, get_unix_time()),
-        )
-        == 1
+    saved = await archive.execute(
+        "INSERT INTO votes (question_id, user_id, good, reason, voted_at) VALUES (?1, ?2, ?3, ?4, ?5) "
+        "ON CONFLICT (question_id, user_id) DO UPDATE SET good = ?3, reason = ?4, voted_at = ?5 "
+        "WHERE good <> ?3 OR (?4 IS NOT NULL AND reason IS NOT ?4)",
+        (question_id, user_id, good, None if good else reason, get_unix_time()),
     )
+    return saved == 1
 
 
-async def count_votes_on_answer(archive: Archive, question_id: int) -> VoteCounts:
-    """Count the votes on one answer."""
-    return await _count_votes(archive, "question_id = ?", question_id)
-
-
-async def count_votes_since(archive: Archive, moment: datetime) -> VoteCounts:
-    """Count the votes of all readers since a moment."""
-    return await _count_votes(archive, "voted_at >= ?", to_unix_seconds(moment))
-
-
-async def _count_votes(archive: Archive, which: str, value: int) -> VoteCounts:
+async def count_votes(archive: Archive, *, question_id: int | None = None, since: datetime | None = None) -> VoteCounts:
+    """Count the votes on one answer, or those of all readers since a moment."""
     reasons = ", ".join(f"count(*) FILTER (WHERE reason = '{reason}')" for reason in VOTE_REASONS)
     (row,) = await archive.rows(
-        f"SELECT count(*) FILTER (WHERE good), count(*) FILTER (WHERE NOT good), {reasons} FROM votes WHERE {which}",
-        (value,),
+        f"SELECT count(*) FILTER (WHERE good), count(*) FILTER (WHERE NOT good), {reasons} FROM votes "
+        "WHERE (?1 IS NULL OR question_id = ?1) AND voted_at >= ?2",
+        (question_id, to_unix_seconds(since) if since else 0),
     )
     good, bad, *why = row
     return VoteCounts(good, bad, tuple(why))
@@ -241,26 +226,19 @@ def decode_question(row: sqlite3.Row) -> QuestionRow:
 
 
 async def _list_answered(archive: Archive, which: str, values: Sequence[object]) -> list[AnsweredQuestion]:
-    rows = await archive.rows(
-        "SELECT *, finished_at AS answered_at FROM questions "
-        f"WHERE state = 'answered' AND answer IS NOT NULL AND {which}",
-        values,
-    )
-    return [decode_row(AnsweredQuestion, row, handle=row["handle"] or "") for row in rows]
+    answered = f"state = 'answered' AND answer IS NOT NULL AND {which}"
+    sql = f"SELECT *, finished_at AS answered_at FROM questions WHERE {answered}"
+    return [decode_row(AnsweredQuestion, row, handle=row["handle"] or "") for row in await archive.rows(sql, values)]
 
 
 async def _find_answered(archive: Archive, which: str, values: Sequence[object]) -> AnsweredQuestion | None:
     return next(iter(await _list_answered(archive, f"{which} LIMIT 1", values)), None)
 
 
-async def requeue_running_questions(archive: Archive) -> int:
-    """Queue running questions again, at start and at shutdown. Returns how many."""
-    return await archive.execute("UPDATE questions SET state = 'queued' WHERE state = 'running'")
-
-
-async def requeue_question(archive: Archive, question_id: int) -> None:
-    """Queue a running question again."""
-    await archive.execute("UPDATE questions SET state = 'queued' WHERE id = ? AND state = 'running'", (question_id,))
+async def requeue_questions(archive: Archive, question_id: int | None = None) -> int:
+    """Queue running questions again, at start and at shutdown, or this one. Returns how many."""
+    which = "state = 'running' AND (?1 IS NULL OR id = ?1)"
+    return await archive.execute(f"UPDATE questions SET state = 'queued' WHERE {which}", (question_id,))
 
 
 async def finish_question(

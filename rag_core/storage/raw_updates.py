@@ -11,7 +11,6 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -193,18 +192,14 @@ async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
 
     A claimed update that is not a channel post counts as done.
     """
-    return (
-        await archive.execute(
-            "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
-            "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET "
-            "claimed_at = ?3, "
-            f"raw = CASE WHEN {_IS_POST_SQL} OR state = 'poison' THEN raw END, "
-            f"state = CASE WHEN {_IS_POST_SQL} OR state = 'poison' THEN state ELSE 'done' END "
-            "WHERE claimed_at IS NULL",
-            (bot_id, update_id, get_unix_time()),
-        )
-        == 1
+    kept = f"{_IS_POST_SQL} OR state = 'poison'"
+    claimed = await archive.execute(
+        "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
+        "VALUES (?1, ?2, '', 'done', ?3, ?3) ON CONFLICT (bot_id, update_id) DO UPDATE SET claimed_at = ?3, "
+        f"raw = iif({kept}, raw, NULL), state = iif({kept}, state, 'done') WHERE claimed_at IS NULL",
+        (bot_id, update_id, get_unix_time()),
     )
+    return claimed == 1
 
 
 async def forget_done_updates(archive: Archive, moment: datetime) -> int:
@@ -234,30 +229,21 @@ async def count_updates_by_state(archive: Archive) -> dict[str, int]:
 _HANDLING_TIME_S = 60  # younger updates are being handled, such as the one that asks for this count
 
 
-@dataclass(frozen=True, slots=True)
-class PoisonUpdate:
-    """Quarantined update: one that could not be read, with the error."""
-
-    update_id: int
-    error: str
-
-
 async def count_unhandled_updates(archive: Archive) -> int:
     """Count updates with posts that are not saved yet, and other updates unhandled for more than a minute."""
     return int(
         await archive.value(
-            "SELECT count(*) FROM updates WHERE state = 'pending' "
-            "AND (kind IN ('channel_post', 'edited_channel_post') OR received_at < ?)",
+            f"SELECT count(*) FROM updates WHERE state = 'pending' AND ({_IS_POST_SQL} OR received_at < ?)",
             (get_unix_time() - _HANDLING_TIME_S,),
         )
     )
 
 
-async def list_poison_updates(archive: Archive, most: int) -> list[PoisonUpdate]:
-    """List the last `most` quarantined updates, the latest first."""
+async def list_poison_updates(archive: Archive, most: int) -> list[tuple[int, str]]:
+    """List the last `most` quarantined updates, the latest first: number and error."""
     rows = await archive.rows(
         "SELECT update_id, coalesce(error, '') FROM updates WHERE state = 'poison' "
         "ORDER BY received_at DESC, update_id DESC LIMIT ?",
         (most,),
     )
-    return [PoisonUpdate(*row) for row in rows]
+    return [(update_id, error) for update_id, error in rows]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import aiosqlite
 
 from rag_core.storage.db import Archive
-from rag_core.storage.post_rows import decode_row, encode_row, from_unix_seconds, get_unix_time, to_unix_seconds
+from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
 from rag_core.storage.questions import IS_REFUSAL_SQL
 from rag_core.types import AUTO_RECIPE
 
@@ -58,14 +58,14 @@ class AdminGrant:
     """Admin grant: the id of the new admin, the id of the admin who granted it, and when."""
 
     user_id: int
-    by: int
-    at: datetime
+    granted_by: int
+    granted_at: datetime
 
 
 async def list_admin_grants(archive: Archive) -> list[AdminGrant]:
     """List all admin grants, the oldest first."""
     rows = await archive.rows("SELECT * FROM grants ORDER BY granted_at, user_id")
-    return [AdminGrant(row["user_id"], row["granted_by"], from_unix_seconds(row["granted_at"])) for row in rows]
+    return [decode_row(AdminGrant, row) for row in rows]
 
 
 async def grant_admin(archive: Archive, user_id: int, by: int) -> None:
@@ -148,10 +148,7 @@ async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bo
 
     `own`: the group's own admins bound it, which counts only as long as they may.
     """
-    sql = (
-        "INSERT INTO bindings (group_id, chat_id, own) VALUES (?, ?, ?) "
-        "ON CONFLICT (group_id, chat_id) DO UPDATE SET own = min(own, excluded.own)"
-    )
+    sql = "INSERT INTO bindings VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET own = min(own, excluded.own)"
     await archive.execute(sql, (group_id, chat_id, own))
 
 
@@ -236,25 +233,17 @@ async def remember_turn(
 
 async def list_recent_turns(archive: Archive, talk: ConversationKey, since: datetime) -> list[ConversationTurn]:
     """List the turns of a conversation since a moment, newest first."""
-    rows = await archive.rows(
-        f"SELECT question, entities, asked_at FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC",
-        (*talk, to_unix_seconds(since)),
-    )
-    return [
-        ConversationTurn(row["question"], tuple(json.loads(row["entities"])), from_unix_seconds(row["asked_at"]))
-        for row in rows
-    ]
+    sql = f"SELECT * FROM talks WHERE {_SAME_CONVERSATION} AND asked_at >= ? ORDER BY id DESC"
+    rows = await archive.rows(sql, (*talk, to_unix_seconds(since)))
+    return [decode_row(ConversationTurn, row, entities=tuple(json.loads(row["entities"]))) for row in rows]
 
 
 async def forget_turns(
     archive: Archive, *, user: int | None = None, chat: int | None = None, thread: int | None = None
 ) -> int:
     """Delete the turns of a user, a chat, a topic; None means any. Returns how many."""
-    return await archive.execute(
-        "DELETE FROM talks WHERE (?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) "
-        "AND (?3 IS NULL OR thread = ?3)",
-        (user, chat, thread),
-    )
+    which = "(?1 IS NULL OR user_id = ?1) AND (?2 IS NULL OR chat_id = ?2) AND (?3 IS NULL OR thread = ?3)"
+    return await archive.execute(f"DELETE FROM talks WHERE {which}", (user, chat, thread))
 
 
 async def expire_turns(archive: Archive, before: datetime) -> int:
@@ -379,8 +368,9 @@ async def list_user_records(archive: Archive, user_id: int) -> dict[str, list[di
 
 async def get_user_language(archive: Archive, user_id: int) -> str | None:
     """Language of a user's last question; None if they never asked one."""
-    rows = await archive.rows("SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1", (user_id,))
-    return rows[0][0] if rows else None
+    sql = "SELECT lang FROM questions WHERE user_id = ? ORDER BY id DESC LIMIT 1"
+    lang: str | None = await archive.value(sql, (user_id,))
+    return lang
 
 
 _FORGET_BATCH_ROWS = 1000  # rows of one transaction

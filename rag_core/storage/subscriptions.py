@@ -151,12 +151,9 @@ async def list_hits(archive: Archive, watch_id: int, states: Sequence[HitState],
 
 async def list_pending_watches(archive: Archive) -> list[Watch]:
     """List the watches that have something to send, the oldest first, without chats that have blocked the bot."""
-    return decode_watches(
-        await archive.rows(
-            "SELECT * FROM watches WHERE blocked_at IS NULL AND id IN "
-            "(SELECT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')) ORDER BY id"
-        )
-    )
+    pending = "SELECT watch_id FROM watch_hits WHERE state IN ('waiting', 'over')"
+    sql = f"SELECT * FROM watches WHERE blocked_at IS NULL AND id IN ({pending}) ORDER BY id"
+    return decode_watches(await archive.rows(sql))
 
 
 async def mark_hits(archive: Archive, hits: Iterable[WatchHit], state: HitState) -> None:
@@ -170,25 +167,20 @@ async def mark_hits(archive: Archive, hits: Iterable[WatchHit], state: HitState)
 
 async def count_told(archive: Archive, chat_id: int, since: int) -> int:
     """Count the notices that a chat got since a moment."""
-    return int(
-        await archive.value(
-            "SELECT count(*) FROM watch_hits WHERE state = 'told' AND done_at >= ? "
-            "AND watch_id IN (SELECT id FROM watches WHERE chat_id = ?)",
-            (since, chat_id),
-        )
-    )
+    which = "state = 'told' AND done_at >= ? AND watch_id IN (SELECT id FROM watches WHERE chat_id = ?)"
+    return int(await archive.value(f"SELECT count(*) FROM watch_hits WHERE {which}", (since, chat_id)))
 
 
 async def forget_old_watches(archive: Archive, now: datetime) -> int:
     """Delete old hits, and watches of chats that blocked the bot long ago. Returns the number of watches."""
-    day = 86_400
-    moment = int(now.timestamp())
+    day, moment = 86_400, to_unix_seconds(now)
+    long_ago = moment - _BLOCKED_DAYS * day
     async with archive.writing() as connection:
-        long_ago = "SELECT id FROM watches WHERE blocked_at < ?"
-        before = moment - _BLOCKED_DAYS * day
-        await connection.execute(f"DELETE FROM watch_hits WHERE watch_id IN ({long_ago})", (before,))
-        cursor = await connection.execute("DELETE FROM watches WHERE blocked_at < ?", (before,))
-        await connection.execute("DELETE FROM watch_hits WHERE found_at < ?", (moment - _KEPT_HITS_DAYS * day,))
+        await connection.execute(
+            "DELETE FROM watch_hits WHERE found_at < ? OR watch_id IN (SELECT id FROM watches WHERE blocked_at < ?)",
+            (moment - _KEPT_HITS_DAYS * day, long_ago),
+        )
+        cursor = await connection.execute("DELETE FROM watches WHERE blocked_at < ?", (long_ago,))
     return cursor.rowcount
 
 
@@ -227,10 +219,8 @@ async def list_due_digests(archive: Archive, now: datetime) -> list[DigestPlan]:
 
 async def reschedule_digest(archive: Archive, chat_id: int, since: datetime, due: datetime) -> None:
     """Set from when posts count for the next digest of a chat, and when it is due."""
-    await archive.execute(
-        "UPDATE digests SET since = ?, due = ? WHERE chat_id = ?",
-        (to_unix_seconds(since), to_unix_seconds(due), chat_id),
-    )
+    sql = "UPDATE digests SET since = ?, due = ? WHERE chat_id = ?"
+    await archive.execute(sql, (to_unix_seconds(since), to_unix_seconds(due), chat_id))
 
 
 async def delete_digest_plan(archive: Archive, chat_id: int) -> bool:

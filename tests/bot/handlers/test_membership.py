@@ -287,7 +287,7 @@ async def sure(sandbox: Sandbox, who: int, text: str, choice: int = 0) -> str:
 
 async def granted(home: Path) -> list[tuple[int, int]]:
     async with open_archive(home) as archive:
-        return [(one.user_id, one.by) for one in await readers.list_admin_grants(archive)]
+        return [(one.user_id, one.granted_by) for one in await readers.list_admin_grants(archive)]
 
 
 async def test_an_admin_makes_another_until_it_is_taken_back(sandbox, live, home):

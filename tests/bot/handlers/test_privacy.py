@@ -183,7 +183,7 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(sandbox, 
             await questions.forget_voters(archive, later)
             await questions.forget_old_links(archive, later)
             await raw_updates.forget_poison_updates(archive, later)
-        votes = await questions.count_votes_since(archive, later - timedelta(days=1))
+        votes = await questions.count_votes(archive, since=later - timedelta(days=1))
     assert (votes.good, votes.bad) == (1, 0)
     assert execute(home, "SELECT user_id, question_id FROM votes") == [(None, None)]
     assert execute(home, "SELECT text, user_id, handle FROM questions") == [("", 0, None)]

@@ -158,7 +158,7 @@ async def test_a_question_that_takes_the_process_down_again_and_again_is_given_u
     await questions.queue_question(archive, questions.QuestionRow(**row))  # type: ignore[arg-type]
     for _ in range(10):
         assert await questions.take_next_question(archive)
-        await questions.requeue_running_questions(archive)
+        await questions.requeue_questions(archive)
     await archive.close()
     async with live():
         (reply,) = await sandbox.replies(OTTO)
@@ -170,7 +170,7 @@ async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [ArchiveUnavailable("busy"), ZeroDivisionError("a bug")]
-    real_load, real_requeue = questions.load_delivery, questions.requeue_question
+    real_load, real_requeue = questions.load_delivery, questions.requeue_questions
 
     async def load(*args: Any) -> Any:
         if failures:
@@ -180,12 +180,12 @@ async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(
     async def requeue(*args: Any) -> None:
         if len(failures) == 1:
             failures.append(ArchiveUnavailable("busy"))
-            monkeypatch.setattr(questions, "requeue_question", real_requeue)
+            monkeypatch.setattr(questions, "requeue_questions", real_requeue)
             raise ArchiveUnavailable("busy")
         await real_requeue(*args)
 
     monkeypatch.setattr(questions, "load_delivery", load)
-    monkeypatch.setattr(questions, "requeue_question", requeue)
+    monkeypatch.setattr(questions, "requeue_questions", requeue)
     monkeypatch.setattr(question_worker, "FAILURE_PAUSE_SECONDS", 0.05)
     async with live():
         assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]

@@ -78,7 +78,7 @@ async def test_the_latest_updates_that_were_set_aside_come_with_their_reasons(ar
     for number in range(1, 6):
         await raw_updates.quarantine_updates(archive, 42, {number: f"reason {number}"})
     latest = await raw_updates.list_poison_updates(archive, 2)
-    assert [(poison.update_id, poison.error) for poison in latest] == [(5, "reason 5"), (4, "reason 4")]
+    assert latest == [(5, "reason 5"), (4, "reason 4")]
 
 
 async def test_what_waits_in_the_inbox_is_posts_and_what_nobody_handles(archive: Archive) -> None:

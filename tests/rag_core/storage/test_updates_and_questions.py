@@ -142,7 +142,7 @@ async def test_what_was_running_is_queued_again_and_what_was_finished_is_not(arc
     assert first and second
     await questions.finish_question(archive, first.id, state="answered", answer='{"sentences": []}')
 
-    assert await questions.requeue_running_questions(archive) == 1
+    assert await questions.requeue_questions(archive) == 1
     again = await questions.take_next_question(archive)
     assert again and (again.id, again.attempts) == (second.id, 2)
     ((state, answer),) = await archive.rows("SELECT state, answer FROM questions WHERE id = ?", (first.id,))

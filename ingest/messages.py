@@ -27,7 +27,6 @@ from ingest.message_kinds import (
     MAX_NAME_LENGTH,
     MAX_TITLE_LENGTH,
     MalformedMessage,
-    MessageKind,
     convert_exported_attachment,
     count_utf16_units,
     find_exported_kind,
@@ -209,10 +208,7 @@ def _parse_entities(value: object) -> tuple[Entity, ...]:
     return tuple(found)
 
 
-_ButtonTexts = list[tuple[str, str]]
-
-
-def _list_buttons(rows: object) -> _ButtonTexts:
+def _list_buttons(rows: object) -> list[tuple[str, str]]:
     """List the buttons that open an address or copy a text, as (label, address or text): live or exported."""
     found = []
     for button in (b for row in (rows if isinstance(rows, list) else ()) if isinstance(row, list) for b in row):
@@ -226,7 +222,7 @@ def _list_buttons(rows: object) -> _ButtonTexts:
 
 
 def _compose_text(
-    text: str, entities: tuple[Entity, ...], rich: RichText, line: str | None, buttons: _ButtonTexts
+    text: str, entities: tuple[Entity, ...], rich: RichText, line: str | None, buttons: list[tuple[str, str]]
 ) -> tuple[str, tuple[Entity, ...], tuple[str, ...]]:
     """Compose the text of a message, with its entities and links, each link once.
 
@@ -282,6 +278,12 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         parent = {}
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     paid = message.get("is_paid_post") is True or "paid_media" in message
+    media = Media(kind.name) if kind else None
+    if kind and kind.named:
+        file = parse_object(message[kind.name])
+        media = _build_media(kind.name, file.get("file_name"), file.get("mime_type"))
+    elif rich.files and not kind:
+        media = _build_media("document", ", ".join(rich.files), None)
     in_topic = message.get("is_topic_message") is True and "message_thread_id" in message
     post = Post(
         key=PostKey(chat_id, parse_integer(message.get("message_id"))),
@@ -292,7 +294,7 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         author=parse_text((forwarded or message).get("author_signature"), MAX_NAME_LENGTH),
         entities=entities,
         links=links,
-        media=_extract_live_media(message, kind, rich),
+        media=media,
         origin=_extract_live_origin(message.get("forward_origin")),
         reply_to=None if elsewhere or "message_id" not in parent else parse_integer(parent["message_id"]),
         album=parse_text(message.get("media_group_id")),
@@ -346,6 +348,13 @@ def parse_exported_post(
     edited = None
     with suppress(MalformedMessage):  # old exports write 1970 where a message was never edited
         edited = parse_exported_time(message, "edited", zone) if "edited" in message else None
+    media = Media(kind.name) if kind else None
+    if kind and kind.named:
+        name, file = parse_text(message.get("file_name")), parse_text(message.get("file"))
+        # Older exports give the name only as the end of a path; a sentence in brackets says why there is none.
+        if not name and file and kind.name in ("document", "audio") and not file.startswith("("):
+            name = PurePosixPath(file).name
+        media = _build_media(kind.name, name, message.get("mime_type"))
     reply_to = message.get("reply_to_message_id")
     elsewhere = "reply_to_peer_id" in message or type(reply_to) is not int or reply_to < 1
     return Post(
@@ -356,7 +365,7 @@ def parse_exported_post(
         author=None if "forwarded_from" in message else parse_text(message.get("author"), MAX_NAME_LENGTH) or writer,
         entities=entities,
         links=links,
-        media=_extract_exported_media(message, kind),
+        media=media,
         origin=_extract_exported_origin(message),
         reply_to=None if elsewhere else parse_integer(reply_to),
     )
@@ -379,25 +388,6 @@ def parse_exported_time(message: Mapping[str, Any], key: str, zone: tzinfo) -> d
         return _parse_time(int(moment.timestamp()))
     except (ValueError, OverflowError) as exc:
         raise MalformedMessage(f"{key} is not a date") from exc
-
-
-def _extract_live_media(message: Mapping[str, Any], kind: MessageKind | None, rich: RichText) -> Media | None:
-    if kind is None:
-        return _build_media("document", ", ".join(rich.files), None) if rich.files else None
-    if not kind.named:
-        return Media(kind.name)
-    file = parse_object(message[kind.name])
-    return _build_media(kind.name, file.get("file_name"), file.get("mime_type"))
-
-
-def _extract_exported_media(message: Mapping[str, Any], kind: MessageKind | None) -> Media | None:
-    if kind is None or not kind.named:
-        return Media(kind.name) if kind else None
-    name, file = parse_text(message.get("file_name")), parse_text(message.get("file"))
-    # Older exports give the name only as the end of a path; a sentence in brackets says why there is none.
-    if not name and file and kind.name in ("document", "audio") and not file.startswith("("):
-        name = PurePosixPath(file).name
-    return _build_media(kind.name, name, message.get("mime_type"))
 
 
 def _build_media(kind: str, file_name: object, mime: object) -> Media:

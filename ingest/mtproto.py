@@ -150,8 +150,7 @@ def _convert_button(button: Any) -> JsonObject:
 
 
 def _join_names(peer: Any) -> str:
-    names = (getattr(peer, key, None) for key in ("title", "first_name", "last_name"))
-    return " ".join(filter(None, names))
+    return " ".join(filter(None, (getattr(peer, key, None) for key in ("title", "first_name", "last_name"))))
 
 
 def _convert_entity(entity: Any) -> JsonObject:
@@ -219,7 +218,18 @@ def _convert_media(media: Any, name: str) -> JsonObject:
         case "Photo" if media.photo:
             return {"live_photo" if media.live_photo else "photo": {}}
         case "Document" if media.document:
-            return _convert_document(media.document)
+            found = {type(one).__name__.removeprefix("DocumentAttribute"): one for one in media.document.attributes}
+            named, video, audio = (found.get(kind) for kind in ("Filename", "Video", "Audio"))
+            raw = {"file_name": named.file_name if named else None, "mime_type": media.document.mime_type}
+            if "Sticker" in found or "CustomEmoji" in found:
+                return {"sticker": raw}
+            if "Animated" in found:
+                return {"animation": raw}
+            if video:
+                return {"video_note" if video.round_message else "video": raw}
+            if audio:
+                return {"voice" if audio.voice else "audio": raw | {"performer": audio.performer, "title": audio.title}}
+            return {"document": raw}
         case "Poll":
             poll = media.poll
             options = [{"text": one.text.text} for one in poll.answers]
@@ -228,21 +238,6 @@ def _convert_media(media: Any, name: str) -> JsonObject:
             tasks = [{"text": one.title.text} for one in media.todo.list]
             return {"checklist": {"title": media.todo.title.text, "tasks": tasks}}
     return {}  # a link's preview, or a file that has expired
-
-
-def _convert_document(document: Any) -> JsonObject:
-    found = {type(one).__name__.removeprefix("DocumentAttribute"): one for one in document.attributes}
-    named = found.get("Filename")
-    raw = {"file_name": named.file_name if named else None, "mime_type": document.mime_type}
-    if "Sticker" in found or "CustomEmoji" in found:
-        return {"sticker": raw}
-    if "Animated" in found:
-        return {"animation": raw}
-    if video := found.get("Video"):
-        return {"video_note" if video.round_message else "video": raw}
-    if audio := found.get("Audio"):
-        return {"voice" if audio.voice else "audio": raw | {"performer": audio.performer, "title": audio.title}}
-    return {"document": raw}
 
 
 _TIMEOUT_SECONDS = 20.0

@@ -62,13 +62,14 @@ MAX_DOCUMENT_BYTES = 20 * 2**20
 _MAX_TRIES = 3
 _DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB at half a megabit a second
 _CHUNK_BYTES = 2**16
+_TELEGRAM_ERRORS = (TelegramAPIError, ClientDecodeError)
 
 
 async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
     try:
         path = (await bot.get_file(document.file_id)).file_path
-    except (TelegramAPIError, ClientDecodeError) as exc:
+    except _TELEGRAM_ERRORS as exc:
         too_big = isinstance(exc, TelegramBadRequest) and "too big" in exc.message
         raise DocumentRefused("import-too-big" if too_big else "import-not-fetched") from exc
     if not path:
@@ -145,7 +146,7 @@ async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMa
     try:
         async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
             await message.edit_text(**split_pages(text)[0].as_kwargs(), reply_markup=buttons)
-    except (TelegramAPIError, ClientDecodeError, TimeoutError) as exc:
+    except (*_TELEGRAM_ERRORS, TimeoutError) as exc:
         log.warning("an import could not be told of: %s", type(exc).__name__)
         return False
     return True
@@ -189,15 +190,12 @@ class ImportRunner:
 
     async def report_interrupted_import(self) -> None:
         """Report that an import of the last process was interrupted."""
-        if self._interrupted is None:
+        if (left := self._interrupted) is None:
             return
-        words = get_translator(self._interrupted["lang"])
-        text = words("import-interrupted", file=self._interrupted["file"])
+        text = get_translator(left["lang"])("import-interrupted", file=left["file"])
         try:
-            await self._bot.edit_message_text(
-                text, chat_id=self._interrupted["chat"], message_id=self._interrupted["message"]
-            )
-        except (TelegramAPIError, ClientDecodeError) as exc:
+            await self._bot.edit_message_text(text, chat_id=left["chat"], message_id=left["message"])
+        except _TELEGRAM_ERRORS as exc:
             log.warning("an interrupted import could not be told of: %s", exc)
 
     def begin(self, order: ImportOrder) -> bool:
@@ -227,7 +225,7 @@ class ImportRunner:
         stop = build_keyboard([(words("button-stop"), StopImportButton(run=self._run_id))])
         try:
             shown = await order.message.reply(words("import-fetching", file=order.file), reply_markup=stop)
-        except (TelegramAPIError, ClientDecodeError) as exc:
+        except _TELEGRAM_ERRORS as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return
         try:
@@ -258,7 +256,7 @@ class ImportRunner:
                 asked = words.rich("import-who", title=link_channel_title(channel, words)).as_kwargs()
                 readers = build_approval_keyboard(self._archive, channel.chat_id, words)
                 await order.message.answer(**asked, reply_markup=readers)
-        except (TelegramAPIError, ClientDecodeError) as exc:
+        except _TELEGRAM_ERRORS as exc:
             log.warning("an admin could not be asked who may read what was imported: %s", exc)
 
     async def _import(
@@ -344,7 +342,7 @@ async def _on_import(
         if known := find_channel(f"@{named['name']}", await channels.load_channels(context.archive)):
             order = replace(order, chat_id=known.chat_id)
         else:
-            with suppress(TelegramAPIError, ClientDecodeError, TimeoutError):
+            with suppress(*_TELEGRAM_ERRORS, TimeoutError):
                 async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
                     found = await bot.get_chat(f"@{named['name']}")
                 if found.type in ("channel", "supergroup"):

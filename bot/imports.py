@@ -114,10 +114,7 @@ _MAX_CHANNELS, _MAX_NOTES = 200, 20  # a full export may hold thousands of chats
 
 
 async def run_import(order: Mapping[str, object]) -> AsyncGenerator[Message, None]:
-    """Run the worker and yield its messages. Close it with `aclosing`, which ends the worker.
-
-    Raises DocumentRefused if the limits or the timeout end the worker.
-    """
+    """Run the worker and yield its messages; `aclosing` ends it. Raises DocumentRefused if limits or timeout do."""
     worker = await WorkerProcess.start(*_WORKER_ARGUMENTS, json.dumps(order))
     ends = asyncio.get_running_loop().time() + _MAX_SECONDS
     try:

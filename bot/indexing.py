@@ -232,10 +232,7 @@ class RebuildRunner:
         return self.current
 
     async def cancel(self, rebuild: int | None = None) -> bool:
-        """Cancel the running rebuild, or only the one with this number; True where the old index stays.
-
-        Where the new index is already being put in place, wait until it is.
-        """
+        """Cancel the running rebuild, or only this one, unless it is installed; True where the old index stays."""
         task, now = self._task, self.current
         if task is None or now is None or self._is_over() or rebuild not in (None, now.id):
             return False

@@ -249,10 +249,7 @@ def hash_exact_text(words: ComparedText) -> bytes:
 
 
 def compute_minhash_bands(words: ComparedText) -> tuple[int, ...]:
-    """Compute the bands of a text's MinHash signature: BANDS signed 64-bit numbers, none for a short text.
-
-    Near-duplicates have at least one band in common; texts with different facts have none.
-    """
+    """Bands of a MinHash signature: signed 64-bit numbers, one at least shared by near-duplicates; none if short."""
     if len(words.all) < _MIN_NEAR_DUPLICATE_WORDS:
         return ()
     sketch = RMinHash(num_perm=BANDS * _ROWS_PER_BAND, seed=_MINHASH_SEED)
@@ -296,10 +293,7 @@ def are_rewordings(one: str, other: str) -> bool:
 
 @cache
 def describe_fingerprint() -> str:
-    """Version of the fingerprint: our version, and what the library computes for a few and for many words.
-
-    Signatures of another version cannot be compared.
-    """
+    """Version of the fingerprint, with what the library computes: signatures of another version cannot be compared."""
     few = parse_compared_text("a few words and no more")
     many = parse_compared_text(" ".join(chr(97 + n % 26) * (1 + n // 26) for n in range(400)))
     bands = compute_minhash_bands(few)[0], compute_minhash_bands(many)[0]
@@ -376,10 +370,7 @@ def _fingerprint_posts(batch: Sequence[PostChange]) -> _Fingerprints:
 
 
 def _find_duplicate_pairs(ready: _Fingerprints, near: _TextsByBand) -> set[tuple[bytes, bytes]]:
-    """Find the pairs of duplicate texts with at least one post of the batch.
-
-    All texts of a band are compared with each other, so that no third text decides on a pair.
-    """
+    """Find pairs of duplicate texts; all texts of a band are compared, so that no third text decides on a pair."""
     duplicates: set[tuple[bytes, bytes]] = set()
     compared: set[tuple[bytes, bytes]] = set()
     for row, words in ready:

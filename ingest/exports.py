@@ -253,10 +253,7 @@ async def _import_chat(
 
 
 async def _erase_missing(archive: Archive, entry: AdmittedChat, reading: ChatReader, report: ImportReport) -> None:
-    """Mark posts as deleted that lie between the first and the last entry but are not in the export.
-
-    Where posts may be missing from the export only, nothing is marked.
-    """
+    """Mark posts as deleted that lie between the first and last entry and are not in an export that is surely whole."""
     chat, channel = entry.chat, entry.channel
     missing = await posts.find_missing_posts(archive, channel.chat_id, reading.seen)
     gone = len(missing)

@@ -96,10 +96,7 @@ async def find_newest_id(source: PacedSource, chat_id: int, known: int) -> int:
 
 
 async def fetch_batch(archive: Archive, source: PacedSource, job: Backfill, channel: Channel) -> bool:
-    """Fetch and save the next batch of a backfill. False where it has ended or was stopped. Raises HistoryUnavailable.
-
-    The first call looks for the newest id.
-    """
+    """Fetch and save the next batch, first the newest id; False where it ended. Raises HistoryUnavailable."""
     if job.next_id is None:
         await channel_history.set_newest_id(archive, job.chat_id, await estimate_size(archive, source, job.chat_id))
         return True
@@ -221,10 +218,7 @@ async def look_at_posts(
 
 
 async def sweep_channels(archive: Archive, source: PacedSource, tell: NotifyAdmins, now: datetime | None = None) -> str:
-    """Look at the posts that are due in every approved channel of the bot. Returns a line for the job log.
-
-    Groups are left out: a bot that is no administrator of a group sees few of its messages.
-    """
+    """Look at the due posts of every approved channel; groups show bots too little. Returns a line for the log."""
     moment = now or datetime.now(UTC)
     edited = deleted = 0
     for channel in (await channels.load_channels(archive)).values():

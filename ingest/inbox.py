@@ -40,10 +40,7 @@ log = logging.getLogger(__name__)
 async def admit_arrivals(
     connection: aiosqlite.Connection, seen: Mapping[int, Channel], arrivals: Sequence[tuple[Post, int]]
 ) -> tuple[dict[int, Channel], list[tuple[Post, int]]]:
-    """Select what is kept of a batch, in the caller's transaction: channels, and posts with their update ids.
-
-    Posts of an approved channel are all kept, those of other channels up to their quota.
-    """
+    """Select the channels and posts of a batch that are kept: of an unapproved channel those within its quota."""
     known, used, waiting = await channels.measure_unapproved_channels(connection, seen)
     room = max(0, MAX_WAITING_CHANNELS - waiting)
     used |= dict.fromkeys([chat_id for chat_id in seen if chat_id not in known][:room], (0, 0))

@@ -46,10 +46,7 @@ _Span = tuple[int, int]
 
 
 def split_into_passages(post: Post, channel: Channel, parent: str | None) -> tuple[Passage, ...]:
-    """Split a post into passages; `parent` is the text it replies to.
-
-    Returns an empty tuple for a post without text and file name.
-    """
+    """Split a post into passages, none without text and file name; `parent` is the text it replies to."""
     if post.text.strip():
         cuts = _find_cuts(post.text)
     elif post.media and post.media.file_name:
@@ -183,10 +180,7 @@ class LexicalIndexer:
         self._unsaved = 0
 
     async def renew(self, keys: Sequence[PostKey]) -> None:
-        """Index these posts again as they are in the archive; remove those it no longer holds.
-
-        Raises ArchiveUnavailable.
-        """
+        """Index these posts again as they are in the archive; remove those that it no longer holds."""
         async with self._turn:
             batch = await read_posts_again(self._archive, keys, self.lexical.watermark)
             await _run_to_completion(self._take, batch)
@@ -215,10 +209,7 @@ class LexicalIndexer:
 
 
 async def _run_to_completion(work: Callable[..., None], *given: object) -> None:
-    """Run blocking work in a thread and wait for its end, even if cancelled.
-
-    A thread goes on when its task is cancelled; nothing else may touch the index before it ends.
-    """
+    """Run blocking work in a thread to its end, even if cancelled: nothing else may touch the index before."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *given))
     try:
         await asyncio.shield(running)
@@ -258,10 +249,7 @@ async def load_or_embed_vectors(
 
 
 async def embed_posts(archive: Archive, store: VectorStore, embedder: Embedder, keys: Sequence[PostKey]) -> float:
-    """Bring the vectors of these posts up to the archive; returns the seconds that the vectors took.
-
-    Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
-    """
+    """Bring the vectors of these posts up to the archive; returns the seconds that the vectors took."""
     changed = await read_posts_again(archive, keys)
     ready = [prepare_point(p, embedder.name) for change in changed.changes for p in changed.passages(change)]
     started = time.monotonic()

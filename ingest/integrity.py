@@ -87,10 +87,7 @@ async def write_vector_inventory(vectors: VectorStore, file: Path) -> None:
 
 
 class VectorInventory:
-    """Inventory of the vector store read from a file, for one channel or all.
-
-    Posts that changed since it was written seem to differ; that does no harm.
-    """
+    """Inventory of the vector store from a file, for one channel or all; posts that changed since seem to differ."""
 
     def __init__(self, file: Path, chat_id: int | None = None) -> None:
         """Read the file; without it nothing is in the store. Raises IndexUnavailable."""
@@ -163,10 +160,7 @@ _MIN_COSINE = 0.999  # cosine of a vector with its copies stored in 16 bits
 async def _find_wrong_vector_posts(
     archive: Archive, dense: DenseIndex, expected: MessageIdsByChat, some: Sequence[PostKey]
 ) -> tuple[list[PostKey], int]:
-    """Find posts that the vector store holds wrongly; return them and the number of vectors.
-
-    Raises ArchiveUnavailable, VectorsUnavailable, ModelUnavailable.
-    """
+    """Find posts that the vector store holds wrongly; return them and the number of vectors."""
     there, count = dict[int, set[int]](), 0
     marks: dict[PostKey, set[str]] = {key: set() for key in some}  # text hashes of the sample
     async for page in dense.vectors.iterate_points():

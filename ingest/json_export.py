@@ -215,10 +215,7 @@ class JsonExport:
         return self._scanned.bytes_read if self._scanned else 0
 
     def survey(self) -> list[ExportedChat]:
-        """Scan the file for its chats, without keeping it in memory; what is no JSON is scanned again with repairs.
-
-        Raises `ImportRefused`.
-        """
+        """Scan the file as a stream for its chats, what is no JSON again with repairs. Raises `ImportRefused`."""
         try:
             return self._scan()
         except ImportRefused as exc:
@@ -316,10 +313,7 @@ class AdmittedChat:
 def admit_chats(
     file: Path, chats: Sequence[ExportedChat], known: Mapping[int, Channel], options: ImportOptions
 ) -> tuple[list[AdmittedChat | None], list[ImportNote]]:
-    """Decide which chats may be imported; None for the others, with notes about them.
-
-    Raises `ImportRefused` if none may.
-    """
+    """Decide which chats may be imported, else None and a note. Raises `ImportRefused` if none may."""
     ids = [_compute_chat_id(chat) for chat in chats]
     if options.chat_id is not None and options.chat_id not in ids:
         said = "{file} is of another chat than {chat_id}."

@@ -86,10 +86,7 @@ def _format_list(value: Fields) -> str:
 
 
 def _format_contact(value: Fields) -> str:
-    """Format a contact: name, then number as +digits.
-
-    Telegram Desktop groups the digits, the Bot API may omit the +.
-    """
+    """Format a contact: name, then number as +digits: exports group them, the Bot API may omit the +."""
     name = " ".join(filter(None, (parse_text(value.get(key)) for key in ("first_name", "last_name"))))
     number = "".join(filter(str.isdecimal, parse_text(value.get("phone_number")) or ""))
     return join_lines(name, number and f"+{number}")

@@ -224,11 +224,7 @@ def _list_buttons(rows: object) -> list[tuple[str, str]]:
 def _compose_text(
     text: str, entities: tuple[Entity, ...], rich: RichText, line: str | None, buttons: list[tuple[str, str]]
 ) -> tuple[str, tuple[Entity, ...], tuple[str, ...]]:
-    """Compose the text of a message, with its entities and links, each link once.
-
-    Of a text and a rich message the longer is taken. A line for the attachment follows, and one for each button with
-    words: its label and where it leads.
-    """
+    """Compose text, entities and links: the longer of text and rich message, the attachment, each button."""
     if len(rich.text) > len(text):
         text, entities = rich.text, tuple(rich.entities)
     text, behind = join_lines(text, line), list(rich.links)
@@ -307,10 +303,7 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
 
 
 def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None:
-    """Parse the title that a live message gives its topic or tells of it: topic, title, Unix seconds; else None.
-
-    Raises `MalformedMessage`.
-    """
+    """Parse the title that a live message gives its topic or tells of it: topic, title, Unix seconds; else None."""
     parent = parse_object(message.get("reply_to_message"))
     for source, key in (message, "edited"), (message, "created"), (parent, "created"):
         if title := parse_text(parse_object(source.get(f"forum_topic_{key}")).get("name"), MAX_TITLE_LENGTH):

@@ -52,10 +52,7 @@ CHANNEL_PREFIX = 1_000_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FoundMessages:
-    """Reply to a request: messages that are there, and ids that are not.
-
-    An id in neither is not known to exist or not. `peers`: chats and users that the messages name.
-    """
+    """Messages of a reply, ids that do not exist, and `peers` that are named; of an id in neither nothing is known."""
 
     messages: tuple[Any, ...]
     empty: frozenset[int]
@@ -69,10 +66,7 @@ def index_peers(chats: Iterable[Any], users: Iterable[Any]) -> dict[int, Any]:
 
 
 def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None:
-    """Convert a message of a channel to a post; None for service messages and what this layer cannot read.
-
-    Raises MalformedMessage.
-    """
+    """Convert a channel's message to a post; None for what is none or this layer lacks. Raises MalformedMessage."""
     media = getattr(message, "media", None)
     name = type(media).__name__.removeprefix("MessageMedia") if media else ""
     if type(message).__name__ != "Message" or name in _UNREADABLE_MEDIA:
@@ -119,10 +113,7 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
 
 
 def convert_topic_title(message: Any) -> tuple[int, str, int] | None:
-    """Convert the title that a service message gives its topic: topic, title, Unix seconds; None for other messages.
-
-    Raises MalformedMessage.
-    """
+    """Convert the title that a service message gives its topic: topic, title, Unix seconds; None for other messages."""
     action: Any = getattr(message, "action", None)
     if type(action).__name__ not in ("MessageActionTopicCreate", "MessageActionTopicEdit"):
         return None

@@ -51,10 +51,7 @@ class Heartbeat:
         self._heard = _ClockReading(self._clock.elapsed(), datetime.fromtimestamp(self._clock.wall(), UTC))
 
     async def beat(self) -> int:
-        """Write a heartbeat if Telegram replied since the last one; return the number of gaps noted.
-
-        Raises ArchiveUnavailable.
-        """
+        """Write a heartbeat if Telegram replied since the last one; return the number of gaps noted."""
         now, last = self._heard, self._last
         seen = last or self._doubted
         if now is None or (seen and now.passed <= seen.passed):
@@ -87,10 +84,7 @@ class Heartbeat:
 
 
 async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:
-    """Close gaps that turned out complete and notify admins of new ones; return a line for the job log.
-
-    Raises ArchiveUnavailable.
-    """
+    """Close gaps that turned out complete and notify admins of new ones; return a line for the job log."""
     for chat_id in await channel_history.list_channels_without_gaps(archive):
         await channel_history.note_gap_before_joining(archive, chat_id)
     closed = await channel_history.close_complete_gaps(archive)

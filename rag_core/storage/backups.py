@@ -37,10 +37,7 @@ def get_backups_folder(folder: Path) -> Path:
 
 
 def list_backups(folder: Path) -> list[Path]:
-    """List the backups of the archive in `folder`, the newest first.
-
-    A backup dated in the future was made with a wrong clock: it counts as older than all others.
-    """
+    """List the backups, the newest first; one dated in the future, by a wrong clock, counts as the oldest."""
     try:
         found = [file for file in get_backups_folder(folder).iterdir() if _parse_backup_time(file)]
     except OSError:
@@ -153,10 +150,7 @@ def open_read_only(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def is_database_intact(connection: sqlite3.Connection, stop: threading.Event) -> bool:
-    """Check every page of a database (PRAGMA quick_check): 0.2 s for 100 MB in memory, 2 s from a cold disk.
-
-    Raises WorkCancelled, and sqlite3 errors if it cannot be read at all.
-    """
+    """Check every page: 0.2 s for 100 MB in memory, 2 s from a cold disk. Raises WorkCancelled, sqlite3 errors."""
     connection.set_progress_handler(stop.is_set, 10_000)
     try:
         return connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
@@ -261,10 +255,7 @@ def make_backup(folder: Path, stop: threading.Event, *, version: int = 0) -> Pat
 
 
 def prune_backups(folder: Path, keep: int) -> int:
-    """Delete all but the newest `keep` backups; at least one is kept, and the last one made before a migration.
-
-    Returns how many were deleted. Raises BackupFailed.
-    """
+    """Delete all but the newest `keep` backups (at least one) and the last one before a migration; returns how many."""
     backups = list_backups(folder)
     of_migrations = [backup for backup in backups if "-version" in backup.name]
     old = set(backups) - {*backups[: max(1, keep)], *of_migrations[:1]}

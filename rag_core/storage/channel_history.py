@@ -251,10 +251,7 @@ async def set_newest_id(archive: Archive, chat_id: int, newest_id: int) -> None:
 
 
 async def save_batch(archive: Archive, chat_id: int, posts: Sequence[Post], next_id: int) -> PostTally | None:
-    """Save the posts of a batch and the place of the backfill in one transaction.
-
-    `next_id` 0 ends it. None, and nothing is saved, if the backfill was stopped or the channel removed meanwhile.
-    """
+    """Save a batch and its place (0: the end) in one transaction. None, and nothing saved, where it was stopped."""
     async with archive.writing() as connection:
         moved = await connection.execute(
             "UPDATE history SET next_id = ?2, state = iif(?2 > 0, state, 'done'), saved = saved + ?3 "
@@ -267,10 +264,7 @@ async def save_batch(archive: Archive, chat_id: int, posts: Sequence[Post], next
 async def save_seen_posts(
     archive: Archive, chat_id: int, posts: Sequence[Post], others: Iterable[int], now: datetime
 ) -> PostTally:
-    """Save posts as they were seen in an approved channel now: an edit that was missed becomes a version.
-
-    `others`: ids of known posts that are there, but cannot be read.
-    """
+    """Save posts as they are seen in an approved channel now; ids of `others` are there, but cannot be read."""
     async with archive.writing() as connection:
         if not await connection.execute_fetchall(_APPROVED, (chat_id,)):
             return PostTally()

@@ -92,10 +92,7 @@ async def set_channel_visibility(archive: Archive, chat_id: int, visibility: Vis
 
 
 async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
-    """Set the state of a known channel: "active", "pending" (waits for approval) or "paused".
-
-    When it is approved, or its approval is withdrawn, the indexes read all its posts again.
-    """
+    """Set the state of a known channel; the indexes read it again when it is approved, or its approval is withdrawn."""
     async with archive.writing() as connection:
         await connection.execute(
             "UPDATE channels SET retitled = retitled + ((state IN (?1, ?2)) IS NOT (?3 IN (?1, ?2))), state = ?3 "
@@ -108,10 +105,7 @@ async def set_channel_state(archive: Archive, chat_id: int, state: str) -> None:
 
 
 async def reindex_retitled_channels(archive: Archive) -> None:
-    """Make the indexes read the posts of channels again whose title, which is indexed, or approval changed.
-
-    `retitled` counts such changes, so that one that comes meanwhile is not lost.
-    """
+    """Make the indexes read channels again whose title or approval changed: `retitled` counts, to lose no change."""
     for row in await archive.rows("SELECT chat_id, retitled FROM channels WHERE retitled"):
         await mark_posts_changed(archive, row["chat_id"])
         sql = "UPDATE channels SET retitled = 0 WHERE chat_id = ? AND retitled = ?"
@@ -205,10 +199,7 @@ async def measure_unapproved_channels(
 
 
 async def drop_posts_over_quota(connection: aiosqlite.Connection, dropped: Mapping[PostKey, int]) -> None:
-    """Record posts dropped over the quota, each with its date in Unix seconds.
-
-    The stored version of a post whose newer version is dropped is deleted: it would be shown as the present text.
-    """
+    """Record dropped posts and their dates; stored versions go: they would be shown as the present texts."""
     await connection.executemany(
         "DELETE FROM posts WHERE chat_id = ? AND message_id = ? AND deleted_at IS NULL", [tuple(key) for key in dropped]
     )
@@ -232,10 +223,7 @@ TopicTitles = Mapping[int, tuple[str, int]]  # topic -> its title, and when it g
 
 
 async def save_topic_titles(connection: aiosqlite.Connection, chat_id: int, titles: TopicTitles) -> None:
-    """Save the titles of topics, in the caller's transaction; a later title stays.
-
-    The indexes read the posts of a topic again whose title changed.
-    """
+    """Save the titles of topics, in the caller's transaction; a later one stays, and changed ones are reindexed."""
     changed = []
     for topic, (title, named_at) in titles.items():
         saved = await connection.execute(
@@ -278,10 +266,7 @@ async def remove_channel(archive: Archive, chat_id: int) -> int:
 
 
 async def purge_removed_posts(archive: Archive, taken: int) -> None:
-    """Delete the posts of removed channels; `taken` is the sequence number that every index has reached.
-
-    A removed channel with new posts waits for approval again, with these only.
-    """
+    """Delete removed posts that every index has dropped (`taken`); channels with new ones wait for approval."""
     mine = "FROM posts WHERE posts.chat_id = channels.chat_id"
     while True:
         async with archive.writing() as connection:

@@ -49,10 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class Archive:
-    """Open archive. `folder` holds the database file, and backups and indexes beside it.
-
-    `identity` never changes for one archive; a backup that is opened as the archive gets another.
-    """
+    """Open archive in `folder`. `identity` never changes; a backup that is opened as the archive gets another."""
 
     def __init__(self, folder: Path, identity: str, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
         self.folder = folder
@@ -126,10 +123,7 @@ class Archive:
                     yield self._writer
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run one write transaction in the writer's thread: one way there and back, not one for each statement.
-
-        Committed at the end, rolled back by any exception, also if the caller is cancelled before the end.
-        """
+        """Run one write transaction in the writer's thread: all or nothing, also if the caller is cancelled."""
         connection, caller = self._writer._conn, asyncio.current_task()
         before = caller.cancelling() if caller else 0
 
@@ -168,10 +162,7 @@ class Archive:
             return list(await self._reader.execute_fetchall(sql, values))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run several queries on the committed state, and what is made of their rows, in the reader's thread.
-
-        One way there and back instead of one for each query, and no work on the event loop.
-        """
+        """Run several queries on the committed state in the reader's thread, with one way there and back."""
         with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
             result: T = await self._reader._execute(work, self._reader._conn)  # type: ignore[no-untyped-call]
             return result

@@ -104,20 +104,14 @@ async def count_unembedded_changes(archive: Archive, identity: str) -> int:
 
 
 async def count_queued_posts(archive: Archive, channels: Collection[int], limit: int) -> int:
-    """Count the posts of these channels in the embedding queue, up to `limit`.
-
-    Other channels are not counted: the number would tell a reader that something was posted there.
-    """
+    """Count queued posts of these channels, up to `limit`; of others would tell readers that something was posted."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM to_embed WHERE chat_id IN (SELECT value FROM json_each(?)) LIMIT ?)"
     return int(await archive.value(sql, (json.dumps([*channels]), limit)))
 
 
 @dataclass(frozen=True, slots=True)
 class VectorState:
-    """Vectors of a model: the identity of their store, and the sequence number up to which changes are in it or queued.
-
-    `replaced` is the model of an earlier store that is still there, "" without one.
-    """
+    """Vectors of a model: their store's identity, the change up to which they are made, any `replaced` model."""
 
     model: str
     identity: str

@@ -29,10 +29,7 @@ _BAND_COLUMNS = tuple(f"band{n}" for n in range(6))
 
 @dataclass(frozen=True, slots=True)
 class CopyRow:
-    """Row of `copies`: a post in its state at `seq`; `written` in Unix seconds; `bands` six numbers or none.
-
-    `exact` is the hash of its text; `today`: the text has relative dates such as "today".
-    """
+    """Row of `copies`: a post at `seq`, when it was written, if it has relative dates, its hash and bands."""
 
     key: PostKey
     seq: int
@@ -69,10 +66,7 @@ class PostCopies:
 
 
 async def load_copy_watermark(archive: Archive, recipe: str) -> int:
-    """Load the sequence number of the last change that was compared.
-
-    Rows made by another recipe are deleted: they cannot be compared with new ones.
-    """
+    """Load the last change that was compared; rows of another recipe cannot be compared and are deleted."""
     watermark: int | None = await archive.value("SELECT watermark FROM copying WHERE recipe = ?", (recipe,))
     if watermark is not None:
         return watermark
@@ -91,10 +85,7 @@ async def count_uncompared_changes(archive: Archive, recipe: str) -> int:
 async def find_texts_by_band(
     archive: Archive, bands: Iterable[tuple[int, ...]], since: int, until: int
 ) -> dict[int, dict[bytes, PostKey]]:
-    """Find texts by their MinHash bands: band -> text hash -> last post with it.
-
-    Only posts written from `since` to `until` (Unix seconds) count.
-    """
+    """Find texts written from `since` to `until` by their bands: band -> text hash -> last post with it."""
     texts: dict[int, dict[bytes, PostKey]] = {}
     for column, values in zip(_BAND_COLUMNS, zip(*bands, strict=True), strict=False):
         # max() makes SQLite give the other columns of the same row
@@ -147,10 +138,7 @@ async def save_copies(
 async def fetch_copies(
     archive: Archive, keys: Iterable[PostKey], channels: Collection[int]
 ) -> dict[PostKey, PostCopies]:
-    """Fetch the copies of these posts in these channels; other channels have no influence on the result.
-
-    Posts that are new or changed since the last comparison are left out. Raises ArchiveUnavailable.
-    """
+    """Fetch the copies of posts, of which no other channel has an influence; posts that changed since are left out."""
     wanted = set(keys)
     # Readable posts with the texts of these posts, and transitively with near-duplicates of them; for a text without
     # relative dates and near-duplicates only these posts, and the earliest of each channel.

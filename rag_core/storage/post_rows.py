@@ -201,10 +201,7 @@ def merge_album(members: Sequence[Post]) -> Post:
 
 @dataclass(frozen=True, slots=True)
 class PostTally:
-    """Counts of posts by outcome: new, edited, unchanged, skipped, deleted.
-
-    `kept`: of the unchanged those that arrived without the text that is known of them.
-    """
+    """Counts of posts by outcome; `kept`: of the unchanged those that came without their known text."""
 
     new: int = 0
     edited: int = 0
@@ -304,10 +301,7 @@ class PostMerger:
         state.needs_write = True
 
     def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
-        """Return the last sequence number used, counting on from `seq`, and the rows of `posts` to write.
-
-        A row: the values of `POST_COLUMNS`, then seq, stamp, update id, text hash.
-        """
+        """Last sequence number, counting on from `seq`, and rows: `POST_COLUMNS`, seq, stamp, update id, text hash."""
         rows = []
         for state in self.states.values():
             if state.needs_reindex:
@@ -318,10 +312,7 @@ class PostMerger:
 
 
 def _lacks_known_text(state: MergeState, post: Post, arrived: tuple[int, int]) -> bool:
-    """Whether a post arrives without the text that is known of it, and not because its author removed a caption.
-
-    Only a live edit of a file that may have a caption says so for certain.
-    """
+    """Whether a post arrives without its known text, and is no live edit of a file that took the caption away."""
     if post.text.strip() or not state.post.text.strip():
         return False
     live_edit = arrived[1] > 0 and post.edited is not None and arrived > state.order

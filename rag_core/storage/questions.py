@@ -55,10 +55,7 @@ _MAX_TRACES = 5000  # traces kept: weeks of a busy bot, a few megabytes
 
 @dataclass(frozen=True, slots=True)
 class AnswerTrace:
-    """Trace of one answer: recipe, end time, stages, and in `without` what the answer had to do without.
-
-    A stage in `spans` is an object (stage, took_ms, counts, error).
-    """
+    """Trace of one answer: its stages (stage, took_ms, counts, error), and in `without` what it had to do without."""
 
     trace_id: str
     recipe: str
@@ -103,10 +100,7 @@ class VoteCounts:
 
 
 async def save_vote(archive: Archive, question_id: int, user_id: int, *, good: bool, reason: str | None = None) -> bool:
-    """Save a reader's vote in place of an earlier one; a repeated bad vote without a reason keeps its reason.
-
-    Returns False if the same vote was saved before.
-    """
+    """Save a vote in place of an earlier one, a bad one keeps its reason. False if the same was saved before."""
     saved = await archive.execute(
         "INSERT INTO votes (question_id, user_id, good, reason, voted_at) VALUES (?1, ?2, ?3, ?4, ?5) "
         "ON CONFLICT (question_id, user_id) DO UPDATE SET good = ?3, reason = ?4, voted_at = ?5 "
@@ -199,10 +193,7 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
 
 
 async def take_next_question(archive: Archive) -> QuestionRow | None:
-    """Take the next question in round-robin order and mark it as running; None if none may run.
-
-    A reader who has a running question is passed over.
-    """
+    """Take the next question, of a reader without a running one, in round-robin order; it is running then."""
 
     def take(connection: sqlite3.Connection) -> QuestionRow | None:
         row = connection.execute(
@@ -384,10 +375,7 @@ async def fetch_previous_answer(
 
 @dataclass(frozen=True, slots=True)
 class DeliveryMessage:
-    """Outgoing message of an answer; `entities` and `markup` are JSON text.
-
-    `tried`: sending was attempted, with unknown outcome. `message_id`: the sent message that it edits.
-    """
+    """Outgoing message, in JSON text; `tried` with unknown outcome; `message_id` is the sent message that it edits."""
 
     page: int
     text: str

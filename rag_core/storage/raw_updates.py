@@ -34,10 +34,7 @@ _UPDATE_START = re.compile(r'\{\s*"update_id"\s*:\s*(\d{1,18})\s*[,}](?:\s*"(\w+
 
 
 class UpdateOutOfBounds(Exception):
-    """An update is longer, deeper or larger than any of Telegram's, or holds a number of more than 64 bits.
-
-    No ValueError: pydantic would take that for a finding of its own, and go on.
-    """
+    """An update is larger than any of Telegram's. No ValueError: pydantic would take that for a finding of its own."""
 
 
 class RawUpdate(NamedTuple):
@@ -142,10 +139,7 @@ async def quarantine_updates(archive: Archive, bot_id: int, errors: Mapping[int,
 
 
 async def list_pending_posts(archive: Archive, limit: int = _BATCH_UPDATES) -> list[tuple[int, RawUpdate]]:
-    """List posts and edits that are not saved as posts yet, oldest first: bot id and raw update.
-
-    Album members received less than 2 s ago are left for the next call: the other members are still arriving.
-    """
+    """List posts that are not saved yet, oldest first, with bot ids; album members wait 2 s for the other members."""
     # The upper bound: a clock that was put back must not delay them for longer.
     now = get_unix_time()
     held = f"raw LIKE '%\"media_group_id\":%' AND received_at BETWEEN {now - _ALBUM_WAIT_S + 1} AND {now}"
@@ -188,10 +182,7 @@ async def is_update_claimed(archive: Archive, bot_id: int, update_id: int) -> bo
 
 
 async def claim_update(archive: Archive, bot_id: int, update_id: int) -> bool:
-    """Claim an update: True exactly once for each, also for an update that was never saved.
-
-    A claimed update that is not a channel post counts as done.
-    """
+    """Claim an update: True exactly once, also if it was never saved; one that is no channel post counts as done."""
     kept = f"{_IS_POST_SQL} OR state = 'poison'"
     claimed = await archive.execute(
         "INSERT INTO updates (bot_id, update_id, kind, state, received_at, claimed_at) "
@@ -210,10 +201,7 @@ async def forget_done_updates(archive: Archive, moment: datetime) -> int:
 
 
 async def forget_poison_updates(archive: Archive, before: datetime) -> int:
-    """Delete quarantined updates received before a moment, posts excepted: they may hold texts of users.
-
-    Returns how many.
-    """
+    """Delete quarantined updates received before a moment, posts excepted: they may hold texts of users."""
     return await archive.execute(
         f"DELETE FROM updates WHERE state = 'poison' AND NOT {_IS_POST_SQL} AND received_at < ?",
         (to_unix_seconds(before),),

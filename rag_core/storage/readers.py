@@ -136,18 +136,12 @@ async def move_group(archive: Archive, old: int, new: int) -> None:
 
 
 async def set_channel_bindable(archive: Archive, chat_id: int, allowed: bool) -> None:
-    """Allow the admins of groups to bind a known channel that is not public, or no longer.
-
-    Bindings made by group admins lose their effect with the permission.
-    """
+    """Allow group admins to bind a known channel that is not public, or no longer, which ends their bindings."""
     await archive.execute("UPDATE channels SET bindable = ? WHERE chat_id = ?", (allowed, chat_id))
 
 
 async def bind_channel(archive: Archive, group_id: int, chat_id: int, *, own: bool = False) -> None:
-    """Bind a known channel to a group, which may then read it.
-
-    `own`: the group's own admins bound it, which counts only as long as they may.
-    """
+    """Let a group read a known channel; `own`: its own admins bound it, which counts only as long as they may."""
     sql = "INSERT INTO bindings VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET own = min(own, excluded.own)"
     await archive.execute(sql, (group_id, chat_id, own))
 
@@ -163,10 +157,7 @@ async def list_bound_groups(archive: Archive) -> list[int]:
 
 
 async def list_bound_channels(archive: Archive, group_id: int) -> frozenset[int]:
-    """List the channels a group may read.
-
-    Channels bound by its own admins count only while they are public or bindable.
-    """
+    """List the channels a group may read; those bound by its own admins only while they are public or bindable."""
     sql = (
         "SELECT chat_id FROM bindings JOIN channels USING (chat_id) "
         "WHERE group_id = ? AND (NOT own OR visibility = 'public' OR bindable)"
@@ -377,10 +368,7 @@ _FORGET_BATCH_ROWS = 1000  # rows of one transaction
 
 
 async def forget_question_texts(archive: Archive, before: datetime) -> int:
-    """Erase text, answer, user and chat of questions finished before a moment; they stay counted.
-
-    Memberships seen before it are deleted. Returns how many questions were erased.
-    """
+    """Erase who asked what in questions finished before a moment, which stay counted, and old memberships."""
     await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (to_unix_seconds(before),))
     forgotten = 0
     while True:

@@ -58,10 +58,7 @@ class WatchHit:
 
 
 async def add_watch(archive: Archive, new: NewWatch, made_at: datetime | None = None) -> bool:
-    """Add a watch; False where the chat has `MAX_WATCHES`. The same text again changes nothing.
-
-    Posts from `made_at` on are told: Telegram's time, as that of posts, where it is known; None: this machine's.
-    """
+    """Add a watch for posts from `made_at` on (None: now); False where the chat has `MAX_WATCHES`."""
     moment = to_unix_seconds(made_at) if made_at else get_unix_time()
     async with archive.writing() as connection:
         sql = "SELECT text, quiet FROM watches WHERE chat_id = ?"

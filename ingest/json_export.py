@@ -314,7 +314,13 @@ def admit_chats(
     file: Path, chats: Sequence[ExportedChat], known: Mapping[int, Channel], options: ImportOptions
 ) -> tuple[list[AdmittedChat | None], list[ImportNote]]:
     """Decide which chats may be imported, else None and a note. Raises `ImportRefused` if none may."""
-    ids = [_compute_chat_id(chat) for chat in chats]
+    ids: list[int | None] = []
+    for chat in chats:
+        bare = chat.id if type(chat.id) is int and 0 < chat.id < MAX_ID // 10 else None
+        if bare and chat.old and bare > _MAX_BARE_ID:
+            bare &= _MAX_BARE_ID
+        _, sign = _KIND_BY_EXPORT_TYPE.get(str(chat.type), _PRIVATE_KIND)
+        ids.append(int(f"{sign}{bare}") if bare else None)
     if options.chat_id is not None and options.chat_id not in ids:
         said = "{file} is of another chat than {chat_id}."
         raise ImportRefused(said, code="import-other-chat", file=file, chat_id=options.chat_id)
@@ -357,16 +363,6 @@ def admit_chats(
     )
     unnamed = [entry.channel.title for entry in found if entry.chat.public and not entry.channel.username]
     return admitted, notes + [ImportNote(said, code="import-note-public", title=title) for title in unnamed]
-
-
-def _compute_chat_id(chat: ExportedChat) -> int | None:
-    bare = chat.id
-    if type(bare) is not int or not 0 < bare < MAX_ID // 10:
-        return None
-    if chat.old and bare > _MAX_BARE_ID:
-        bare &= _MAX_BARE_ID
-    _, sign = _KIND_BY_EXPORT_TYPE.get(str(chat.type), _PRIVATE_KIND)
-    return int(f"{sign}{bare}")
 
 
 def _admit_chat(

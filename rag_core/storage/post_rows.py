@@ -332,28 +332,25 @@ def _get_header_fields(post: Post) -> tuple[object, ...]:
 
 def _fill_from_stored(stored: Post, post: Post) -> Post:
     """The arriving post, completed from the stored one: an export has fewer fields than a live message."""
+    known, origin = stored.origin, post.origin
+    if known and origin and known.name == origin.name:  # each format has other fields of the same forward
+        origin = Origin(
+            origin.name,
+            origin.chat_id or known.chat_id,
+            origin.message_id or known.message_id,
+            origin.date or known.date,
+        )
+    elif known and origin:
+        ours, theirs = ([o.chat_id, o.message_id, o.date].count(None) for o in (known, origin))
+        origin = known if ours < theirs else origin
     return replace(
         post,
         author=post.author or stored.author,
         media=post.media or stored.media,
-        origin=_choose_fuller_origin(stored.origin, post.origin),
+        origin=origin or known,
         reply_to=post.reply_to or stored.reply_to,
         album=stored.album or post.album,
         # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
         topic=post.topic or stored.topic,
     )
-
-
-def _choose_fuller_origin(stored: Origin | None, arrived: Origin | None) -> Origin | None:
-    if stored is None or arrived is None:
-        return stored or arrived
-    if stored.name == arrived.name:  # each format has other fields of the same forward
-        return Origin(
-            arrived.name,
-            arrived.chat_id or stored.chat_id,
-            arrived.message_id or stored.message_id,
-            arrived.date or stored.date,
-        )
-    known = [sum(x is not None for x in (o.chat_id, o.message_id, o.date)) for o in (stored, arrived)]
-    return stored if known[0] > known[1] else arrived

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from math import inf
-from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import urlsplit
 
@@ -34,7 +33,6 @@ from bot.sandbox.state import (
     SandboxChat,
     SandboxDraft,
     SandboxState,
-    UploadedFile,
     build_message_origin,
     require_readable_chat,
     require_writable_chat,
@@ -324,12 +322,9 @@ def answer_inline_query(call: bot_api.AnswerInlineQuery, world: SandboxState) ->
     query = _get_open_query(world, call.inline_query_id, _INLINE_SECONDS)
     if len(call.results) > _MAX_INLINE_RESULTS:
         raise bad_request("RESULTS_TOO_MUCH")
-    results = [one.model_dump(mode="json", exclude_none=True, exclude_unset=True) for one in call.results]
+    results = list(map(_dump_article, call.results))
     if len({one["id"] for one in results}) < len(results) or any(len(one["id"].encode()) > 64 for one in results):
         raise bad_request("RESULT_ID_INVALID")
-    for one in results:
-        content = one["input_message_content"]
-        content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
     button = call.button.model_dump(exclude_none=True) if call.button else None
     query.answer = {"results": results, "personal": bool(call.is_personal), "cache_time": call.cache_time}
     query.answer["button"] = button
@@ -337,13 +332,17 @@ def answer_inline_query(call: bot_api.AnswerInlineQuery, world: SandboxState) ->
     return True
 
 
+def _dump_article(article: Any) -> Json:
+    dumped: Json = article.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    content = dumped["input_message_content"]
+    content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
+    return dumped
+
+
 def answer_guest_query(call: bot_api.AnswerGuestQuery, world: SandboxState) -> Json:
     """Answer a guest query with one message."""
     query = _get_open_query(world, call.guest_query_id)
-    result = call.result.model_dump(mode="json", exclude_none=True, exclude_unset=True)
-    content = result["input_message_content"]
-    content["text"], content["entities"] = prepare_text(content["message_text"], content.get("entities"))
-    query.answer = content
+    query.answer = _dump_article(call.result)["input_message_content"]
     world.changed()
     return {"inline_message_id": call.guest_query_id}
 
@@ -355,17 +354,14 @@ def get_file(call: bot_api.GetFile, world: SandboxState) -> Json:
         raise bad_request("wrong file_id or the file is temporarily unavailable")
     if world.local is None and len(upload.data) > _MAX_DOWNLOAD_BYTES:
         raise bad_request("file is too big")
+    path = upload.path()
+    if world.local:  # a server with --local writes the file to disk, and returns its absolute path
+        file = world.local / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(upload.data)
+        path = str(file)
     fields = upload.wire()
-    shown = {name: fields[name] for name in ("file_id", "file_unique_id", "file_size")}
-    return shown | {"file_path": _write_local_file(upload, world.local) if world.local else upload.path()}
-
-
-def _write_local_file(upload: UploadedFile, folder: Path) -> str:
-    """Write the file to disk; a server with --local returns its absolute path."""
-    file = folder / upload.path()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(upload.data)
-    return str(file)
+    return {name: fields[name] for name in ("file_id", "file_unique_id", "file_size")} | {"file_path": path}
 
 
 CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")

@@ -51,7 +51,7 @@ def _list_rights(member: type[ChatMember]) -> list[str]:
 
 
 def _drop_empty_fields(**fields: Any) -> Json:
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value not in (None, False)}
 
 
 @dataclass(slots=True)
@@ -68,9 +68,8 @@ class SandboxUser:
 
     def wire(self) -> Json:
         """Convert to a Bot API `User`."""
-        return _drop_empty_fields(
-            id=self.id, is_bot=self.is_bot, first_name=self.first_name, username=self.username, language_code=self.lang
-        )
+        about = {"id": self.id, "is_bot": self.is_bot, "first_name": self.first_name}
+        return about | _drop_empty_fields(username=self.username, language_code=self.lang)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,28 +126,15 @@ class SandboxChat:
 
     def wire(self) -> Json:
         """Convert to a Bot API `Chat`."""
-        return _drop_empty_fields(
-            id=self.id,
-            type=self.kind,
-            title=self.title,
-            username=self.username,
-            first_name=self.first_name,
-            is_forum=True if self.forum else None,
-        )
+        names = _drop_empty_fields(title=self.title, username=self.username, first_name=self.first_name)
+        return {"id": self.id, "type": self.kind} | names | _drop_empty_fields(is_forum=self.forum)
 
     def full(self) -> Json:
         """Convert to a Bot API `ChatFullInfo`."""
-        more = _drop_empty_fields(
-            linked_chat_id=self.linked,
-            has_protected_content=True if self.protected else None,
-            active_usernames=[self.username] if self.username else None,
-        )
-        fixed = {
-            "accent_color_id": abs(self.id) % 7,
-            "max_reaction_count": 11,
-            "accepted_gift_types": dict.fromkeys(AcceptedGiftTypes.model_fields, False),
-        }
-        return self.wire() | more | fixed
+        more = _drop_empty_fields(linked_chat_id=self.linked, has_protected_content=self.protected)
+        gifts = dict.fromkeys(AcceptedGiftTypes.model_fields, False)
+        fixed = {"accent_color_id": abs(self.id) % 7, "max_reaction_count": 11, "accepted_gift_types": gifts}
+        return self.wire() | more | fixed | ({"active_usernames": [self.username]} if self.username else {})
 
     def member(self, user_id: int) -> Membership:
         """Get a user's membership; `left` for strangers."""
@@ -442,36 +428,30 @@ def require_writable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
 
 
 def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:
-    """Whether the bot gets an update about this message."""
+    """Whether the bot gets an update about this message.
+
+    In groups privacy mode lets through service messages, commands, replies to the bot, mentions of it, and what is
+    sent via the bot.
+    """
     membership = room.member(world.bot.id)
     if room.kind == "private":
         return not world.people[room.id].blocked
-    if room.kind == "channel":
+    if room.kind == "channel" or not membership.inside:
         return membership.leads
-    if not membership.inside:
-        return False
-    return membership.leads or world.reads_groups or _is_addressed_to_bot(world, room, message)
-
-
-def _is_addressed_to_bot(world: SandboxState, room: SandboxChat, message: Json) -> bool:
-    """Whether privacy mode lets a message through: service messages, commands, replies to the bot, mentions of it,
-    and what is sent via the bot.
-    """
     parent = message.get("reply_to_message") or {}
-    if SERVICE_FIELDS & message.keys() or "via_bot" in message:
-        return True
-    if (parent.get("from") or {}).get("id") == world.bot.id:
+    addressed = SERVICE_FIELDS & message.keys() or "via_bot" in message
+    if membership.leads or world.reads_groups or addressed or (parent.get("from") or {}).get("id") == world.bot.id:
         return True
     text = message.get("text") or message.get("caption") or ""
     mention = f"@{world.bot.username}".lower()
     for entity in message.get("entities") or message.get("caption_entities") or ():
         piece = extract_entity_text(text, entity["offset"], entity["length"]).lower()
-        if entity["type"] == "mention" and piece == mention:
-            return True
         bare = "@" not in piece and room.bot_spoke  # a bare command goes to the bot that wrote last
-        if entity["type"] == "bot_command" and (bare or piece.endswith(mention)):
-            return True
-        if entity["type"] == "text_mention" and entity["user"]["id"] == world.bot.id:
+        if (
+            (entity["type"] == "mention" and piece == mention)
+            or (entity["type"] == "bot_command" and (bare or piece.endswith(mention)))
+            or (entity["type"] == "text_mention" and entity["user"]["id"] == world.bot.id)
+        ):
             return True
     return False
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from babel.dates import format_date
@@ -257,19 +257,8 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
     return metrics | {f"latency_ms_p{p}": compute_percentile((r.took_ms for r in rows), p) for p in (50, 95)}
 
 
-class HasLanguage(Protocol):
-    """Protocol of rows with a language."""
-
-    @property
-    def lang(self) -> str:
-        """Language code, such as "ru"."""
-
-
-L = TypeVar("L", bound=HasLanguage)
-
-
-def compute_by_language(rows: Sequence[L], metrics: Callable[[Sequence[L]], Metrics]) -> dict[str, Metrics]:
-    """Compute the metrics for all questions and for those of each language."""
+def compute_by_language(rows: Sequence[Any], metrics: Callable[[Sequence[Any]], Metrics]) -> dict[str, Metrics]:
+    """Compute the metrics for all rows and for those of each language."""
     langs = sorted({row.lang for row in rows})
     return {"all": metrics(rows)} | {lang: metrics([r for r in rows if r.lang == lang]) for lang in langs}
 

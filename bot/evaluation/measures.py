@@ -69,7 +69,7 @@ from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import AUTO_RECIPE, Answer, Question, Shortfall, Viewer
-from rag_core.verification.judge import ask_yes_no_odds, build_judge_prompt
+from rag_core.verification.judge import ask_yes_no_odds, build_judge_prompts
 
 R = TypeVar("R")
 
@@ -307,11 +307,11 @@ async def judge_first_sentence(
     draft = (await search_and_extract(question, plan, rag, run)).draft
     if not draft.candidates:
         return None
-    quote = draft.candidates[0].citations[0]
+    (prompt,) = await build_judge_prompts(question, draft.candidates[:1], rag)
     async with model.turn(question.viewer.user_id) as session:
         started = time.perf_counter()
-        odds = await ask_yes_no_odds(build_judge_prompt(question.text, quote.quote, quote.date), session)
-    right = query.answerable and holds_answer(quote.quote, query.answers)
+        odds = await ask_yes_no_odds(prompt, session)
+    right = query.answerable and holds_answer(draft.candidates[0].citations[0].quote, query.answers)
     return JudgedSentence(query.lang, right, draft.covered, odds, time.perf_counter() - started)
 
 

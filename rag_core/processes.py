@@ -76,7 +76,7 @@ class WorkerProcess:
     """Worker process for asyncio; see `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: IO[bytes] | None) -> None:
-        self._process, self._log, self._log_start = process, log, 0
+        self._process, self._log = process, log
 
     @classmethod
     async def start(cls, *arguments: str, log: IO[bytes] | None = None) -> WorkerProcess:
@@ -122,13 +122,9 @@ class WorkerProcess:
             raise WorkerExited(None, "") from None
         raise WorkerExited(code, next(reversed(self.log_lines()), _NO_WORDS))
 
-    def skip_log(self) -> None:
-        """Forget what the log holds by now: last words are of what comes after."""
-        self._log_start = os.fstat(self._log.fileno()).st_size if self._log else 0
-
     def log_lines(self) -> list[str]:
         """Last lines of the log, without empty ones, at most 4 kB."""
-        return _read_log_lines(self._log, self._log_start)
+        return _read_log_lines(self._log)
 
     def kill(self) -> None:
         """Kill the process and those that it started."""
@@ -205,15 +201,15 @@ class BlockingWorkerProcess:
             self._process.wait()
         self._process.stdout.close()
         if not self._log.closed:
-            self._last_words = next(reversed(_read_log_lines(self._log, 0)), self._last_words)
+            self._last_words = next(reversed(_read_log_lines(self._log)), self._last_words)
             self._log.close()
         return self._process.returncode
 
 
-def _read_log_lines(log: IO[bytes] | None, start: int) -> list[str]:
+def _read_log_lines(log: IO[bytes] | None) -> list[str]:
     if log is None or log.closed:
         return []
-    start = max(start, os.fstat(log.fileno()).st_size - _LOG_TAIL_BYTES)
+    start = max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL_BYTES)
     tail = os.pread(log.fileno(), _LOG_TAIL_BYTES, start).decode("utf-8", "replace")
     return [line.strip()[:300] for line in tail.split("\n") if line.strip()]
 

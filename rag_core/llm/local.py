@@ -150,27 +150,25 @@ class LlmWorkerProcess:
         ):
             worker = await WorkerProcess.start("-m", _WORKER_MODULE, str(path), json.dumps(options), log=log)
         child = cls(worker, log, patience)
-        kind = said = ""
         try:
             async with asyncio.timeout(_LOAD_TIMEOUT_S):
                 ready = await worker.receive()
-            if "ready" in ready:
-                child.context, child.name = ready["context"], ready["name"]
-                child._reading = asyncio.create_task(child._read())
-                return child
-            kind, said = ready["refused"], ready["said"]
         except TimeoutError:
-            said = f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"
-            raise ModelUnavailable(_explain_load_failure(path, kind, said)) from None
+            ready = {"refused": "", "said": f"it took longer than {_LOAD_TIMEOUT_S:.0f} s"}
         except WorkerExited as exc:
-            kind = "memory" if exc.code == -signal.SIGKILL else ""  # by the out-of-memory killer
-            said = f"its process ended with {exc.code}"
-        finally:
-            if not child._reading:
-                lines = worker.log_lines()
-                await child.stop()
+            killed = exc.code == -signal.SIGKILL  # by the out-of-memory killer
+            ready = {"refused": "memory" if killed else "", "said": f"its process ended with {exc.code}"}
+        except BaseException:
+            await child.stop()
+            raise
+        if "ready" in ready:
+            child.context, child.name = ready["context"], ready["name"]
+            child._reading = asyncio.create_task(child._read())
+            return child
         # of several errors the first has caused the others
-        raise ModelUnavailable(_explain_load_failure(path, kind, next(iter(lines), said)))
+        said = next(iter(worker.log_lines()), ready["said"])
+        await child.stop()
+        raise ModelUnavailable(_explain_load_failure(path, ready["refused"], said))
 
     async def _read(self) -> None:
         try:
@@ -194,7 +192,6 @@ class LlmWorkerProcess:
         self._number += 1
         self._box = asyncio.Queue()
         number = self._open = self._number
-        self.worker.skip_log()
         began = False
         try:
             if self.gone:
@@ -278,16 +275,12 @@ class Machine:
 class LocalSession:
     """`LlmSession` with the worker. One request at a time; it cannot be used after the turn (`left`)."""
 
-    def __init__(
-        self,
-        ask: Callable[[str, Mapping[str, Any]], AsyncGenerator[Message, None]],
-        learn: Callable[[GenerationStats], None],
-    ) -> None:
-        self._asks, self._learn, self.left = ask, learn, False
+    def __init__(self, model: LocalModel) -> None:
+        self._model, self.left = model, False
 
     def _ask(self, do: str, **fields: Any) -> AsyncGenerator[Message, None]:
         assert not self.left, "the turn is over"
-        return self._asks(do, fields)
+        return self._model._ask(do, fields)
 
     async def stream(
         self,
@@ -311,13 +304,13 @@ class LocalSession:
                 end |= reply
         first_ms, took_ms = 1000 * ((first or now()) - began), 1000 * (now() - began)
         figures = GenerationStats(end["prompt_tokens"], end["evaluated"], end["tokens"], first_ms, took_ms)
-        self._learn(figures)
+        self._model.learn(figures)
         yield Generation("".join(pieces), FinishReason(end["finish"]), figures)
 
     async def odds(self, prompt: Prompt, yes: str, no: str) -> float:
         """Log odds, log P(yes) - log P(no), at the first token where the two words differ."""
         end = await self._request("odds", **asdict(prompt), words=[yes, no])
-        self._learn(GenerationStats(evaluated=end["evaluated"], first_ms=end["took_ms"]))
+        self._model.learn(GenerationStats(evaluated=end["evaluated"], first_ms=end["took_ms"]))
         return float(end["odds"])
 
     async def count(self, texts: Sequence[str]) -> list[int]:
@@ -390,7 +383,7 @@ class LocalModel:
         async with self._turns.acquire(reader, on_place), self.machine.use(), self._keep_loaded():
             with translate_errors(GenerationFailed, ModelUnavailable):
                 await self._ensure_worker()
-            session = LocalSession(self._ask, self._learn)
+            session = LocalSession(self)
             try:
                 yield session
             finally:
@@ -408,9 +401,9 @@ class LocalModel:
         finally:
             if self._settings.idle_minutes and not self._turns.closed:
                 loop = asyncio.get_running_loop()
-                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._unload_when_idle)
+                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._begin_unloading)
 
-    def _unload_when_idle(self) -> None:
+    def _begin_unloading(self) -> None:
         if not self._turns.waiting:
             self._unloading = asyncio.create_task(self.unload())
 
@@ -501,7 +494,8 @@ class LocalModel:
             measured = await child.request("measure_speed", {})
             self._keep_speed(LocalSpeed(**{field: measured[field] for field in LocalSpeed.__slots__}))
 
-    def _learn(self, figures: GenerationStats) -> None:
+    def learn(self, figures: GenerationStats) -> None:
+        """Correct the rates by a generation."""
         if self.rates and self.speed:
             self.rates = correct_rates(self.rates, self.speed, figures)
 
@@ -572,21 +566,22 @@ class LocalModel:
         """
         check_gguf_file(path)
         async with self._turns.acquire(None), self._keep_loaded():
-            await self._stop_worker()
             old = self.path, self._name
-            self.path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
-            self.speed = self.rates = None
+            await self._use_file(path, name)
             self.breaker = CircuitBreaker()
             try:
                 await self._ensure_worker()
             except BaseException as exc:
-                (self.path, self._name), self._exits, self._restart_at = old, 0, 0.0
-                self.speed = self.rates = None
-                await self._stop_worker()
+                await self._use_file(*old)
                 if isinstance(exc, ModelUnavailable):
                     with suppress(ModelUnavailable):  # if this fails too, the next turn tries again and reports it
                         await self._ensure_worker()
                 raise
+
+    async def _use_file(self, path: Path, name: str) -> None:
+        await self._stop_worker()
+        self.path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
+        self.speed = self.rates = None
 
     async def close(self) -> None:
         """Stop the worker; waiting requests raise GenerationFailed."""

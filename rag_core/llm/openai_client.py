@@ -458,6 +458,8 @@ _SPEED_SAMPLE = "The ferry leaves at half past seven, and comes back before dark
 class RemoteModel:
     """`LanguageModel` on the server LLM__URL."""
 
+    rates: TokenRates | None = None  # what a server needs is not known
+
     def __init__(
         self, settings: LlmSettings, patience: float = _SERVER_SILENCE_TIMEOUT_S, rest: float = _BREAKER_RESET_S
     ) -> None:
@@ -471,7 +473,6 @@ class RemoteModel:
         self._settings = settings
         self._met: ServerInfo | None = None
         self._meeting = asyncio.Lock()
-        self.rates: TokenRates | None = None  # what a server needs is not known
 
     @property
     def name(self) -> str:

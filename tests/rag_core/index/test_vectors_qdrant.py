@@ -160,21 +160,6 @@ async def test_an_address_that_is_none_names_the_setting(url: str) -> None:
     assert (await refused(url)).startswith("QDRANT__URL is not the address of a server")
 
 
-async def test_a_collection_remembers_what_it_was_made_for(qdrant: FakeQdrant) -> None:
-    def look() -> None:
-        made = kept(qdrant)
-        made.write(ONE)
-        made.close()
-        again = kept(qdrant)
-        assert again.about == made.about
-        assert again.count() == 1
-        again.close()
-        with pytest.raises(VectorsUnavailable, match=r"made for the model tiny \(2 numbers\), not for tiny \(3\)"):
-            kept(qdrant, "tiny", 3)
-
-    await asyncio.to_thread(look)
-
-
 async def test_vectors_of_another_model_are_in_a_collection_beside(qdrant: FakeQdrant) -> None:
     def look() -> None:
         first = kept(qdrant)

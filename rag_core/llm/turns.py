@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from bisect import insort
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from itertools import chain, count, zip_longest
+from itertools import count
 from typing import Any, cast
 
 from rag_core.errors import GenerationFailed, ModelTooSlow, StageTimeout
@@ -17,10 +17,12 @@ from rag_core.llm.protocol import DecodingParams, Generation, LanguageModel, Llm
 
 
 class _WaitingRequest:
-    __slots__ = ("on_place", "place", "turn")
+    """Request in the queue. Requests are served by their `round`, those of one round as they came."""
 
-    def __init__(self, on_place: QueuePositionCallback | None) -> None:
-        self.on_place, self.place = on_place, -1
+    __slots__ = ("on_place", "place", "reader", "round", "turn")
+
+    def __init__(self, reader: int | None, round_number: int, on_place: QueuePositionCallback | None) -> None:
+        self.reader, self.round, self.on_place, self.place = reader, round_number, on_place, -1
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def report(self, place: int) -> None:
@@ -36,19 +38,14 @@ class FairScheduler:
     """
 
     def __init__(self, seats: int = 1) -> None:
-        self._seats, self._busy = seats, 0
-        self._lines: dict[int, deque[_WaitingRequest]] = {}  # by reader; the first key has the next turn
-        self._urgent: deque[_WaitingRequest] = deque()
+        self._seats, self._busy, self._round = seats, 0, 0
+        self._waiting: list[_WaitingRequest] = []  # the first has the next turn
         self.closed = ""  # why the queue is closed
 
     @property
     def waiting(self) -> int:
         """Number of requests that have a turn or wait for one."""
-        return self._busy + sum(1 for _ in self._in_order())
-
-    def _in_order(self) -> Iterator[_WaitingRequest]:
-        yield from self._urgent
-        yield from filter(None, chain.from_iterable(zip_longest(*self._lines.values())))
+        return self._busy + len(self._waiting)
 
     @asynccontextmanager
     async def acquire(self, reader: int | None, on_place: QueuePositionCallback | None = None) -> AsyncIterator[None]:
@@ -58,16 +55,17 @@ class FairScheduler:
         """
         if self.closed:
             raise GenerationFailed(self.closed)
-        waiter = _WaitingRequest(on_place)
-        line = self._urgent if reader is None else self._lines.setdefault(reader, deque())
-        line.append(waiter)
-        self._next()
+        # a reader's further requests come after the first of every other reader
+        own = [one.round + 1 for one in self._waiting if one.reader == reader]
+        waiter = _WaitingRequest(reader, -1 if reader is None else max(own, default=self._round), on_place)
+        insort(self._waiting, waiter, key=lambda one: one.round)
+        self._grant_turns()
         try:
             await waiter.turn
         except asyncio.CancelledError:
-            if waiter in line:
-                line.remove(waiter)
-                self._next()
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                self._grant_turns()
             elif waiter.turn.done() and not waiter.turn.cancelled() and waiter.turn.exception() is None:
                 self._leave()  # the turn was granted, and is not used
             raise
@@ -78,35 +76,26 @@ class FairScheduler:
 
     def _leave(self) -> None:
         self._busy -= 1
-        self._next()
+        self._grant_turns()
 
-    def _next(self) -> None:
-        """Grant turns; the reader's further requests come after the first of every other reader."""
-        self._lines = {reader: line for reader, line in self._lines.items() if line}
-        while self._busy < self._seats and (self._urgent or self._lines):
-            if self._urgent:
-                first = self._urgent.popleft()
-            else:
-                reader = next(iter(self._lines))
-                line = self._lines.pop(reader)
-                first = line.popleft()
-                if line:
-                    self._lines[reader] = line
+    def _grant_turns(self) -> None:
+        while self._busy < self._seats and self._waiting:
+            first = self._waiting.pop(0)
             if not first.turn.done():  # else cancelled at this moment
                 self._busy += 1
+                self._round = max(self._round, first.round)
                 first.turn.set_result(None)
                 first.report(0)
-        for place, waiter in enumerate(self._in_order(), start=1):
+        for place, waiter in enumerate(self._waiting, start=1):
             waiter.report(place)
 
     def close(self, why: str) -> None:
         """Close the queue: waiting requests raise GenerationFailed; a running turn continues."""
         self.closed = why
-        for waiter in [*self._in_order()]:
+        for waiter in self._waiting:
             if not waiter.turn.done():
                 waiter.turn.set_exception(GenerationFailed(why))
-        self._urgent.clear()
-        self._lines.clear()
+        self._waiting.clear()
 
 
 _SHORTEST_REPLY_SHARE = 0.5  # of a reply's most tokens: with fewer it would be cut off

@@ -100,6 +100,21 @@ async def test_a_turn_that_comes_to_somebody_who_is_just_giving_up_goes_to_the_n
     assert hall.turns.waiting == 0
 
 
+async def test_an_urgent_turn_is_the_next_one_and_a_newcomer_waits_for_no_second_turn() -> None:
+    hall = Hall()
+    await hall.come("1a", "2a", "2b")
+
+    async def acquire_first() -> None:
+        async with hall.turns.acquire(None):
+            hall.served.append("urgent")
+
+    hall.tasks.append(asyncio.create_task(acquire_first()))
+    await asyncio.sleep(0)
+    await hall.come("3a")
+    await hall.empty()
+    assert hall.served == ["1a", "urgent", "2a", "3a", "2b"]
+
+
 async def test_when_there_are_no_more_turns_everybody_is_told() -> None:
     hall = Hall()
     await hall.come("1a", "2a")

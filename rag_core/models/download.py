@@ -39,9 +39,7 @@ from rag_core.models.model_files import (
     check_disk_space,
     check_model_files,
     compute_sha256,
-    copy_checked_folder,
     is_model_present,
-    measure_folder_size,
     read_kept_checksums,
     read_origin,
     stage_model_folder,
@@ -51,6 +49,7 @@ from rag_core.models.onnx_conversion import convert_bert_wheel, convert_e5_wheel
 
 log = logging.getLogger(__name__)
 
+_Original = tuple[Path, str, str]  # where a file is, its name here, and its checksum where one is known
 ProgressCallback = Callable[[int, int], None]  # bytes so far, bytes in all
 DEFAULT_HUB_URL = "https://huggingface.co"
 
@@ -168,54 +167,52 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
     What Citegram wrote is compared with its manifest. Other files are trusted as brought by the admin: the first time
     they need no checksum. Raises ModelUnavailable.
     """
+    sources: list[tuple[str, list[_Original], dict[str, str]]] = []  # by part: its folder, files and origin
+    parts = [(part, part.name) for part in row.parts] or [(row, "")]
     for own in (origin / row.name, origin):
-        parts = [(part, own / part.name) for part in row.parts] or [(row, own)]
-        if all(read_origin(place).get("model") == part.name for part, place in parts):
-            await _copy_own_folder(row, folder, own)
-            return
+        if all(read_origin(own / at).get("model") == part.name for part, at in parts):
+            for _, at in parts:
+                known = read_kept_checksums(own / at)
+                written = [(own / at / Path(name).name, name, sha256) for name, sha256 in known.items()]
+                sources.append((at, written, read_origin(own / at)))
+            break
+    else:
+        sources.append(("", *_find_hub_files(row, origin)))
+    say = f"The model {row.name} cannot be copied from {origin} ({{}}): copy it there again."
+    with translate_errors(ModelUnavailable, OSError, say=say):
+        size = sum(place.stat().st_size for _, files, _ in sources for place, _, _ in files)
+    check_disk_space(folder, size, row.name)
+    with stage_model_folder(folder, row.name) as fresh:
+        for at, files, about in sources:
+            kept, target = read_kept_checksums(folder / at), fresh / at
+            target.mkdir(exist_ok=True)
+            for place, name, wanted in files:
+                copy = target / Path(name).name  # a list may name a file outside
+                await asyncio.to_thread(shutil.copyfile, place, copy)
+                found = await asyncio.to_thread(compute_sha256, copy)
+                if found != (wanted or found):
+                    raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
+                if found != kept.get(name, found):
+                    raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
+            await asyncio.to_thread(write_manifest, target, **about)
+
+
+def _find_hub_files(row: ModelSpec, origin: Path) -> tuple[list[_Original], dict[str, str]]:
     source = row.source
     if not isinstance(source, HubSource):
         raise ModelUnavailable(
             f"The folder {origin} has no model {row.name} as Citegram writes it: name a folder of models, or none "
             "(--from, MODELS__HUB), and it comes from the package index."
         )
-    originals: list[Path] = []
+    found = []
     for file in source.files:
         names = dict.fromkeys((file.path, Path(file.path).name, *_HUB_WEIGHTS * (file.name == "model.onnx"), file.name))
         candidates = [place / name for name in names for place in (origin / source.repo, origin / row.name, origin)]
         place = next((path for path in candidates if path.is_file()), None)
         if place is None:
             raise ModelUnavailable(f"The folder {origin} has no {file.path} of the model {row.name}: copy it there.")
-        originals.append(place)
-    check_disk_space(folder, sum(place.stat().st_size for place in originals), row.name)
-    kept = read_kept_checksums(folder)
-    with stage_model_folder(folder, row.name) as fresh:
-        for file, place in zip(source.files, originals, strict=True):
-            await asyncio.to_thread(shutil.copyfile, place, fresh / file.name)
-            known = file.sha256 or kept.get(file.name, "")
-            if known and await asyncio.to_thread(compute_sha256, fresh / file.name) != known:
-                if not file.sha256:
-                    raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
-                raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
-        await asyncio.to_thread(write_manifest, fresh, model=row.name, repo=source.repo, commit="")
-
-
-async def _copy_own_folder(row: ModelSpec, folder: Path, own: Path) -> None:
-    """Copy a model's folder, and compare what arrived with the manifest that came with it and the one kept here."""
-    check_disk_space(folder, measure_folder_size(own), row.name)
-    with stage_model_folder(folder, row.name) as fresh:
-        for part in row.parts or (row,):
-            place, here, target = (at / part.name if row.parts else at for at in (own, folder, fresh))
-            target.mkdir(exist_ok=True)
-            try:
-                await asyncio.to_thread(copy_checked_folder, place, target)
-            except (OSError, ValueError) as exc:
-                raise ModelUnavailable(
-                    f"The model {row.name} in {place} is not as Citegram wrote it ({exc}): copy it there again."
-                ) from exc
-            new = read_kept_checksums(target)
-            if any(new.get(name, known) != known for name, known in read_kept_checksums(here).items()):
-                raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
+        found.append((place, file.name, file.sha256 or ""))
+    return found, {"model": row.name, "repo": source.repo, "commit": ""}
 
 
 async def _fetch_file_info(

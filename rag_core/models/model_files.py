@@ -114,17 +114,6 @@ def read_origin(folder: Path) -> dict[str, str]:
     return {}
 
 
-def copy_checked_folder(folder: Path, target: Path) -> None:
-    """Copy the files of a manifest, and write one for them. Raises OSError, ValueError for a missing or damaged one."""
-    for name, known in read_kept_checksums(folder).items():
-        if Path(name).name != name:
-            raise ValueError(f"{name} is outside")
-        shutil.copyfile(folder / name, target / name)
-        if compute_sha256(target / name) != known:
-            raise ValueError(f"{name} is damaged")
-    write_manifest(target, **read_origin(folder))
-
-
 def write_manifest(folder: Path, **about: str) -> None:
     """Write the manifest: size, sha256 and time of every file of the folder, and `about`, their source."""
     files = {}

@@ -1,15 +1,9 @@
 """Access control: which channels a reader may read, worked out anew for every question; and who is an admin.
 
-In a private chat an admin reads every active channel. Everybody else reads the public channels, and those channels
-for members where Telegram says now that they are a member. Where the bot is not in a channel,
-as after an import, membership is unknown: such a channel is for admins until it is public or bound to a group. A
-group reads the channels bound to it, whoever asks. Nobody reads a channel that waits for approval. Access is denied
+In a private chat an admin reads every active channel, everybody else the public ones and those for members where
+Telegram says now that they are a member. A group reads the channels bound to it, whoever asks. Access is denied
 wherever anything is unclear, and the reader is told how many of the channels that they were known to be in could not be
 looked at; of other channels only that Telegram does not answer, whether there are any or not.
-
-Admins are those of the settings, whom nobody can revoke, and those that they appointed with /grant.
-
-"In work: what is new?" asks only the channels of the chat's set "work", as far as the asker may read them.
 """
 
 from __future__ import annotations
@@ -32,13 +26,6 @@ from rag_core.llm.turns import FairScheduler
 from rag_core.storage import Archive, channels, readers
 from rag_core.storage.channel_history import UPDATE_RETENTION
 from rag_core.storage.questions import QuestionRow
-from rag_core.storage.readers import (
-    AdminGrant,
-    grant_admin,
-    list_admin_grants,
-    load_channel_sets,
-    revoke_admin,
-)
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
@@ -58,7 +45,7 @@ _LOOK_UP_SECONDS = 15.0  # for some 300 channels; the rest is asked in the backg
 _MAX_CACHED = 50_000
 _STORED_SECONDS = 3600  # a stored membership is not written again before
 
-_ADMIN_STATUSES = {"creator", "administrator"}
+ADMIN_STATUSES = {"creator", "administrator"}
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +146,7 @@ class MembershipCache:
         self.forget(chat_id, user_id)
         age = max(0.0, time.time() - event.date.timestamp())
         inside = _is_inside(member)
-        self._cached[pair] = _MemberStatus(inside, member.status in _ADMIN_STATUSES, self._clock() - age)
+        self._cached[pair] = _MemberStatus(inside, member.status in ADMIN_STATUSES, self._clock() - age)
         if user_id in self._stored:  # a person who asks
             await self._store(user_id, {chat_id: inside})
         elif self._archive is not None and not inside:
@@ -272,7 +259,7 @@ class MembershipCache:
             log.warning("it is not known who is in chat %d: %s", pair[0], type(exc).__name__)
             return None
         else:
-            status = _MemberStatus(_is_inside(member), member.status in _ADMIN_STATUSES, began)
+            status = _MemberStatus(_is_inside(member), member.status in ADMIN_STATUSES, began)
         if self._changed_at.get(pair, float("-inf")) >= began:  # it may date from before the change
             return None
         if len(self._cached) >= _MAX_CACHED:
@@ -286,18 +273,18 @@ def _is_inside(member: ResultChatMemberUnion) -> bool:
     """Check a member's status: restricted users may be in or out; left, banned and unknown kinds are out."""
     if isinstance(member, ChatMemberRestricted):
         return member.is_member
-    return member.status in {*_ADMIN_STATUSES, "member"}
+    return member.status in {*ADMIN_STATUSES, "member"}
 
 
 class AdminRegistry(Collection[int]):
     """Admin ids (of the settings and, in `grants`, those of /grant), with the membership cache as `members`."""
 
     def __init__(self, owners: Collection[int], members: MembershipCache, archive: Archive) -> None:
-        """Set the owners: admins of the settings, whom nobody can revoke. Call `read` next."""
+        """Set the owners: admins of the settings. Call `read` next."""
         self.archive = archive
         self.owners = tuple(dict.fromkeys(filter(is_person, owners)))
         self.members = members
-        self.grants: dict[int, AdminGrant] = {}
+        self.grants: dict[int, readers.AdminGrant] = {}
 
     def __contains__(self, user_id: object) -> bool:
         return is_person(user_id) and (user_id in self.owners or user_id in self.grants)
@@ -310,7 +297,7 @@ class AdminRegistry(Collection[int]):
 
     async def read(self) -> None:
         """Load the granted admins from the archive. Raises ArchiveUnavailable."""
-        granted = await list_admin_grants(self.archive)
+        granted = await readers.list_admin_grants(self.archive)
         self.grants = {one.user_id: one for one in granted if is_person(one.user_id)}
 
     async def grant(self, user_id: int, by: int) -> None:
@@ -320,13 +307,13 @@ class AdminRegistry(Collection[int]):
         """
         if not is_person(user_id):
             raise ValueError(f"{user_id} is no id of a person")
-        await grant_admin(self.archive, user_id, by)
+        await readers.grant_admin(self.archive, user_id, by)
         await self.read()
 
     async def revoke(self, user_id: int) -> None:
         """Revoke granted admin rights at once; an admin of the settings stays one."""
         self.grants.pop(user_id, None)
-        await revoke_admin(self.archive, user_id)
+        await readers.revoke_admin(self.archive, user_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,17 +424,15 @@ def describe_shortfalls(viewer: Viewer, words: Translator) -> str:
     return "\n".join(words("shortfall", stage=s.stage, count=s.count) for s in viewer.list_shortfalls())
 
 
-async def format_no_access(
-    archive: Archive, words: Translator, *, admin: bool, private: bool, viewer: Viewer | None = None
-) -> str:
+async def format_no_access(rights: AdminRegistry, words: Translator, reader: Reader, viewer: Viewer) -> str:
     """Sentence for a reader who may read no channel: the one thing to do about it."""
-    if viewer is not None and (missed := describe_shortfalls(viewer, words)):
+    if missed := describe_shortfalls(viewer, words):
         return missed
-    if not private:
+    if not reader.private:
         return words("none-visible-group")
-    if not admin:
+    if reader.user_id not in rights:
         return words("none-visible-reader")
-    waiting = any(channel.state == "pending" for channel in (await channels.load_channels(archive)).values())
+    waiting = any(channel.state == "pending" for channel in (await channels.load_channels(rights.archive)).values())
     return words("none-visible-pending") if waiting else words("none-visible-admin")
 
 
@@ -463,7 +448,7 @@ async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewe
     """
     found = _SET_PREFIX_PATTERN.match(text)
     if found and (asked := tokenize(found[1])):
-        for name, chosen in (await load_channel_sets(archive, chat_id)).items():
+        for name, chosen in (await readers.load_channel_sets(archive, chat_id)).items():
             if tokenize(name) == asked:  # "в работе" names the set "работа"
                 return text[found.end() :], viewer.narrow(frozenset(chosen))
     return text, viewer

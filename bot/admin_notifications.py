@@ -1,11 +1,8 @@
 """Admin notifications: gaps, repaired indexes, failing jobs, logged errors; in private, in the admin's language.
 
-Changes of the bot's membership in channels have a rate limit: a token bucket for each actor and one for all. The owner
-of a channel can add and remove the bot without end; events over the limit are merged by channel, and an hour later one
-message tells the current state of each.
-
-Errors are collected for 30 s, because one cause often fails many things, and sent in one message, at most every ten
-minutes. Errors that differ only in numbers are the same error, which is repeated after six hours at the earliest.
+Anybody can add and remove the bot without end: changes of its membership over a rate limit are merged into one message
+an hour later. Errors are collected, because one cause often fails many things; the same error, but for its numbers, is
+told again after six hours at the earliest.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 
 from aiogram import Bot
@@ -31,17 +29,8 @@ from bot.views.answer import link_channel_title
 from bot.views.channel_card import awaits_approval, format_gap
 from bot.views.text import cut_lines, strip_control_characters
 from bot.worker.rate_limits import TokenBuckets
+from ingest import outages
 from ingest.inbox import MAX_WAITING_CHANNELS
-from ingest.outages import (
-    AdminNotice,
-    ErrorsLogged,
-    GapsFound,
-    IndexesRepaired,
-    JobFailing,
-    NotifyAdmins,
-    PostsMissing,
-    get_monotonic_time,
-)
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, readers
 from rag_core.types import Channel
@@ -81,21 +70,21 @@ class _ErrorCollector(logging.Handler):
 
     def _count(self, line: str) -> None:
         kind = _NUMBER_PATTERN.sub("#", line)
-        if get_monotonic_time() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
+        if outages.get_monotonic_time() - self._sent_at.get(kind, float("-inf")) < _REPEAT_SECONDS:
             return
         if kind in self._lines or len(self._lines) < _MAX_KINDS:
             self._lines.setdefault(kind, line)
             self._counts[kind] += 1
             self.rung.set()
 
-    def waiting(self) -> ErrorsLogged:
+    def waiting(self) -> outages.ErrorsLogged:
         """Collected errors, most frequent first."""
         counted = self._counts.most_common()
-        return ErrorsLogged(tuple((self._lines[kind], times) for kind, times in counted))
+        return outages.ErrorsLogged(tuple((self._lines[kind], times) for kind, times in counted))
 
     def mark_sent(self) -> None:
         """Mark the collected errors as sent: the same ones are not sent again for some hours."""
-        now = get_monotonic_time()
+        now = outages.get_monotonic_time()
         self._sent_at = {kind: at for kind, at in self._sent_at.items() if now - at < _REPEAT_SECONDS}
         self._sent_at |= dict.fromkeys(self._counts, now)
         self._counts.clear()
@@ -104,7 +93,7 @@ class _ErrorCollector(logging.Handler):
 
 
 @asynccontextmanager
-async def notify_of_errors(tell: NotifyAdmins) -> AsyncIterator[None]:
+async def notify_of_errors(tell: outages.NotifyAdmins) -> AsyncIterator[None]:
     """Notify the admins of errors while the block lasts. Where no admin is reached, it is tried again later."""
     collector, root = _ErrorCollector(asyncio.get_running_loop()), logging.getLogger()
 
@@ -141,7 +130,7 @@ async def get_user_translator(archive: Archive, user_id: int, default: str) -> T
 
 async def send_notice(bot: Bot, user_id: int, text: Text, buttons: InlineKeyboardMarkup | None = None) -> bool:
     """Send a user a notice, trying for two minutes; False where they never wrote to the bot, or blocked it."""
-    end = get_monotonic_time() + _MAX_TRYING_SECONDS
+    end = outages.get_monotonic_time() + _MAX_TRYING_SECONDS
     while True:
         try:
             with send_in_background():
@@ -149,7 +138,7 @@ async def send_notice(bot: Bot, user_id: int, text: Text, buttons: InlineKeyboar
             return True
         except (TelegramAPIError, ClientDecodeError) as exc:
             wait = get_backoff(bot).get_wait(user_id)
-            if isinstance(exc, PERMANENT_ERRORS) or get_monotonic_time() + wait > end:
+            if isinstance(exc, PERMANENT_ERRORS) or outages.get_monotonic_time() + wait > end:
                 log.info("user %d could not be told: %s", user_id, exc)
                 return False
         await asyncio.sleep(wait)
@@ -159,7 +148,7 @@ async def send_to_admins(
     bot: Bot,
     context: AppContext,
     format_notice: Callable[[Translator], Text],
-    buttons: Callable[[Translator], InlineKeyboardMarkup] | None = None,
+    buttons: Callable[[Translator], InlineKeyboardMarkup | None] = lambda words: None,
     actor: User | None = None,
 ) -> bool:
     """Send a notice to all admins side by side; True where one was reached.
@@ -170,46 +159,39 @@ async def send_to_admins(
     admins = {admin: await get_user_translator(context.archive, admin, default) for admin in context.admins}
     if actor is not None and actor.id in admins:
         admins[actor.id] = get_translator(choose_interface_language(actor.language_code, default))
-    sending = [
-        send_notice(bot, admin, format_notice(words), buttons(words) if buttons else None)
-        for admin, words in admins.items()
-    ]
+    sending = [send_notice(bot, admin, format_notice(words), buttons(words)) for admin, words in admins.items()]
     return any(await asyncio.gather(*sending))
 
 
+@dataclass(frozen=True, slots=True)
 class AdminNotifier:
     """Admin notification: calling it sends a notice to the admins; True where at least one was reached."""
 
-    def __init__(self, bot: Bot, context: AppContext) -> None:
-        self._bot, self._context = bot, context
+    bot: Bot
+    context: AppContext
 
-    async def __call__(self, notice: AdminNotice) -> bool:
+    async def __call__(self, notice: outages.AdminNotice) -> bool:
         """Send a notice to every admin; failures (blocked, never wrote to the bot) are logged."""
-        return await send_to_admins(self._bot, self._context, partial(self._format_notice, notice))
+        return await send_to_admins(self.bot, self.context, partial(self._format_notice, notice))
 
-    def _format_notice(self, notice: AdminNotice, words: Translator) -> Text:
+    def _format_notice(self, notice: outages.AdminNotice, words: Translator) -> Text:
         match notice:
-            case GapsFound(gaps):
-                advice = "gaps-fetch" if self._context.history else "gaps-fill"
-                zone = self._context.settings.bot.zone
-                lines = [
-                    Text(link_channel_title(channel, words), ": ", format_gap(gap, words, zone))
-                    for channel, gap in gaps
-                ]
+            case outages.GapsFound(gaps):
+                advice = "gaps-fetch" if self.context.history else "gaps-fill"
+                zone = self.context.settings.bot.zone
+                lines = [Text(link_channel_title(one, words), ": ", format_gap(gap, words, zone)) for one, gap in gaps]
                 found = as_list(*cut_lines(lines, _MAX_LINES, words))
                 return as_list(words("gaps-found", count=len(gaps)), found, words.rich(advice), sep="\n\n")
-            case PostsMissing(channel, count):
+            case outages.PostsMissing(channel, count):
                 return words.rich("posts-missing", title=link_channel_title(channel, words), count=count)
-            case IndexesRepaired(again, out):
+            case outages.IndexesRepaired(again, out):
                 return Text(words("mended", again=again, out=out))
-            case ErrorsLogged():
+            case outages.ErrorsLogged():
                 head = Bold(words("errors-told", count=sum(times for _, times in notice.lines)))
-                counted = [
-                    words("errors-times", line=strip_control_characters(line), times=n) for line, n in notice.lines
-                ]
+                counted = [words("errors-times", line=strip_control_characters(x), times=n) for x, n in notice.lines]
                 shown = (f"• {line}" for line in cut_lines(counted, _MAX_LINES, words))
                 return as_list(head, *shown, "", words("errors-more"))
-            case JobFailing(job, reason):
+            case outages.JobFailing(job, reason):
                 return words.rich("job-failing", job=Bold(words("job", name=job)), reason=reason)
 
 
@@ -223,7 +205,8 @@ _MAX_MERGED = 500  # channels in one digest: limits the memory that an attacker 
 class ChannelNotificationLimiter:
     """Rate limit for channel notifications: those above it are sent as a digest. `stop` sends the rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, bot: Bot, context: AppContext) -> None:
+        self._bot, self._context = bot, context
         self._buckets = TokenBuckets()
         self._merged: dict[int, tuple[Channel, int]] = {}  # chat id -> channel before the change, and events
         self._refused = 0
@@ -234,31 +217,25 @@ class ChannelNotificationLimiter:
         """Take a token for an event of this actor; False where the notification must wait for the digest."""
         return not self._buckets.take(((actor,), _MAX_PER_ACTOR), (None, _MAX_PER_HOUR))
 
-    def merge(self, channel: Channel, bot: Bot, context: AppContext) -> None:
-        """Add this channel to the next digest."""
-        if channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
+    def merge(self, channel: Channel | None) -> None:
+        """Add this channel to the next digest; None counts one that was refused because too many wait."""
+        if channel is None:
+            self._refused += 1
+        elif channel.chat_id in self._merged or len(self._merged) < _MAX_MERGED:
             _, times = self._merged.get(channel.chat_id, (channel, 0))
             self._merged[channel.chat_id] = channel, times + 1
-        self._schedule(bot, context)
-
-    def count_refused(self, bot: Bot, context: AppContext) -> None:
-        """Count a channel that was refused because too many wait; the digest shows the number."""
-        self._refused += 1
-        self._schedule(bot, context)
-
-    def _schedule(self, bot: Bot, context: AppContext) -> None:
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._send_later(bot, context))
+            self._task = asyncio.create_task(self._send_later())
 
-    async def _send_later(self, bot: Bot, context: AppContext) -> None:
+    async def _send_later(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_DIGEST_SECONDS):
                 await self._stopping.wait()
         merged, refused = self._merged, self._refused
         self._merged, self._refused = {}, 0
         try:
-            known = await channels.load_channels(context.archive)
-            await send_to_admins(bot, context, partial(_format_digest, merged, refused, known))
+            known = await channels.load_channels(self._context.archive)
+            await send_to_admins(self._bot, self._context, partial(_format_digest, merged, refused, known))
         except RagError as exc:
             log.error("admins could not be told of %d channels: %s", len(merged), exc.reason)
 

@@ -42,7 +42,6 @@ from bot.handlers import (
     unanswered,
     watches,
 )
-from bot.handlers.admin import report_rebuilds
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, open_scheduler
@@ -87,7 +86,6 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
         context=context,
         settings=context.settings,
         admins=context.admins,
-        notices=ChannelNotificationLimiter(),
         latest_changes=membership.LatestChanges(),
         running_presses=set(),
         recent_quotes={},
@@ -203,11 +201,12 @@ async def _run_workers(
 ) -> AsyncIterator[Dispatcher]:
     """Build the dispatcher and start its workers: questions, imports, updates that the last process left unhandled."""
     dispatcher = build_dispatcher(context, deduplication)
+    notices = dispatcher["notices"] = ChannelNotificationLimiter(bot, context)
     imports = dispatcher["imports"] = ImportRunner(bot, context.settings, context.archive, context.indexing.wake)
     tasks = [
         publish_menu(bot, context.admins),
         _replay_unhandled_updates(dispatcher, bot, inbox),
-        report_rebuilds(bot, context.reindexing, context.archive),
+        admin.report_rebuilds(bot, context.reindexing, context.archive),
         imports.report_interrupted_import(),
         context.suggestions.run(),
         WatchNotifier(bot, context).run(),
@@ -219,7 +218,7 @@ async def _run_workers(
         await stack.enter_async_context(_run_in_background(*tasks))
         stack.push_async_callback(context.queue.stop)
         stack.push_async_callback(imports.stop)
-        stack.push_async_callback(dispatcher["notices"].stop)
+        stack.push_async_callback(notices.stop)
         await context.queue.start()
         yield dispatcher
 
@@ -252,10 +251,9 @@ async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncItera
     if not token:
         raise SettingsWrong("BOT__TOKEN is empty: run `citegram init`, which asks for it, or try `citegram demo`.")
     session = create_session(settings)
-    session.middleware(RetryMiddleware())
-    session.middleware(NeutralizeLinksMiddleware())
-    session.middleware(RecheckMiddleware())  # inside the retries: each try is checked
-    session.middleware(inbox)
+    # the check is inside the retries: each try is checked
+    for middleware in (RetryMiddleware(), NeutralizeLinksMiddleware(), RecheckMiddleware(), inbox):
+        session.middleware(middleware)
     try:
         # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
         default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)

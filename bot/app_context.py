@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import TYPE_CHECKING
 
 from bot.access import AdminRegistry
 from bot.i18n import load_zone
@@ -15,11 +14,9 @@ from bot.indexing import IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService
 from bot.settings import Settings
 from bot.worker.known_answers import QuestionSuggester
+from bot.worker.question_worker import QuestionWorker
 from rag_core.engine import Engine
 from rag_core.storage import Archive
-
-if TYPE_CHECKING:
-    from bot.worker.question_worker import QuestionWorker
 
 
 @dataclass(frozen=True, slots=True)

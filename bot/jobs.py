@@ -1,11 +1,8 @@
 """Background jobs: their log, repeated jobs, the scheduler with its maintenance jobs, and the history of channels.
 
-Jobs are plain async functions. One instance of each runs at a time; a missed run is made up for once or reported, and
-no failure is silent. APScheduler goes by the wall clock: when that is set back, the next runs are computed anew, or
-they would wait until the old time has come again.
-
-The job log, which /stats shows, is kept in memory and written now and then: a job that runs every few seconds must not
-write every few seconds, and a failure must not be forgotten because the archive is what failed.
+One instance of each runs at a time; a missed run is made up for once or reported, and no failure is silent. APScheduler
+goes by the wall clock: when that is set back, the next runs are computed anew. The job log is kept in memory and
+written now and then: a failure must not be forgotten because the archive is what failed.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
@@ -28,19 +26,10 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 
 from bot.settings import Settings
-from ingest import integrity
+from ingest import integrity, outages
 from ingest.history import BackfillRunner, PacedSource, look_before_citing, sweep_channels
 from ingest.inbox import forget_unapproved_channels
 from ingest.indexer import LexicalIndexer
-from ingest.outages import (
-    Clock,
-    ClockDrift,
-    Heartbeat,
-    JobFailing,
-    NotifyAdmins,
-    get_monotonic_time,
-    report_gaps,
-)
 from rag_core import processes
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -48,8 +37,6 @@ from rag_core.settings import DataSettings
 from rag_core.storage import Archive, index_state, questions, raw_updates, readers
 from rag_core.storage.backups import make_backup, prune_backups, run_cancellable
 from rag_core.storage.channel_history import get_last_heartbeat
-from rag_core.storage.index_state import JobRecord
-from rag_core.storage.readers import expire_turns
 from rag_core.storage.subscriptions import forget_old_watches
 from rag_core.types import PostKey
 
@@ -67,7 +54,7 @@ class JobLog:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self.jobs: dict[str, JobRecord] = {}
+        self.jobs: dict[str, index_state.JobRecord] = {}
         self._unwritten: set[str] = set()
         self._last_logged: dict[str, tuple[str, float]] = {}
         self._written, self._urgent = 0.0, False
@@ -85,21 +72,21 @@ class JobLog:
 
     async def keep(self) -> None:
         """Save new records once a minute, or at once if a job began to fail; an error leaves them for later."""
-        if self._urgent or get_monotonic_time() - self._written >= _WRITE_INTERVAL_SECONDS:
-            self._written, self._urgent = get_monotonic_time(), False
+        if self._urgent or outages.get_monotonic_time() - self._written >= _WRITE_INTERVAL_SECONDS:
+            self._written, self._urgent = outages.get_monotonic_time(), False
             with suppress(RagError):  # the job that met the same error reports it
                 await self.write()
 
     def record_success(self, name: str, took: float, said: str = "") -> None:
         """Record a run of `took` seconds with its result `said`."""
-        before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        before, moment = self.jobs.get(name, index_state.JobRecord(name)), datetime.now(UTC)
         self._store(replace(before, ran_at=moment, took_ms=round(took * 1000), runs=before.runs + 1, said=said))
         if self._last_logged.pop(name, None):
             log.warning("%s works again", name)
 
     def record_failure(self, name: str, problem: Exception | str) -> bool:
         """Record a failure. Returns True if it was logged: the same sentence is logged at most once an hour."""
-        before, moment = self.jobs.get(name, JobRecord(name)), datetime.now(UTC)
+        before, moment = self.jobs.get(name, index_state.JobRecord(name)), datetime.now(UTC)
         if isinstance(problem, str | RagError):
             reason = problem if isinstance(problem, str) else problem.reason
         else:
@@ -110,15 +97,15 @@ class JobLog:
         self._store(replace(ran, failed_at=moment, error=reason, said=None))
         self._urgent |= not before.failing
         logged, at = self._last_logged.get(name, ("", 0.0))
-        if logged == reason and get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
+        if logged == reason and outages.get_monotonic_time() - at < _REPEAT_LOG_SECONDS:
             return False
-        self._last_logged[name] = (reason, get_monotonic_time())
+        self._last_logged[name] = (reason, outages.get_monotonic_time())
         # Only a bug needs a traceback.
         bug = problem if isinstance(problem, Exception) and not isinstance(problem, RagError) else None
         log.error("%s: %s", name, reason, exc_info=bug)
         return True
 
-    def _store(self, job: JobRecord) -> None:
+    def _store(self, job: index_state.JobRecord) -> None:
         self.jobs[job.name] = job
         self._unwritten.add(job.name)
 
@@ -138,7 +125,7 @@ async def repeat_job(
     pause, wakeup = seconds, wakeup or asyncio.Event()
     while True:
         wakeup.clear()
-        started = get_monotonic_time()
+        started = outages.get_monotonic_time()
         try:
             await work()
         except Exception as exc:
@@ -146,7 +133,7 @@ async def repeat_job(
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
             continue
-        job_log.record_success(name, get_monotonic_time() - started)
+        job_log.record_success(name, outages.get_monotonic_time() - started)
         pause = seconds
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -197,7 +184,12 @@ class ScheduledJob:
 
 @asynccontextmanager
 async def open_scheduler(
-    jobs: Sequence[ScheduledJob], job_log: JobLog, tell: NotifyAdmins, *, zone: tzinfo = UTC, clock: Clock | None = None
+    jobs: Sequence[ScheduledJob],
+    job_log: JobLog,
+    tell: outages.NotifyAdmins,
+    *,
+    zone: tzinfo = UTC,
+    clock: outages.Clock | None = None,
 ) -> AsyncIterator[AsyncIOScheduler]:
     """Run the jobs until the block ends; running ones are then cancelled. Raises ArchiveUnavailable."""
     await job_log.read()
@@ -205,7 +197,16 @@ async def open_scheduler(
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
     scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
     events = EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES
-    scheduler.add_listener(partial(_record_failed_event, job_log), events)
+
+    def record_failed_event(event: JobEvent) -> None:
+        if event.code == EVENT_JOB_MISSED:
+            job_log.record_failure(event.job_id, _MISSED_TEXT)
+        elif event.code == EVENT_JOB_MAX_INSTANCES:
+            job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
+        elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
+            job_log.record_failure(event.job_id, event.exception)
+
+    scheduler.add_listener(record_failed_event, events)
     running: set[asyncio.Task[object]] = set()
     for job in jobs:
         grace = None if job.grace is None else int(job.grace.total_seconds())
@@ -217,7 +218,7 @@ async def open_scheduler(
             _run_job, job.trigger, (job, job_log, tell, running), id=job.name, misfire_grace_time=grace, **first
         )
     scheduler.start()
-    steadying = asyncio.create_task(_watch_wall_clock(scheduler, ClockDrift(clock or Clock())))
+    steadying = asyncio.create_task(_watch_wall_clock(scheduler, outages.ClockDrift(clock or outages.Clock())))
     try:
         yield scheduler
     finally:
@@ -230,7 +231,9 @@ async def open_scheduler(
             await job_log.write()
 
 
-async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, running: set[asyncio.Task[object]]) -> None:
+async def _run_job(
+    job: ScheduledJob, job_log: JobLog, tell: outages.NotifyAdmins, running: set[asyncio.Task[object]]
+) -> None:
     task = asyncio.current_task()
     assert task is not None
     running.add(task)
@@ -240,22 +243,13 @@ async def _run_job(job: ScheduledJob, job_log: JobLog, tell: NotifyAdmins, runni
         result = await job.work()
     except Exception as exc:
         if job_log.record_failure(job.name, exc) and job.loud:
-            await tell(JobFailing(job.name, job_log.jobs[job.name].error or ""))
+            await tell(outages.JobFailing(job.name, job_log.jobs[job.name].error or ""))
     else:
         job_log.record_success(job.name, asyncio.get_running_loop().time() - started, result or "")
     await job_log.keep()
 
 
-def _record_failed_event(job_log: JobLog, event: JobEvent) -> None:
-    if event.code == EVENT_JOB_MISSED:
-        job_log.record_failure(event.job_id, _MISSED_TEXT)
-    elif event.code == EVENT_JOB_MAX_INSTANCES:
-        job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
-    elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
-        job_log.record_failure(event.job_id, event.exception)
-
-
-async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: ClockDrift) -> None:
+async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: outages.ClockDrift) -> None:
     while True:
         await asyncio.sleep(_CLOCK_CHECK_SECONDS)
         by = drift.jump()
@@ -285,9 +279,9 @@ class MaintenanceJobs:
 
     rag: Engine
     indexer: LexicalIndexer
-    pulse: Heartbeat
+    pulse: outages.Heartbeat
     wake: Callable[[], None]
-    tell: NotifyAdmins
+    tell: outages.NotifyAdmins
 
     def jobs(self, settings: DataSettings, zone: tzinfo) -> list[ScheduledJob]:
         """All jobs, scheduled in this time zone."""
@@ -302,68 +296,62 @@ class MaintenanceJobs:
         async def free_memory() -> None:
             await asyncio.to_thread(processes.release_free_memory)
 
+        async def check() -> str:
+            return str(await integrity.check_integrity(self.rag, self.indexer, self.tell))
+
         archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
         jobs = [
             ScheduledJob("inbox", wake, FixedDelayTrigger(_INBOX_SECONDS)),
             ScheduledJob("heartbeat", self.heartbeat, FixedDelayTrigger(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
-            ScheduledJob("gaps", partial(report_gaps, archive, self.tell), FixedDelayTrigger(_GAPS_SECONDS)),
+            ScheduledJob("gaps", partial(outages.report_gaps, archive, self.tell), FixedDelayTrigger(_GAPS_SECONDS)),
             ScheduledJob("save", self.indexer.save, FixedDelayTrigger(_SAVE_SECONDS)),
             ScheduledJob("forget", partial(self.forget, kept), FixedDelayTrigger(_FORGET_SECONDS)),
             ScheduledJob("memory", free_memory, FixedDelayTrigger(_MEMORY_SECONDS)),
-            nightly("check", self.check, *_CHECK_TIME),
+            nightly("check", check, *_CHECK_TIME),
         ]
         if archive.large:  # too large to be checked when it is opened
             soon = DateTrigger(datetime.now(UTC) + _START_DELAY)
             jobs.append(ScheduledJob("damage", archive.check_pages, soon, loud=True))
         if settings.backups:
-            jobs.append(nightly("backup", partial(self.backup, settings.backups), *_BACKUP_TIME))
+            back_up = partial(run_cancellable, partial(_back_up, archive.folder, settings.backups))
+            jobs.append(nightly("backup", back_up, *_BACKUP_TIME))
         return jobs
 
     async def heartbeat(self) -> str:
         """Record contact with Telegram; notify admins if it was lost for too long."""
         noted = await self.pulse.beat()
         if noted:
-            await report_gaps(self.rag.archive, self.tell)
+            await outages.report_gaps(self.rag.archive, self.tell)
         return f"{noted} gaps" if noted else ""
 
     async def forget(self, kept: timedelta) -> str:
-        """Delete expired data.
-
-        Always: numbers of updates that cannot come again, posts of channels that stayed unapproved, and remembered
-        conversation turns past their time. Older than `kept`: texts of questions, unreadable updates, the voters of
-        votes, and links to questions.
+        """Delete expired data, some of it older than `kept`.
 
         Age is measured from the last heartbeat, so that a clock that jumps ahead expires nothing.
         """
-        now = await get_last_heartbeat(self.rag.archive)
+        archive, now = self.rag.archive, await get_last_heartbeat(self.rag.archive)
         if now is None:
             return ""
-        numbers = await raw_updates.forget_done_updates(self.rag.archive, now)
-        texts = await readers.forget_question_texts(self.rag.archive, now - kept)
-        unread = await raw_updates.forget_poison_updates(self.rag.archive, now - kept)
-        votes = await questions.forget_voters(self.rag.archive, now - kept)
-        links = await questions.forget_old_links(self.rag.archive, now - kept)
-        talked = await expire_turns(self.rag.archive, now - timedelta(minutes=self.rag.settings.memory.minutes))
-        watched = await forget_old_watches(self.rag.archive, now)
-        posts = await forget_unapproved_channels(self.rag.archive, now)
-        removed = ((numbers + unread, "updates"), (texts, "questions"), (votes, "votes"), (links, "links"),
-                (talked, "remembered questions"), (watched, "watches"), (posts, "posts"))  # fmt: skip
-        return ", ".join(f"{number} {what}" for number, what in removed if number)
+        done = await raw_updates.forget_done_updates(archive, now)
+        removed = {
+            "updates": done + await raw_updates.forget_poison_updates(archive, now - kept),
+            "questions": await readers.forget_question_texts(archive, now - kept),
+            "votes": await questions.forget_voters(archive, now - kept),
+            "links": await questions.forget_old_links(archive, now - kept),
+            "remembered questions": await readers.expire_turns(
+                archive, now - timedelta(minutes=self.rag.settings.memory.minutes)
+            ),
+            "watches": await forget_old_watches(archive, now),
+            "posts": await forget_unapproved_channels(archive, now),
+        }
+        return ", ".join(f"{number} {what}" for what, number in removed.items() if number)
 
-    async def check(self) -> str:
-        """Compare the archive with both indexes and repair them."""
-        return str(await integrity.check_integrity(self.rag, self.indexer, self.tell))
 
-    async def backup(self, keep: int) -> str:
-        """Make a backup and keep the last `keep`."""
-        folder = self.rag.archive.folder
-
-        def work(stop: threading.Event) -> str:
-            made = make_backup(folder, stop)
-            prune_backups(folder, keep)
-            return made.name
-
-        return await run_cancellable(work)
+def _back_up(folder: Path, keep: int, stop: threading.Event) -> str:
+    """Make a backup and keep the last `keep`."""
+    made = make_backup(folder, stop)
+    prune_backups(folder, keep)
+    return made.name
 
 
 _SWEEP_SECONDS, _FIRST_SWEEP_SECONDS = 3600.0, 120.0
@@ -405,7 +393,7 @@ class HistoryService:
             self.wake()
         return changed
 
-    def build_sweep_job(self, tell: NotifyAdmins) -> ScheduledJob:
+    def build_sweep_job(self, tell: outages.NotifyAdmins) -> ScheduledJob:
         """Build the hourly job that looks for deletions and missed edits."""
 
         async def sweep() -> str:

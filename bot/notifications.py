@@ -11,7 +11,7 @@ import asyncio
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,21 +29,11 @@ from aiogram.exceptions import (
 )
 from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
-from bot import access
-from bot.access import Reader
+from bot import access, stored_answer
 from bot.app_context import AppContext
 from bot.handlers.groups import move_group_settings
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.jobs import repeat_job
-from bot.stored_answer import (
-    CitedPost,
-    CitedSpan,
-    StoredAnswer,
-    StoredSentence,
-    hash_text_version,
-    load_cited_text,
-    parse_stored_answer,
-)
 from bot.telegram.recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -55,22 +45,15 @@ from bot.telegram.recheck import (
     recheck_before_sending,
 )
 from bot.telegram.session import PERMANENT_ERRORS, ChatTasks, get_backoff, send_in_background
+from bot.views import keyboards
 from bot.views.answer import get_answer_translator, link_author, link_number, render_stored_sentences
 from bot.views.format import neutralize_links, split_pages
-from bot.views.keyboards import (
-    WatchCallback,
-    build_answer_keyboard,
-    build_keyboard,
-    build_quote_keyboard,
-    update_buttons,
-)
 from bot.views.results import render_digest
 from bot.views.text import RenderContext
 from ingest.copies import are_rewordings
 from rag_core.retrieval.digests import build_period_digest
-from rag_core.storage import Archive, channels, posts, questions, subscriptions, visible_posts
+from rag_core.storage import channels, posts, questions, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies
-from rag_core.storage.questions import AnsweredQuestion
 from rag_core.storage.subscriptions import DigestPlan, Watch, WatchHit
 from rag_core.types import Channel, Post, PostKey, Viewer
 from rag_core.watch_matching import WatchIndex, find_quote
@@ -95,17 +78,16 @@ class WatchNotifier:
 
     async def run(self) -> None:
         """Match posts and send notices until cancelled."""
-        job_log = self._context.indexing.job_log
+
+        async def match_and_send() -> None:
+            await self.match_changes()
+            await self.send_notices()
+
+        job_log, pauses = self._context.indexing.job_log, (_WATCH_INTERVAL_SECONDS, _MAX_WATCH_PAUSE_SECONDS)
         try:
-            await repeat_job(
-                job_log, _WATCH_JOB, self._match_and_send, _WATCH_INTERVAL_SECONDS, _MAX_WATCH_PAUSE_SECONDS
-            )
+            await repeat_job(job_log, _WATCH_JOB, match_and_send, *pauses)
         finally:
             await self._chats.stop()
-
-    async def _match_and_send(self) -> None:
-        await self.match_changes()
-        await self.send_notices()
 
     async def match_changes(self) -> None:
         """Match the changes of posts since the watermark. Raises ArchiveUnavailable."""
@@ -115,7 +97,7 @@ class WatchNotifier:
             return
         watches = await subscriptions.list_watch_rows(self._archive)
         if watches != self._indexed:
-            self._index = await asyncio.to_thread(_build_index, watches)
+            self._index = await asyncio.to_thread(lambda: WatchIndex(subscriptions.decode_watches(watches)))
             self._indexed = watches
         while before < last:
             # later changes wait for the next time: a watch may have been added before them, after the index was built
@@ -151,7 +133,7 @@ class WatchNotifier:
     async def _send_of_watch(self, watch: Watch, now: datetime) -> None:
         midnight = int(now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp())
         words = get_translator(detect_question_language(watch.text, self._context.settings.bot.language))
-        reader = Reader(watch.user_id, watch.chat_id, watch.private)
+        reader = access.Reader(watch.user_id, watch.chat_id, watch.private)
         viewer = await access.build_viewer(self._context.admins, reader)
         over = await subscriptions.list_hits(self._archive, watch.id, ("over",))
         left = [hit for hit in over if hit.found_at < midnight and not viewer.may_miss(hit.key.chat_id)]
@@ -161,16 +143,16 @@ class WatchNotifier:
             matching = await asyncio.to_thread(_list_matching, watch, found)
             if matching:
                 line = words.rich("watch-over", text=neutralize_links(watch.text), count=len(matching))
-                content = ShownContent(matching)
-                with recheck_before_sending(content, reader, self._context.admins), send_in_background():
-                    await self._bot.send_message(watch.chat_id, **line.as_kwargs())
+                with send_in_background():
+                    send = partial(self._bot.send_message, watch.chat_id)
+                    await View(line, ShownContent(matching)).send(send, reader, self._context.admins)
             await subscriptions.mark_hits(self._archive, left, "listed")
         known = await channels.load_channels(self._archive)
         for hit in await subscriptions.list_hits(self._archive, watch.id, ("waiting",)):
             await self._send_hit(hit, watch, reader, viewer, midnight, words, known)
 
     async def _send_hit(
-        self, hit: WatchHit, watch: Watch, reader: Reader, viewer: Viewer, midnight: int, words: Translator,
+        self, hit: WatchHit, watch: Watch, reader: access.Reader, viewer: Viewer, midnight: int, words: Translator,
         known: dict[int, Channel],
     ) -> None:  # fmt: skip
         """Tell a reader of a hit, unless they were told the like; `midnight` began the present day in its chat."""
@@ -182,15 +164,19 @@ class WatchNotifier:
             await subscriptions.mark_hits(self._archive, [hit], "closed")
             return
         since = hit.found_at - _COPIES_DAYS * 86_400
-        before = await subscriptions.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
-        told = [one.key for one in before]
+        earlier = await subscriptions.list_hits(self._archive, watch.id, ("told", "over", "listed"), since)
+        told = [one.key for one in earlier]
         copies = await fetch_copies(self._archive, [hit.key, *told], viewer.channels)
         if hit.key not in copies and time.time() - hit.found_at < _COPIES_SECONDS:
             return
         same = hit.key in copies and any(
             copies[key].family == copies[hit.key].family for key in told if key in copies and key != hit.key
         )
-        if same or await self._is_rewording_of_told(post, before, viewer):
+        # another channel's post that was told lately and is reworded; two of one channel are two events
+        others = viewer.channels - {post.key.chat_id}
+        near = await visible_posts.fetch_posts(self._archive, [key for key in told if key.chat_id in others])
+        lately = [one for one in near.values() if abs(post.date - one.date) <= REWORDED_WITHIN]
+        if same or any(are_rewordings(post.text, one.text) for one in lately):
             await subscriptions.mark_hits(self._archive, [hit], "joined")
             return
         if await subscriptions.count_told(self._archive, watch.chat_id, midnight) >= MAX_NOTICES_A_DAY:
@@ -199,24 +185,13 @@ class WatchNotifier:
         carried = {one.key.chat_id for one in copies[hit.key].all} if hit.key in copies else set()
         view = _render_notice(watch, post, matching[0], known[hit.key.chat_id], carried - {hit.key.chat_id}, words)
         try:
-            with recheck_before_sending(view.content, reader, self._context.admins), send_in_background():
-                await self._bot.send_message(watch.chat_id, **view.as_kwargs())
+            with send_in_background():
+                await view.send(partial(self._bot.send_message, watch.chat_id), reader, self._context.admins)
         except (TelegramBadRequest, TelegramNotFound, TelegramEntityTooLarge):
             if get_backoff(self._bot).was_refused_before(watch.chat_id):  # it may be this notice that is refused
                 await subscriptions.mark_hits(self._archive, [hit], "closed")
             raise
         await subscriptions.mark_hits(self._archive, [hit], "told")
-
-    async def _is_rewording_of_told(self, post: Post, told: Sequence[WatchHit], viewer: Viewer) -> bool:
-        """Whether another channel's post that was told lately is reworded: two of one channel are two events."""
-        others = viewer.channels - {post.key.chat_id}
-        stored = await visible_posts.fetch_posts(self._archive, [hit.key for hit in told if hit.key.chat_id in others])
-        near = [one for one in stored.values() if abs(post.date - one.date) <= REWORDED_WITHIN]
-        return any(are_rewordings(post.text, one.text) for one in near)
-
-
-def _build_index(watches: list[sqlite3.Row]) -> WatchIndex:
-    return WatchIndex(subscriptions.decode_watches(watches))
 
 
 def _match_posts(index: WatchIndex, found: list[Post]) -> list[tuple[int, PostKey]]:
@@ -240,7 +215,9 @@ def is_quiet(quiet: str, hour: int) -> bool:
 def _list_matching(watch: Watch, found: Iterable[Post]) -> tuple[ShownPost, ...]:
     """List the posts that still match a watch, each with the span that does: an edit beside it withdraws nothing."""
     spans = ((post, find_quote(watch, post.text)) for post in found)
-    return tuple(ShownPost(post.key, hash_text_version(post.text), (span,)) for post, span in spans if span)
+    return tuple(
+        ShownPost(post.key, stored_answer.hash_text_version(post.text), (span,)) for post, span in spans if span
+    )
 
 
 def _render_notice(
@@ -250,8 +227,9 @@ def _render_notice(
     link, (start, end) = link_author(post.key, channel, post.origin, words), shown.spans[0]
     also = [words("watch-also", count=len(others))] if others else []
     head = Bold(neutralize_links(words("watch-notice", text=watch.text)))
-    actions = (("watch-mute", "mute"), ("watch-stop", "stop"))
-    buttons = build_keyboard([(words(label), WatchCallback(action=name, watch_id=watch.id)) for label, name in actions])
+    buttons = keyboards.build_keyboard(
+        [(words(to), keyboards.Press(to=to, number=watch.id)) for to in ("watch-mute", "watch-stop")]
+    )
     text = as_list(head, neutralize_links(post.text[start:end]), link, *also)
     return View(text, ShownContent((shown,), counted=frozenset(others)), buttons)
 
@@ -305,7 +283,7 @@ async def send_digest(
     What changes while headings are written or Telegram is away withdraws the digest: it is made anew without it. What
     could not be looked at is said below it; with `wait` RecheckUnavailable is raised instead for some hours.
     """
-    reader = Reader(plan.user_id, plan.chat_id, plan.private)
+    reader = access.Reader(plan.user_id, plan.chat_id, plan.private)
     words = get_translator(plan.lang)
     shown = RenderContext(words, await context.load_zone(plan.chat_id))
     headings: dict[tuple[Post, ...], str] = {}
@@ -328,8 +306,8 @@ async def send_digest(
         view = render_digest(lines, wanted, shown, since, until)
         if missed:
             view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
-        with suppress(ContentWithdrawn), recheck_before_sending(view.content, reader, context.admins):
-            return (await bot.send_message(plan.chat_id, **view.as_kwargs())).date
+        with suppress(ContentWithdrawn):
+            return (await view.send(partial(bot.send_message, plan.chat_id), reader, context.admins)).date
     raise ContentWithdrawn
 
 
@@ -385,7 +363,7 @@ class AnswerUpdater:
         later: dict[PostKey, float] = {}
         since = datetime.now(UTC) - _MAX_ANSWER_AGE
         for asked in await questions.list_answers_citing(self._archive, keys, since):
-            answer = parse_stored_answer(asked.answer)
+            answer = stored_answer.parse_stored_answer(asked.answer)
             edited_at = self._edited_at.get(asked.id, now - _MIN_EDIT_INTERVAL_SECONDS)
             again = max(edited_at + _MIN_EDIT_INTERVAL_SECONDS, now + get_backoff(self._bot).get_wait(asked.chat_id))
             if again <= now:
@@ -402,7 +380,7 @@ class AnswerUpdater:
             later |= {one.key: again for one in answer.cited if keys is None or one.key in keys}
         self._due = {key: at for key, at in self._due.items() if keys is None or key not in keys} | later
 
-    async def _update_answer(self, asked: AnsweredQuestion, answer: StoredAnswer) -> None:
+    async def _update_answer(self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer) -> None:
         """Edit an answer where words that it cites are gone, if its message does not say so yet."""
         reader = access.get_question_reader(asked)
         viewer = await access.build_viewer(self._context.admins, reader)
@@ -411,26 +389,36 @@ class AnswerUpdater:
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
         stored = await visible_posts.fetch_posts(self._archive, [one.key for one in cited])
         content = collect_content_of_posts(stored.values())
-        texts = await _load_cited_texts(cited, stored, self._archive)
+        # a post that is gone, or a text that is unknown, has none
+        there = [one for one in cited if one.key in stored]
+        found = {
+            one.key: await stored_answer.load_cited_text(stored[one.key], one.mark, self._archive) for one in there
+        }
+        texts = {key: text for key, text in found.items() if text is not None}
 
-        def stands(place: CitedSpan) -> bool:
+        def stands(place: stored_answer.CitedSpan) -> bool:
             return place.key in texts and texts[place.key][place.start : place.end] in stored[place.key].text
 
-        gone = {place.key for place in answer.quotes if not stands(place)}
-        changed = {(*one.key, one.key not in stored) for one in cited if one.key in gone or one.key not in stored}
+        lost = {place.key for place in answer.quotes if not stands(place)}
+        changed = {(*one.key, one.key not in stored) for one in cited if one.key in lost or one.key not in stored}
         if changed <= answer.noted:
             return
         words = await get_answer_translator(asked, self._archive)
         known = await channels.load_channels(self._archive)
-        zone = await self._context.load_zone(asked.chat_id)
-        shown = RenderContext(words, zone, group=not asked.private)
+        shown = RenderContext(words, await self._context.load_zone(asked.chat_id), group=not asked.private)
         if asked.kind == "verify":
-            standing = [StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
+            standing = [stored_answer.StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
         else:
-            standing = [one for one in answer.sentences if one.places and all(map(stands, one.places))]
+            standing = [one for one in answer.sentences if one.citations and all(map(stands, one.citations))]
         blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
-        said = _render_changes(answer, changed, known, words, verdict=asked.kind == "verify")
-        text = as_list(said, *blocks, sep="\n\n")
+        parts = [
+            words.rich("stale-post", number=Text(f"[{n}]") if gone else link_number(n, one.key, known), gone=said)
+            for n, one in enumerate(answer.cited, 1)
+            for gone, said in ((False, "no"), (True, "yes"))
+            if (*one.key, gone) in changed
+        ]
+        stale = "verdict-stale" if asked.kind == "verify" else "answer-stale"
+        text = as_list(words.rich(stale, posts=as_list(*parts, sep=", ")), *blocks, sep="\n\n")
         # a message that the reader deleted needs no edit
         recheck = recheck_before_sending(content, reader, self._context.admins)
         with recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
@@ -439,14 +427,14 @@ class AnswerUpdater:
         await questions.save_noted_changes(self._archive, asked.id, changed)
 
     async def _edit_messages(
-        self, asked: AnsweredQuestion, answer: StoredAnswer, text: Text, words: Translator
+        self, asked: questions.AnsweredQuestion, answer: stored_answer.StoredAnswer, text: Text, words: Translator
     ) -> None:
         pages = split_pages(text)[: len(answer.messages)]
         if asked.kind == "verify":
-            buttons = build_quote_keyboard(answer, self._archive, words)
+            buttons = keyboards.build_quote_keyboard(answer, self._archive, words)
         else:
             votes = await questions.count_votes(self._archive, question_id=asked.id)
-            buttons = update_buttons(build_answer_keyboard(asked, answer, words), (), votes)
+            buttons = keyboards.update_buttons(keyboards.build_answer_keyboard(asked, answer, words), (), votes)
         for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
             await self._bot.edit_message_text(
                 page.text,
@@ -457,29 +445,3 @@ class AnswerUpdater:
             )
         for message_id in answer.messages[len(pages) :]:
             await self._bot.delete_message(asked.chat_id, message_id)
-
-
-async def _load_cited_texts(
-    cited: Sequence[CitedPost], stored: Mapping[PostKey, Post], archive: Archive
-) -> dict[PostKey, str]:
-    """Load the texts that posts had when they were cited; a post that is gone, or a text that is unknown, has none."""
-    texts = {one.key: await load_cited_text(stored[one.key], one.mark, archive) for one in cited if one.key in stored}
-    return {key: text for key, text in texts.items() if text is not None}
-
-
-def _render_changes(
-    answer: StoredAnswer,
-    changed: Collection[tuple[int, int, bool]],
-    known: Mapping[int, Channel],
-    words: Translator,
-    *,
-    verdict: bool,
-) -> Text:
-    """Render the line that says which posts changed, by their numbers in the answer."""
-    parts: list[Text] = []
-    for number, one in enumerate(answer.cited, 1):
-        for deleted in (False, True):
-            if (*one.key, deleted) in changed:
-                label = Text(f"[{number}]") if deleted else link_number(number, one.key, known)
-                parts.append(words.rich("stale-post", number=label, gone="yes" if deleted else "no"))
-    return words.rich("verdict-stale" if verdict else "answer-stale", posts=as_list(*parts, sep=", "))

@@ -11,10 +11,13 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
@@ -22,53 +25,63 @@ from rag_core.run import Run
 from rag_core.storage import Archive
 from rag_core.storage.posts import list_post_versions
 from rag_core.storage.questions import save_trace
-from rag_core.types import Answer, Certainty, Post, PostKey, Sentence
+from rag_core.types import Answer, Certainty, Post, PostKey
 from rag_core.verification import Label, Verification
 
 JsonObject = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class CitedPost:
+class CitedPost(NamedTuple):
     """Cited post: its date, and `mark`, the hash of its text at that time; "" where the text had just gone."""
 
-    key: PostKey
+    chat_id: int
+    message_id: int
     date: datetime
     mark: str
+
+    @property
+    def key(self) -> PostKey:
+        """Key of the post."""
+        return PostKey(self.chat_id, self.message_id)
 
 
 class CitedSpan(NamedTuple):
     """Cited span: code points in the text that the post had when it was cited."""
 
-    key: PostKey
+    chat_id: int
+    message_id: int
     start: int
     end: int
 
+    @property
+    def key(self) -> PostKey:
+        """Key of the post."""
+        return PostKey(self.chat_id, self.message_id)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class StoredSentence:
     """Stored sentence: the words around the quote, and the cited spans.
 
     `quote` is the index of the span whose words end the sentence verbatim; None where the sentence is no quote.
     """
 
-    around: str
-    quote: int | None
-    places: tuple[CitedSpan, ...]
+    around: str = ""
+    quote: int | None = None
+    citations: tuple[CitedSpan, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredAnswer:
-    """Stored answer: `cited` in the order of their numbers, `others` found but not cited, best first.
+    """Stored answer: `cited` in the order of their numbers, and all posts that were `found`, best first.
 
-    `trace_id` identifies the answer; one kept without a certainty counts as sure. `judged`: a model's log odds that its
-    first sentence answers, None where none was asked. `noted` are the changes of its posts
-    that its message tells: chat, message, and whether the post was deleted.
+    `judged`: a model's log odds that its first sentence answers, None where none was asked. `noted` are the changes of
+    its posts that its message tells: chat, message, and whether the post was deleted.
     """
 
-    cited: tuple[CitedPost, ...]
-    others: tuple[PostKey, ...]
-    shortfalls: tuple[str, ...]
+    cited: tuple[CitedPost, ...] = ()
+    found: tuple[PostKey, ...] = ()
+    shortfalls: tuple[str, ...] = ()
     trace_id: str = ""
     sentences: tuple[StoredSentence, ...] = ()
     messages: tuple[int, ...] = ()
@@ -77,14 +90,18 @@ class StoredAnswer:
     judged: float | None = None
 
     @property
-    def posts(self) -> tuple[PostKey, ...]:
-        """All posts that the answer cites or found."""
-        return (*(one.key for one in self.cited), *self.others)
+    def others(self) -> tuple[PostKey, ...]:
+        """Posts that were found and are not cited."""
+        numbered = {one.key for one in self.cited}
+        return tuple(key for key in dict.fromkeys(self.found) if key not in numbered)
 
     @property
     def quotes(self) -> tuple[CitedSpan, ...]:
         """Cited spans, each once, in order."""
-        return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.places))
+        return tuple(dict.fromkeys(place for sentence in self.sentences for place in sentence.citations))
+
+
+_STORED_ANSWERS = TypeAdapter(StoredAnswer)
 
 
 def hash_text_version(text: str) -> str:
@@ -111,17 +128,16 @@ def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObjec
         stands = key in posts and all(text[c.start : c.end] == c.quote for c in cited if c.post == key)
         return hash_text_version(text) if stands else ""
 
+    sentences = []
+    for sentence in answer.sentences:
+        around, quote = sentence.text.rstrip(), None  # no quote: a count, a model's words
+        for place, c in reversed([*enumerate(sentence.citations)]):
+            if c.quote and sentence.text.endswith(c.quote):
+                around, quote = sentence.text.removesuffix(c.quote).rstrip(), place
+        places = [[*c.post, c.start, c.end] for c in sentence.citations]
+        sentences.append({"around": around, "quote": quote, "support": sentence.support, "citations": places})
     return {
-        "sentences": [
-            {
-                "around": around,
-                "quote": quote,
-                "support": sentence.support,
-                "citations": [[*c.post, c.start, c.end] for c in sentence.citations],
-            }
-            for sentence in answer.sentences
-            for around, quote in [_split_closing_quote(sentence)]
-        ],
+        "sentences": sentences,
         "cited": [[*key, dates[key], hash_cited_text(key)] for key in answer.posts()],
         "found": [list(source.passage.key) for source in answer.found],
         "confidence": answer.confidence,
@@ -138,20 +154,15 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
     """Serialize verdicts for the archive, for /why: the posts they cite, as in `serialize_answer`."""
     cited = [c for v in found.verdicts for c in (*v.citations, *v.against)]
     dates = {c.post: int(c.date.timestamp()) for c in cited}
+    marks = {key: hash_text_version(posts[key].text) if key in posts else "" for key in dates}
     return {
         "refused": all(verdict.label is Label.NOT_FOUND for verdict in found.verdicts),
         "verdicts": [verdict.label.value for verdict in found.verdicts],
         "sentences": [
-            {
-                "around": "",
-                "support": v.likely,
-                "citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)],
-            }
+            {"support": v.likely, "citations": [[*c.post, c.start, c.end] for c in (*v.citations, *v.against)]}
             for v in found.verdicts
         ],
-        "cited": [
-            [*key, date, hash_text_version(posts[key].text) if key in posts else ""] for key, date in dates.items()
-        ],
+        "cited": [[*key, date, marks[key]] for key, date in dates.items()],
         "shortfalls": [shortfall.stage for shortfall in found.shortfalls],
         "trace_id": found.trace_id,
     }
@@ -168,48 +179,12 @@ def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
 
 def parse_stored_answer(text: str) -> StoredAnswer:
     """Parse a stored answer; an answer that only said that no channel is open is empty."""
-    return deserialize_answer(json.loads(text))
+    return _STORED_ANSWERS.validate_json(text)
 
 
 def deserialize_answer(raw: JsonObject) -> StoredAnswer:
     """Deserialize an answer from the result of `serialize_answer`."""
-    cited = tuple(
-        CitedPost(PostKey(chat_id, message_id), datetime.fromtimestamp(date, UTC), then)
-        for chat_id, message_id, date, then in raw.get("cited", ())
-    )
-    numbered = {one.key for one in cited}
-    found = dict.fromkeys(PostKey(*key) for key in raw.get("found", ()))
-    others = tuple(key for key in found if key not in numbered)
-    sentences = tuple(
-        StoredSentence(
-            one.get("around", ""),
-            one.get("quote"),
-            tuple(CitedSpan(PostKey(chat, message), a, b) for chat, message, a, b in one.get("citations", ())),
-        )
-        for one in raw.get("sentences", ())
-    )
-    return StoredAnswer(
-        cited,
-        others,
-        tuple(raw.get("shortfalls", ())),
-        trace_id=raw.get("trace_id", ""),
-        sentences=sentences,
-        messages=tuple(raw.get("messages", ())),
-        certainty=Certainty(raw.get("certainty", Certainty.SURE)),
-        noted=frozenset((chat, message, deleted) for chat, message, deleted in raw.get("noted", ())),
-        judged=raw.get("judged"),
-    )
-
-
-def _split_closing_quote(sentence: Sentence) -> tuple[str, int | None]:
-    """Words before the quote that ends a sentence, and the index of its citation.
-
-    The whole sentence and None where it is no quote (a count, a model's words).
-    """
-    for place, citation in enumerate(sentence.citations):
-        if citation.quote and sentence.text.endswith(citation.quote):
-            return sentence.text.removesuffix(citation.quote).rstrip(), place
-    return sentence.text.rstrip(), None
+    return _STORED_ANSWERS.validate_python(raw)
 
 
 _MAX_WAITING_TRACES = 200  # limits memory while the archive is busy

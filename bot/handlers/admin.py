@@ -10,13 +10,11 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from importlib.util import find_spec
 
 from aiogram import Bot, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, MaybeInaccessibleMessageUnion, Message
 from aiogram.utils.formatting import Bold, Text, as_list
 
@@ -26,35 +24,19 @@ from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.indexing import RebuildRunner
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
+from bot.telegram.recheck import View
+from bot.views import keyboards
 from bot.views.answer import format_channel_title
-from bot.views.channel_card import build_channel_rows, find_channel_by_token
-from bot.views.keyboards import (
-    CHANNELS_PER_PAGE,
-    build_keyboard,
-    build_page_row,
-    cut_page,
-    edit_message,
-    find_by_token,
-    make_callback_token,
-    redraw_message,
-)
+from bot.views.channel_card import build_channel_rows, find_channel_by_token, make_row
 from bot.views.text import join_lines, shorten
 from rag_core.engine import switch_model
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused
-from rag_core.models.active_models import (
-    UNDECIDED_VALUES,
-    find_embedder_offer,
-    find_live_model,
-    get_model_setting,
-    get_models_folder,
-    list_models_in_use,
-)
+from rag_core.models import active_models
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present
 from rag_core.storage import Archive, channel_history, channels, index_state, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
-from rag_core.storage.channels import find_channel
 from rag_core.storage.index_state import ProgressMessage, Rebuild
 from rag_core.storage.readers import load_choices
 from rag_core.types import Channel
@@ -157,52 +139,38 @@ _USE_LABELS = {
 _PROGRESS_SECONDS = 3.0  # between edits of a message; Telegram allows twenty a minute in a chat
 
 
-class _ModelCallback(CallbackData, prefix="mo"):
-    """Callback data of a model button: the model's token."""
-
-    token: str
-
-
-class _PullCallback(CallbackData, prefix="mp"):
-    """Callback data of the button that downloads a writer: its token."""
-
-    token: str
-
-
 @router.message(ChatCommand("models", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_models(message: Message, context: AppContext, words: Translator) -> None:
-    text, buttons = await _render_models(context, words)
-    await message.answer(text, reply_markup=buttons)
+    await message.answer(**(await _render_models(context, words)).as_kwargs())
 
 
-@router.callback_query(_ModelCallback.filter(), flags=ADMINS_ONLY)
+@router.callback_query(keyboards.on_press("model"), flags=ADMINS_ONLY)
 async def _press_model(
-    pressed: CallbackQuery, callback_data: _ModelCallback, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
 ) -> None:
     offered = {f"model {name}": (name, use) for name, use in await _list_offered_models(context)}
-    found = find_by_token(callback_data.token, offered, context.archive.identity)
+    found = keyboards.find_by_token(callback_data.token, offered, context.archive.identity)
     if found is None:
         raise Refusal(words("models-gone"))
     name, use = found
     values = {"name": words("models-nobody") if name == _NO_MODEL else name, "use": words(_USE_LABELS[use])}
     await pressed.answer()  # before loading: a large model takes minutes, and a callback expires within seconds
-    await edit_message(pressed, Text(words("models-loading", name=values["name"])), None)
+    await keyboards.edit_message(pressed, Text(words("models-loading", name=values["name"])))
     try:
         done = await asyncio.shield(switch_model(context.rag, name, use))
         result = words("models-now" if done.now else "models-beside" if done.beside else "models-next", **values)
     except ModelUnavailable as exc:
         result = words("models-refused", reason=words.error(exc))
-    text, buttons = await _render_models(context, words)
-    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
+    await keyboards.edit_message(pressed, await _render_models(context, words, result))
 
 
-@router.callback_query(_PullCallback.filter(), flags=ADMINS_ONLY)
+@router.callback_query(keyboards.on_press("model-pull"), flags=ADMINS_ONLY)
 async def _press_pull(
-    pressed: CallbackQuery, callback_data: _PullCallback, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
 ) -> None:
     """Download the writer, with its progress in the message, and switch to it."""
     settings, name, percent = context.rag.settings, _WRITER_TO_PULL.name, 0
-    if callback_data.token != make_callback_token(f"model pull {name}", context.archive.identity):
+    if callback_data.token != keyboards.make_callback_token(f"model pull {name}", context.archive.identity):
         raise Refusal(words("models-gone"))
     if find_spec("llama_cpp") is None:
         raise Refusal(words("models-need-llama"))
@@ -212,11 +180,13 @@ async def _press_pull(
         nonlocal percent
         percent = 100 * done // max(total, 1)
 
-    pull = pull_model(_WRITER_TO_PULL, get_models_folder(settings), hub=settings.models.hub, progress=count_percent)
+    pull = pull_model(
+        _WRITER_TO_PULL, active_models.get_models_folder(settings), hub=settings.models.hub, progress=count_percent
+    )
     pulling = asyncio.create_task(pull)
     try:
         while not pulling.done():
-            await edit_message(pressed, Text(words("models-pulling", name=name, percent=percent)), None)
+            await keyboards.edit_message(pressed, Text(words("models-pulling", name=name, percent=percent)))
             await asyncio.wait([pulling], timeout=_PROGRESS_SECONDS)
         await pulling
         await asyncio.shield(switch_model(context.rag, name, ModelRole.WRITER))
@@ -225,81 +195,61 @@ async def _press_pull(
         result = words("models-refused", reason=words.error(exc))
     finally:
         pulling.cancel()
-    text, buttons = await _render_models(context, words)
-    await edit_message(pressed, Text(f"{result}\n\n{text}"), buttons)
+    await keyboards.edit_message(pressed, await _render_models(context, words, result))
 
 
 async def _list_offered_models(context: AppContext) -> list[tuple[str, str]]:
     """List the downloaded models with their use, and the choice of no model."""
-    folder = get_models_folder(context.rag.settings)
+    folder = active_models.get_models_folder(context.rag.settings)
     rows = await asyncio.to_thread(lambda: [row for row in MODELS if is_model_present(row, folder / row.name)])
     nothing = [(_NO_MODEL, ModelRole.WRITER.value)] if any(row.role is ModelRole.WRITER for row in rows) else []
     return [*((row.name, row.role.value) for row in rows), *nothing]
 
 
-async def _render_models(context: AppContext, words: Translator) -> tuple[str, InlineKeyboardMarkup]:
+async def _render_models(context: AppContext, words: Translator, result: str = "") -> View:
     offered, key = await _list_offered_models(context), context.archive.identity
-    live = await find_live_model(context.archive)
-    used = list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
+    live = await active_models.find_live_model(context.archive)
+    used = active_models.list_models_in_use(context.rag.settings, await load_choices(context.archive), live)
     lines = [f"{words(_USE_LABELS[use])}: {name}" for use, name in used.items()]
     text = "\n".join([words("models-used") if lines else words("models-unused"), *lines])
-    if offer := await find_embedder_offer(context.rag.settings, context.archive):
+    if offer := await active_models.find_embedder_offer(context.rag.settings, context.archive):
         kind = "models-embedding" if offer.asked else "models-better"
         costs = {"rate": round(offer.rate), "minutes": offer.minutes, "memory": offer.megabytes}
         about = words(kind, name=offer.name, live=offer.live, done=offer.done, total=offer.total, **costs)
         text = f"{text}\n\n{about}"
-    rows: list[list[tuple[str, CallbackData]]] = []
+    rows = []
     for name, use in offered:
         tick = "✓ " if used.get(use, _NO_MODEL) == name else ""
         said = words("models-nobody") if name == _NO_MODEL else name
         label = f"{tick}{words(_USE_LABELS[use])}: {said}"
-        rows.append([(label, _ModelCallback(token=make_callback_token(f"model {name}", key)))])
+        rows.append(make_row(label, "model", keyboards.make_callback_token(f"model {name}", key)))
     settings, pull = context.rag.settings, _WRITER_TO_PULL
-    chosen_here = get_model_setting(settings, "writer") in UNDECIDED_VALUES and not settings.llm.url
+    chosen_here = (
+        active_models.get_model_setting(settings, "writer") in active_models.UNDECIDED_VALUES and not settings.llm.url
+    )
     if chosen_here and (pull.name, pull.role.value) not in offered:
         label = words("models-pull", name=pull.name, gigabytes=f"{pull.bytes / 1e9:.1f}")
-        rows.append([(label, _PullCallback(token=make_callback_token(f"model pull {pull.name}", key)))])
+        rows.append(make_row(label, "model-pull", keyboards.make_callback_token(f"model pull {pull.name}", key)))
     hint = words("models-press") if offered else words("models-none", pull="citegram models pull offline")
-    return f"{text}\n\n{hint}", build_keyboard(*rows)
+    return View(Text("\n\n".join(filter(None, (result, text, hint)))), buttons=keyboards.build_keyboard(*rows))
 
 
 _MAX_NAME_LENGTH = 60  # characters of a channel's name that is repeated
 
 
-class _RebuildAction(StrEnum):
-    """Action of a rebuild button. Values are short: Telegram gives a button 64 bytes."""
-
-    ALL = "a"
-    CHOOSE = "c"
-    ONE = "o"
-    NOTHING = "n"
-    STOP = "s"
-
-
-class _RebuildCallback(CallbackData, prefix="ri"):
-    """Callback data of a rebuild button: action, channel token, and a page or the number of a rebuild."""
-
-    action: _RebuildAction
-    token: str = ""
-    number: int = 0
-
-
-def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup:
+def _build_stop_keyboard(rebuild: int, words: Translator) -> InlineKeyboardMarkup | None:
     """Keyboard that cancels this rebuild, and no later one."""
-    return build_keyboard([(words("reindex-stop"), _RebuildCallback(action=_RebuildAction.STOP, number=rebuild))])
+    return keyboards.build_keyboard(make_row(words("reindex-stop"), "reindex-stop", number=rebuild))
 
 
 @router.message(ChatCommand("reindex", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_reindex(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     if not command.args:
-        buttons = build_keyboard(
-            [(words("reindex-all"), _RebuildCallback(action=_RebuildAction.ALL))],
-            [(words("reindex-one"), _RebuildCallback(action=_RebuildAction.CHOOSE))],
-            [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))],
-        )
+        labels = {"reindex-all": "reindex", "reindex-one": "reindex-choose", "reindex-no": "reindex-no"}
+        buttons = keyboards.build_keyboard(*(make_row(words(label), to) for label, to in labels.items()))
         await message.answer(words("reindex-ask"), reply_markup=buttons)
         return
-    channel = find_channel(command.args.strip(), await _list_rebuildable_channels(context))
+    channel = channels.find_channel(command.args.strip(), await _list_rebuildable_channels(context))
     if channel is None:
         await message.answer(words("reindex-unknown", name=command.args.strip()[:_MAX_NAME_LENGTH]))
         return
@@ -308,32 +258,32 @@ async def _on_reindex(message: Message, command: CommandObject, context: AppCont
         await shown.edit_text(words("reindex-busy"), reply_markup=refusal)
 
 
-@router.callback_query(_RebuildCallback.filter(), flags=ADMINS_ONLY)
+@router.callback_query(
+    keyboards.on_press("reindex", "reindex-choose", "reindex-one", "reindex-no", "reindex-stop"), flags=ADMINS_ONLY
+)
 async def _press_reindex(
-    pressed: CallbackQuery, callback_data: _RebuildCallback, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: keyboards.Press, context: AppContext, words: Translator
 ) -> None:
-    action, known = callback_data.action, await _list_rebuildable_channels(context)
+    action, known = callback_data.to, await _list_rebuildable_channels(context)
     channel = find_channel_by_token(context.archive, callback_data.token, known)
-    if action is _RebuildAction.STOP:
+    if action == "reindex-stop":
         stopped = await context.reindexing.cancel(callback_data.number)
         await pressed.answer(None if stopped else words("reindex-over"))
-    elif action is _RebuildAction.NOTHING:
-        await redraw_message(pressed, Text(words("reindex-nothing")), None)
-    elif action is _RebuildAction.CHOOSE:
+    elif action == "reindex-no":
+        await keyboards.redraw_message(pressed, Text(words("reindex-nothing")))
+    elif action == "reindex-choose":
         listed = sorted(known.values(), key=lambda c: (c.title.casefold(), c.chat_id))
-        shown, number, last = cut_page(listed, callback_data.number, CHANNELS_PER_PAGE)
-        rows = build_channel_rows(
-            shown, lambda token: _RebuildCallback(action=_RebuildAction.ONE, token=token), context, words
-        )
-        turns = build_page_row(number, last, lambda n: _RebuildCallback(action=_RebuildAction.CHOOSE, number=n), words)
-        no = [(words("reindex-no"), _RebuildCallback(action=_RebuildAction.NOTHING))]
-        await redraw_message(pressed, Text(words("reindex-which")), build_keyboard(*rows, turns, no))
-    elif action is _RebuildAction.ONE and channel is None:
-        await redraw_message(pressed, Text(words("channel-gone")), None)
+        shown, number, last = keyboards.cut_page(listed, callback_data.number, keyboards.CHANNELS_PER_PAGE)
+        rows = build_channel_rows(shown, "reindex-one", context, words)
+        turns = keyboards.build_page_row(number, last, lambda n: keyboards.Press(to="reindex-choose", number=n), words)
+        buttons = keyboards.build_keyboard(*rows, turns, make_row(words("reindex-no"), "reindex-no"))
+        await keyboards.redraw_message(pressed, View(Text(words("reindex-which")), buttons=buttons))
+    elif action == "reindex-one" and channel is None:
+        await keyboards.redraw_message(pressed, Text(words("channel-gone")))
     else:
-        chat_id = channel.chat_id if channel and action is _RebuildAction.ONE else None
+        chat_id = channel.chat_id if channel and action == "reindex-one" else None
         if refusal := await _start_rebuild(context, chat_id, pressed.message, words):
-            await redraw_message(pressed, Text(words("reindex-busy")), refusal)
+            await keyboards.redraw_message(pressed, View(Text(words("reindex-busy")), buttons=refusal))
         else:
             await pressed.answer()
 

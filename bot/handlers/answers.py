@@ -9,7 +9,6 @@ while the process remembers it. /plan shows how a question is searched, and answ
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,98 +18,86 @@ from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
 
-from bot import access
-from bot.access import AdminRegistry, Reader, Refusal, get_reader_id, is_admin
+from bot import access, middlewares
 from bot.app_context import AppContext
 from bot.handlers.questions import create_question_link, queue_deeper_question, send_rephrase_hint
 from bot.i18n import Translator, get_translator
-from bot.middlewares import (
-    ADMINS_ONLY,
-    IN_GROUP,
-    PRIVATE,
-    ChatCommand,
-    extract_addressed_question,
-    get_replied_message,
-    get_thread,
-)
 from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.views import keyboards
 from bot.views.answer import format_reference, render_sources_page, shorten_answer
 from bot.views.explanation import explain_answer
 from bot.views.format import neutralize_links, split_pages
-from bot.views.keyboards import (
-    DEEP_MODE,
-    DEEP_SENTENCES,
-    REASONS_BY_ACTION,
-    AnswerAction,
-    AnswerCallback,
-    add_reason_buttons,
-    build_answer_keyboard,
-    build_details_keyboard,
-    get_button_action,
-    list_suggestion_rows,
-    redraw_message,
-    update_buttons,
-)
 from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
 from bot.views.text import RenderContext, strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, questions, visible_posts
-from rag_core.storage.questions import AnsweredQuestion, fetch_answered_question, fetch_trace
+from rag_core.storage.questions import VOTE_REASONS, AnsweredQuestion, fetch_answered_question, fetch_trace
 from rag_core.text.tokens import detect_language
 from rag_core.types import Certainty, Question, Viewer
 
 router = Router()
 
-_ASKER_ONLY_ACTIONS = {AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK}
-_ASKER_ONLY_ACTIONS |= {AnswerAction.SEARCH, AnswerAction.REPHRASE}
+_ASKER_ONLY_ACTIONS = frozenset({"why", "shorter", "deeper", "link", "search", "rephrase"})
+_ONCE_ACTIONS = frozenset({"sources", "why", "shorter", "deeper", "link", "rephrase"})  # send a message, once
 
 
 async def find_asked_answer(
     message: Message, bot: Bot, archive: Archive, words: Translator, command: str, *, addressed: bool
 ) -> AnsweredQuestion:
     """Find the answer that a command asks about. Raises Refusal, with a sentence where the bot was addressed."""
-    reader, parent = get_reader_id(message), get_replied_message(message)
-    if parent is None:
-        asked = await questions.fetch_last_answered(archive, bot.id, message.chat.id, reader, get_thread(message))
-        refusal = "why-none"
-    else:
-        asked = await questions.find_question_of_message(archive, bot.id, message.chat.id, parent.message_id)
-        refusal = "why-not-yours" if asked else "why-unknown"
-    if asked is None or asked.user_id != reader:
-        raise Refusal(words(refusal, why=command) if addressed else "")
+    asked = await _find_meant_answer(message, bot, archive)
+    if asked is None or asked.user_id != access.get_reader_id(message):
+        refusal = (
+            "why-none"
+            if middlewares.get_replied_message(message) is None
+            else "why-not-yours"
+            if asked
+            else "why-unknown"
+        )
+        raise access.Refusal(words(refusal, why=command) if addressed else "")
     return asked
 
 
+async def _find_meant_answer(message: Message, bot: Bot, archive: Archive) -> AnsweredQuestion | None:
+    """Find the answer that a message replies to, else the sender's last one in this chat."""
+    chat, parent = message.chat.id, middlewares.get_replied_message(message)
+    if parent:
+        return await questions.find_question_of_message(archive, bot.id, chat, parent.message_id)
+    return await questions.fetch_last_answered(
+        archive, bot.id, chat, access.get_reader_id(message), middlewares.get_thread(message)
+    )
+
+
 async def check_button_access(
-    pressed: CallbackQuery, press: AnswerCallback, context: AppContext, words: Translator
+    pressed: CallbackQuery, press: keyboards.Press, context: AppContext, words: Translator
 ) -> tuple[AnsweredQuestion, Message]:
     """Check that the presser may use the button; returns the answer and its message. Raises Refusal."""
     presser, message = pressed.from_user.id, pressed.message
-    asked = await fetch_answered_question(context.archive, press.handle)
+    asked = await fetch_answered_question(context.archive, press.token)
     # The message was deleted or is too old; or the callback data is forged, or from another chat.
     if asked is None or not isinstance(message, Message) or asked.chat_id != message.chat.id:
-        raise Refusal(words("answer-gone"))
+        raise access.Refusal(words("answer-gone"))
     if not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
-        raise Refusal(words("answer-not-member"))
-    if press.action in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
-        raise Refusal(words("answer-not-yours"))
+        raise access.Refusal(words("answer-not-member"))
+    if press.to in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+        raise access.Refusal(words("answer-not-yours"))
     return asked, message
 
 
 async def prepare_to_show(
     asked: AnsweredQuestion, user_id: int, context: AppContext
-) -> tuple[Reader, Viewer, RenderContext]:
+) -> tuple[access.Reader, Viewer, RenderContext]:
     """Prepare to show a view of an answer: who reads it, what they may read, and in which language and zone."""
-    reader = Reader(user_id, asked.chat_id, asked.private)
+    reader = access.Reader(user_id, asked.chat_id, asked.private)
     viewer = await access.build_viewer(context.admins, reader)
     zone = await context.load_zone(asked.chat_id)
     return reader, viewer, RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
-async def reply_in_pages(message: Message, view: View, reader: Reader, admins: AdminRegistry) -> None:
+async def reply_in_pages(message: Message, view: View, reader: access.Reader, admins: access.AdminRegistry) -> None:
     """Reply in as many messages as needed, each checked before it is sent; the buttons under the last."""
     pages = split_pages(view.text)
     with recheck_before_sending(view.content, reader, admins):
@@ -118,105 +105,98 @@ async def reply_in_pages(message: Message, view: View, reader: Reader, admins: A
             await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is pages[-1] else None)
 
 
-@router.message(ChatCommand("sources"))
+@router.message(middlewares.ChatCommand("sources"))
 async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
-    await reply_in_pages(
-        message, await render_sources_page(asked, viewer, context.archive, shown), reader, context.admins
-    )
+    view = await render_sources_page(asked, viewer, context.archive, shown)
+    await reply_in_pages(message, view, reader, context.admins)
 
 
-# Buttons that send a message, which is sent once.
-_ONCE_ACTIONS = {
-    AnswerAction.SOURCES, AnswerAction.WHY, AnswerAction.SHORTER, AnswerAction.DEEPER, AnswerAction.LINK,
-    AnswerAction.REPHRASE,
-}  # fmt: skip
-
-
-@router.callback_query(AnswerCallback.filter(F.action != AnswerAction.SEARCH))  # that one is in search.py
+@router.callback_query(keyboards.on_press(*keyboards.ANSWER_ACTIONS))  # "search" is in search.py
 async def _press_answer_button(
     query: CallbackQuery,
-    callback_data: AnswerCallback,
+    callback_data: keyboards.Press,
     event_update: Update,
     context: AppContext,
     words: Translator,
-    running_presses: set[tuple[str, AnswerAction]],
+    running_presses: set[tuple[str, str]],
 ) -> None:
     """Handle a press of any button under an answer; a button that sends a message sends it once."""
     asked, message = await check_button_access(query, callback_data, context, words)
-    action, key = callback_data.action, (callback_data.handle, callback_data.action)
-    if action is AnswerAction.PAGE:
+    action, key = callback_data.to, (callback_data.token, callback_data.to)
+    if action == "page":
         view, reader = await _render_reply(asked, callback_data, query, context, words)
         with recheck_before_sending(view.content, reader, context.admins):
-            await redraw_message(query, view.text, view.buttons)
+            await keyboards.redraw_message(query, view)
         return
     if action not in _ONCE_ACTIONS:
         await query.answer(await _change_keyboard(message, asked, query.from_user.id, action, context.archive, words))
         return
-    rows = message.reply_markup.inline_keyboard if message.reply_markup else []
     # used buttons are removed from the message
-    if key in running_presses or not any(get_button_action(one) is action for row in rows for one in row):
+    if key in running_presses or action not in map(keyboards.get_action, keyboards.list_buttons(message.reply_markup)):
         await query.answer(words("answer-already"))
         return
     running_presses.add(key)
     try:
         notice = None
-        if action is AnswerAction.DEEPER:
+        if action == "deeper":
             await queue_deeper_question(asked, event_update.update_id, context, words, pressed=True)
-            notice = words("deeper-begins", count=DEEP_SENTENCES)[:200]
-        elif action is AnswerAction.REPHRASE:
+            notice = words("deeper-begins", count=keyboards.DEEP_SENTENCES)[:200]
+        elif action == "rephrase":
             await send_rephrase_hint(message, asked, context)
         else:
             view, reader = await _render_reply(asked, callback_data, query, context, words)
             await reply_in_pages(message, view, reader, context.admins)
-        await _replace_keyboard(message, update_buttons(message.reply_markup, {action}))
+        await _replace_keyboard(message, keyboards.update_buttons(message.reply_markup, {action}))
         await query.answer(notice)
     finally:
         running_presses.discard(key)
 
 
 async def _change_keyboard(
-    message: Message, asked: AnsweredQuestion, presser: int, action: AnswerAction, archive: Archive, words: Translator
+    message: Message, asked: AnsweredQuestion, presser: int, action: str, archive: Archive, words: Translator
 ) -> str | None:
     """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
-    notice, shown = None, message.reply_markup
-    if action is AnswerAction.MORE or action is AnswerAction.BACK:
-        given, suggested = parse_stored_answer(asked.answer), list_suggestion_rows(message.reply_markup)
-        if action is AnswerAction.MORE:
-            shown = build_details_keyboard(asked, given, archive, get_translator(asked.lang), *suggested)
-        else:
-            shown = build_answer_keyboard(asked, given, get_translator(asked.lang), *suggested)
+    notice, shown, given = None, message.reply_markup, parse_stored_answer(asked.answer)
+    suggested = [
+        row for row in (shown.inline_keyboard if shown else ()) if keyboards.get_action(row[0]) == "suggestion"
+    ]
+    if action == "more":
+        shown = keyboards.build_details_keyboard(asked, given, archive, get_translator(asked.lang), *suggested)
+    elif action == "back":
+        shown = keyboards.build_answer_keyboard(asked, given, get_translator(asked.lang), *suggested)
     else:
-        good, reason = action is AnswerAction.GOOD, REASONS_BY_ACTION.get(action)
-        new = await questions.save_vote(archive, asked.id, presser, good=good, reason=reason)
-        notice = words(("vote-good" if good else "vote-reason" if reason else "vote-bad") if new else "vote-same")
+        reason = action if action in VOTE_REASONS else None
+        new = await questions.save_vote(archive, asked.id, presser, good=action == "good", reason=reason)
+        said = "vote-good" if action == "good" else "vote-reason" if reason else "vote-bad"
+        notice = words(said if new else "vote-same")
     votes = await questions.count_votes(archive, question_id=asked.id)
-    shown = update_buttons(shown, REASONS_BY_ACTION, votes)
-    if action is AnswerAction.BAD:
-        shown = add_reason_buttons(shown, asked.handle, words)
-    await _replace_keyboard(message, shown)
+    shown = keyboards.update_buttons(shown, VOTE_REASONS, votes)
+    await _replace_keyboard(
+        message, keyboards.add_reason_buttons(shown, asked.handle, words) if action == "bad" else shown
+    )
     return notice
 
 
 async def _render_reply(
-    asked: AnsweredQuestion, press: AnswerCallback, query: CallbackQuery, context: AppContext, words: Translator
-) -> tuple[View, Reader]:
+    asked: AnsweredQuestion, press: keyboards.Press, query: CallbackQuery, context: AppContext, words: Translator
+) -> tuple[View, access.Reader]:
     """Render what a button shows, as far as the presser may read it now. Raises Refusal."""
     reader, viewer, shown = await prepare_to_show(asked, query.from_user.id, context)
     view: View | None
-    match press.action:
-        case AnswerAction.LINK:
+    match press.to:
+        case "link":
             assert query.bot is not None
             view = View(await create_question_link(asked.text, reader.user_id, query.bot, context.archive, words))
-        case AnswerAction.WHY:
+        case "why":
             view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
-        case AnswerAction.SHORTER:
+        case "shorter":
             view = await shorten_answer(asked, viewer, context.archive, shown)
         case _:
-            view = await render_sources_page(asked, viewer, context.archive, shown, press.page)
+            view = await render_sources_page(asked, viewer, context.archive, shown, press.number)
     if view is None:
-        raise Refusal(words("answer-changed"))
+        raise access.Refusal(words("answer-changed"))
     return view, reader
 
 
@@ -231,22 +211,15 @@ _MAX_WHOLE_POSTS = 3
 
 
 async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[str, Any] | bool:
-    """Filter: the `remark` that a message to the bot is, and the `asked` answer that it is about; False without both.
-
-    It is about the answer that it replies to, else about the sender's last answer in this chat.
-    """
+    """Filter: the `remark` that a message to the bot is, and the `asked` answer that it is about, or False."""
     text = message.text or message.caption or ""
-    if message.chat.type not in PRIVATE:
-        addressed = await extract_addressed_question(message, bot)
+    if message.chat.type not in middlewares.PRIVATE:
+        addressed = await middlewares.extract_addressed_question(message, bot)
         text = addressed["question"] if isinstance(addressed, dict) else ""
     remark = None if text.startswith("/") else detect_answer_remark(text)
     if remark is None:
         return False
-    archive, chat, parent = context.archive, message.chat.id, get_replied_message(message)
-    if parent is None:
-        asked = await questions.fetch_last_answered(archive, bot.id, chat, get_reader_id(message), get_thread(message))
-    else:
-        asked = await questions.find_question_of_message(archive, bot.id, chat, parent.message_id)
+    asked = await _find_meant_answer(message, bot, context.archive)
     if asked is None:
         return False
     # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
@@ -256,7 +229,7 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
 
 
 # a message forwarded in private is verified
-@router.message(F.text | F.caption, IN_GROUP | ~F.forward_origin, find_remark)
+@router.message(F.text | F.caption, middlewares.IN_GROUP | ~F.forward_origin, find_remark)
 async def _on_remark(
     message: Message,
     remark: AnswerRemark,
@@ -265,17 +238,17 @@ async def _on_remark(
     context: AppContext,
     words: Translator,
 ) -> None:
-    user_id, limits, archive = get_reader_id(message), context.queue.limits, context.archive
+    user_id, limits, archive = access.get_reader_id(message), context.queue.limits, context.archive
     if remark in _ASKER_ONLY_REMARKS and asked.user_id != user_id:
-        raise Refusal(words("answer-not-yours"))
+        raise access.Refusal(words("answer-not-yours"))
     if wait := limits.count_command(user_id, message.chat.id):
-        raise Refusal(limits.build_notice(wait, user_id, words))
+        raise access.Refusal(limits.build_notice(wait, user_id, words))
     given = parse_stored_answer(asked.answer)
     if remark is AnswerRemark.MORE:  # asked again with a wider search, once
         latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, asked.message_id)
         if not given.sentences:
             await send_rephrase_hint(message, asked, context)
-        elif DEEP_MODE in {asked.mode, latest and latest.mode}:
+        elif keyboards.DEEP_MODE in {asked.mode, latest and latest.mode}:
             await message.reply(get_translator(asked.lang)("remark-no-more"))
         else:
             await queue_deeper_question(asked, event_update.update_id, context, words)
@@ -288,7 +261,7 @@ async def _on_remark(
     elif remark is AnswerRemark.SHORTER and given.sentences:
         shortened = await shorten_answer(asked, viewer, archive, shown)
         if shortened is None:
-            raise Refusal(shown.words("answer-changed"))
+            raise access.Refusal(shown.words("answer-changed"))
         view = shortened
     else:
         view = await render_sources_page(asked, viewer, archive, shown)
@@ -323,8 +296,8 @@ async def _head_sources(
 ) -> View | None:
     """Line above the sources: whether the answer was sure and still is, or the day of its first sentence's post."""
     readable = {one.key: one for one in given.cited if one.key.chat_id in viewer.channels}
-    if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].places:
-        if first := readable.get(given.sentences[0].places[0].key):
+    if remark is AnswerRemark.WHEN and given.sentences and given.sentences[0].citations:
+        if first := readable.get(given.sentences[0].citations[0].key):
             date = shown.words.date(first.date, shown.zone)
             content = ShownContent(channels=frozenset({first.key.chat_id}))
             return View(Text(shown.words("remark-when", count=len(given.cited), date=date)), content)
@@ -349,10 +322,8 @@ async def _render_trace(trace_id: str, archive: Archive, words: Translator) -> T
     return Text(Bold(words("why-trace", recipe=found.recipe)), " ", Code(found.trace_id), "\n", stages)
 
 
-async def _add_dropped_sentences(
-    view: View, trace_id: str, viewer: Viewer, context: AppContext, words: Translator
-) -> View:
-    """Add what the model wrote and was not shown, with the reasons, as far as this viewer may read its posts now."""
+async def _render_dropped_sentences(trace_id: str, viewer: Viewer, context: AppContext, words: Translator) -> View:
+    """Render what the model wrote and was not shown, with the reasons, as far as this viewer may read its posts now."""
     dropped = context.rag.caches.dropped.get(trace_id, ())
     stored = await visible_posts.fetch_posts(context.archive, [key for one in dropped for key in one.posts])
     readable = {key: post for key, post in stored.items() if key.chat_id in viewer.channels}
@@ -361,18 +332,15 @@ async def _add_dropped_sentences(
         for one in dropped
         if one.text and readable.keys() >= set(one.posts)
     ]
-    if not lines:
-        return view
-    text = Text(Bold(words("why-dropped")), "\n", ExpandableBlockQuote(as_list(*lines)))
-    content = view.content | collect_content_of_posts(readable.values())
-    return replace(view, text=as_list(view.text, text, sep="\n\n"), content=content)
+    text = Text(Bold(words("why-dropped")), "\n", ExpandableBlockQuote(as_list(*lines))) if lines else Text()
+    return View(text, collect_content_of_posts(readable.values() if lines else ()))
 
 
-@router.message(ChatCommand("why"))
+@router.message(middlewares.ChatCommand("why"))
 async def _on_why(
     message: Message, command: CommandObject, addressed: bool, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    admin = message.chat.type == "private" and is_admin(message, context.admins)
+    admin = message.chat.type == "private" and access.is_admin(message, context.admins)
     if admin and command.args:
         stages = await _render_trace(command.args.strip(), context.archive, words)
         await message.reply(**(stages or Text(words("why-trace-unknown"))).as_kwargs())
@@ -380,15 +348,16 @@ async def _on_why(
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
     view = await explain_answer(asked, viewer, context.archive, shown, context.rag)
-    trace_id = parse_stored_answer(asked.answer).trace_id
     if admin:
-        view = await _add_dropped_sentences(view, trace_id, viewer, context, words)
-    if admin and (stages := await _render_trace(trace_id, context.archive, words)):
-        view = replace(view, text=as_list(view.text, stages, sep="\n\n"))
+        trace_id = parse_stored_answer(asked.answer).trace_id
+        dropped = await _render_dropped_sentences(trace_id, viewer, context, words)
+        stages = await _render_trace(trace_id, context.archive, words)
+        text = as_list(*filter(None, (view.text, dropped.text, stages)), sep="\n\n")
+        view = View(text, view.content | dropped.content)
     await reply_in_pages(message, view, reader, context.admins)
 
 
-@router.message(ChatCommand("plan", chats=PRIVATE), flags=ADMINS_ONLY)
+@router.message(middlewares.ChatCommand("plan", chats=middlewares.PRIVATE), flags=middlewares.ADMINS_ONLY)
 async def _on_plan(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     text = (command.args or "").strip()
     if not text:

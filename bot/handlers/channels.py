@@ -24,41 +24,29 @@ from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
-from bot.access import MAX_SET_NAME_LENGTH, Refusal
 from bot.app_context import AppContext
 from bot.handlers.membership import refresh_channel
 from bot.i18n import Translator, get_translator
 from bot.jobs import HistoryService
 from bot.middlewares import ADMINS_ONLY, IN_GROUP, PRIVATE, ChatCommand
-from bot.telegram.recheck import ShownContent, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View
+from bot.views import channel_card
 from bot.views.answer import format_channel_title, link_channel_title
-from bot.views.channel_card import (
-    ChannelAction,
-    ChannelCallback,
-    awaits_approval,
-    build_channel_rows,
-    find_pressed_channel,
-    load_channel_views,
-    make_channel_token,
-    make_row,
-    render_channel_card,
-    render_channel_line,
-)
 from bot.views.format import neutralize_links
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
+    Press,
     build_keyboard,
     build_page_row,
     cut_page,
     edit_message,
+    on_press,
     redraw_message,
 )
 from ingest.history import estimate_minutes, estimate_size
 from ingest.message_kinds import MAX_TITLE_LENGTH
 from rag_core.errors import ArchiveUnavailable, HistoryUnavailable
 from rag_core.storage import channel_history, channels, posts, readers
-from rag_core.storage.channels import save_topic_titles
-from rag_core.storage.readers import load_channel_sets, save_channel_sets
 from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Visibility
 
@@ -67,86 +55,79 @@ router = Router()
 log = logging.getLogger(__name__)
 
 _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
-_CARD_ACTIONS = {
-    ChannelAction.CARD, ChannelAction.PUBLIC, ChannelAction.MEMBERS, ChannelAction.ADMINS, ChannelAction.PAUSE,
-    ChannelAction.RESUME, ChannelAction.GUARDED_IN, ChannelAction.GUARDED_OUT, ChannelAction.BINDABLE,
-    ChannelAction.UNBINDABLE,
-}  # fmt: skip
+_CARD_ACTIONS = (
+    "channel", "channel-public", "channel-members", "channel-admins", "channel-pause", "channel-resume",
+    "channel-guarded-in", "channel-guarded-out", "channel-bindable", "channel-unbindable",
+)  # fmt: skip
 
 
-@router.callback_query(ChannelCallback.filter(F.action.in_(_CARD_ACTIONS)), flags=ADMINS_ONLY)
+@router.callback_query(on_press(*_CARD_ACTIONS), flags=ADMINS_ONLY)
 async def _press_card(
-    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Show the card of a channel, after the change that a switch of it makes."""
-    channel, done = await find_pressed_channel(callback_data, context, words), ""
-    if callback_data.action is ChannelAction.CARD:
-        await refresh_channel(bot, context, channel)
-    else:
-        done = await _apply_action(callback_data.action, channel, context, words)
-    # again, as it was changed, or removed by another admin meanwhile
-    channel = await find_pressed_channel(callback_data, context, words)
-    (view,) = await load_channel_views(context, [channel])
-    await redraw_message(pressed, *render_channel_card(view, context, words), done)
-
-
-async def _apply_action(action: ChannelAction, channel: Channel, context: AppContext, words: Translator) -> str:
-    title, archive, chat_id = format_channel_title(channel, words, 60), context.archive, channel.chat_id
-    match action:
-        case ChannelAction.PUBLIC | ChannelAction.MEMBERS | ChannelAction.ADMINS:
-            visibility = Visibility[action.name]
+    channel, archive, done = await channel_card.find_pressed_channel(callback_data, context, words), context.archive, ""
+    title, chat_id = format_channel_title(channel, words, 60), channel.chat_id
+    match action := callback_data.to.removeprefix("channel-"):
+        case "channel":
+            await refresh_channel(bot, context, channel)
+        case "public" | "members" | "admins":
+            visibility = Visibility[action.upper()]
             await channels.set_channel_visibility(archive, chat_id, visibility)
-            if awaits_approval(channel):
+            if channel_card.awaits_approval(channel):
                 await channels.set_channel_state(archive, chat_id, "active")
-            return words(
-                "channel-set", title=title, visibility=words("channel-visibility", visibility=visibility.value)
-            )
-        case ChannelAction.GUARDED_IN | ChannelAction.GUARDED_OUT:
-            on = action is ChannelAction.GUARDED_IN
+            readers_named = words("channel-visibility", visibility=visibility.value)
+            done = words("channel-set", title=title, visibility=readers_named)
+        case "guarded-in" | "guarded-out":
+            on = action == "guarded-in"
             await channels.allow_guarded_posts(archive, chat_id, on)
             context.indexing.wake()
-            return words("channel-set-guarded", title=title, shown="yes" if on else "no")
-        case ChannelAction.BINDABLE | ChannelAction.UNBINDABLE:
-            on = action is ChannelAction.BINDABLE
+            done = words("channel-set-guarded", title=title, shown="yes" if on else "no")
+        case "bindable" | "unbindable":
+            on = action == "bindable"
             await readers.set_channel_bindable(archive, chat_id, on)
-            return words("channel-set-bindable", title=title, may="yes" if on else "no")
-    if awaits_approval(channel):  # an outdated button: pausing is no approval, and resuming would be one
-        return words("channel-not-approved", title=title)
-    on = action is ChannelAction.RESUME
-    await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
-    return words("channel-resumed" if on else "channel-paused", title=title)
+            done = words("channel-set-bindable", title=title, may="yes" if on else "no")
+        case _ if channel_card.awaits_approval(
+            channel
+        ):  # an outdated button: pausing is no approval, and resuming would be one
+            done = words("channel-not-approved", title=title)
+        case _:
+            on = action == "resume"
+            await channels.set_channel_state(archive, chat_id, "active" if on else "paused")
+            done = words("channel-resumed" if on else "channel-paused", title=title)
+    # again, as it was changed, or removed by another admin meanwhile
+    channel = await channel_card.find_pressed_channel(callback_data, context, words)
+    (view,) = await channel_card.load_channel_views(context, [channel])
+    await redraw_message(pressed, channel_card.render_channel_card(view, context, words), done)
 
 
 @router.message(ChatCommand("channels", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_channels(message: Message, context: AppContext, words: Translator) -> None:
-    text, buttons = await _render_channel_list(context, 0, words)
-    await message.answer(**text.as_kwargs(), reply_markup=buttons)
+    await message.answer(**(await _render_channel_list(context, 0, words)).as_kwargs())
 
 
-@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.LIST), flags=ADMINS_ONLY)
-async def _press_list(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
-) -> None:
-    await redraw_message(pressed, *await _render_channel_list(context, callback_data.number, words))
+@router.callback_query(on_press("channels"), flags=ADMINS_ONLY)
+async def _press_list(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    await redraw_message(pressed, await _render_channel_list(context, callback_data.number, words))
 
 
-async def _render_channel_list(
-    context: AppContext, number: int, words: Translator
-) -> tuple[Text, InlineKeyboardMarkup | None]:
+async def _render_channel_list(context: AppContext, number: int, words: Translator) -> View:
     # List all channels except those being removed; what these post afterwards has to be approved.
     known = (await channels.load_channels(context.archive)).values()
     there = [c for c in known if c.state != "removed" or await posts.count_posts(context.archive, c.chat_id)]
-    listed = sorted(there, key=lambda c: (not awaits_approval(c), c.title.casefold(), c.chat_id))
+    listed = sorted(there, key=lambda c: (not channel_card.awaits_approval(c), c.title.casefold(), c.chat_id))
     if not listed:
-        return Text(words("channels-none")), None
+        return View(Text(words("channels-none")))
     shown, number, last = cut_page(listed, number, CHANNELS_PER_PAGE)
-    lines = [render_channel_line(view, context, words) for view in await load_channel_views(context, shown)]
+    lines = [
+        channel_card.render_channel_line(view, context, words)
+        for view in await channel_card.load_channel_views(context, shown)
+    ]
     head = Bold(words("channels-title", count=len(listed)))
-    rows = build_channel_rows(
-        shown, lambda token: ChannelCallback(action=ChannelAction.CARD, token=token), context, words
-    )
-    turns = build_page_row(number, last, lambda n: ChannelCallback(action=ChannelAction.LIST, number=n), words)
-    return as_list(head, *lines, words("channels-choose"), sep="\n\n"), build_keyboard(*rows, turns)
+    rows = channel_card.build_channel_rows(shown, "channel", context, words)
+    turns = build_page_row(number, last, lambda n: Press(to="channels", number=n), words)
+    text = as_list(head, *lines, words("channels-choose"), sep="\n\n")
+    return View(text, buttons=build_keyboard(*rows, turns))
 
 
 @router.message(F.new_chat_title, IN_GROUP)
@@ -166,32 +147,31 @@ async def _on_topic_title(message: Message, context: AppContext) -> None:
     if title and message.chat.id in await channels.load_channels(context.archive):
         async with context.archive.writing() as connection:
             named = {topic: (title[:MAX_TITLE_LENGTH], int(message.date.timestamp()))}
-            await save_topic_titles(connection, message.chat.id, named)
+            await channels.save_topic_titles(connection, message.chat.id, named)
         context.indexing.wake()
 
 
-@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.ASK_REMOVE), flags=ADMINS_ONLY)
-async def _press_remove(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("channel-remove"), flags=ADMINS_ONLY)
+async def _press_remove(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     """First press: say what will be deleted, and ask for confirmation."""
-    channel = await find_pressed_channel(callback_data, context, words)
+    channel = await channel_card.find_pressed_channel(callback_data, context, words)
     count, token = await posts.count_posts(context.archive, channel.chat_id), callback_data.token
     asked = words.rich("channel-remove-ask", title=link_channel_title(channel, words), count=count)
-    yes = make_row(words("button-remove-yes"), ChannelAction.REMOVE, token, int(time.time()))
-    await redraw_message(pressed, asked, build_keyboard(yes, make_row(words("button-back"), ChannelAction.CARD, token)))
+    yes = channel_card.make_row(words("button-remove-yes"), "channel-remove-yes", token, int(time.time()))
+    buttons = build_keyboard(yes, channel_card.make_row(words("button-back"), "channel", token))
+    await redraw_message(pressed, View(asked, buttons=buttons))
 
 
-@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.REMOVE), flags=ADMINS_ONLY)
+@router.callback_query(on_press("channel-remove-yes"), flags=ADMINS_ONLY)
 async def _press_confirm_remove(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator
 ) -> None:
-    channel = await find_pressed_channel(callback_data, context, words)
+    channel = await channel_card.find_pressed_channel(callback_data, context, words)
     if not 0 <= time.time() - callback_data.number <= _CONFIRMATION_SECONDS:
-        raise Refusal(words("channel-remove-late"))
+        raise access.Refusal(words("channel-remove-late"))
     # Half a minute for a million posts: longer than Telegram waits for a callback's answer.
     toast = words("channel-removing", title=format_channel_title(channel, words, 60))
-    await redraw_message(pressed, Text(toast), None, toast)
+    await redraw_message(pressed, Text(toast), toast)
     count = await channels.remove_channel(context.archive, channel.chat_id)
     context.indexing.wake()
     log.info("admin %d removed channel %d with %d posts", pressed.from_user.id, channel.chat_id, count)
@@ -199,31 +179,32 @@ async def _press_confirm_remove(
     rows = []
     if channel.inside:
         blocks.append(Text(words("channel-removed-inside")))
-        rows.append(make_row(words("button-leave"), ChannelAction.LEAVE, callback_data.token, channel.chat_id))
-    rows.append(make_row(words("button-back"), ChannelAction.LIST))
-    await edit_message(pressed, as_list(*blocks, sep="\n\n"), build_keyboard(*rows))
+        rows.append(channel_card.make_row(words("button-leave"), "channel-leave", callback_data.token, channel.chat_id))
+    rows.append(channel_card.make_row(words("button-back"), "channels"))
+    await edit_message(pressed, View(as_list(*blocks, sep="\n\n"), buttons=build_keyboard(*rows)))
 
 
-@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.LEAVE), flags=ADMINS_ONLY)
+@router.callback_query(on_press("channel-leave"), flags=ADMINS_ONLY)
 async def _press_leave(
-    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Leave a removed channel, and delete what it posted since."""
     chat_id = callback_data.number  # the channel may be deleted by now; the token shows that the id is genuine
-    if callback_data.token != make_channel_token(context.archive, chat_id):
-        raise Refusal(words("channel-gone"))
+    if callback_data.token != channel_card.make_channel_token(context.archive, chat_id):
+        raise access.Refusal(words("channel-gone"))
     try:
         await bot.leave_chat(chat_id)
     except (TelegramBadRequest, TelegramForbiddenError) as exc:  # removed from the channel, or it is deleted
         log.info("channel %d was left before: %s", chat_id, exc)
     channel = (await channels.load_channels(context.archive)).get(chat_id)
-    if channel and awaits_approval(channel):
+    if channel and channel_card.awaits_approval(channel):
         await channels.remove_channel(context.archive, chat_id)
         context.indexing.wake()
     before = (pressed.message.text if isinstance(pressed.message, Message) else None) or ""
     left = words("channel-left-now")
     text = before if before.endswith(left) else f"{before}\n\n{left}".strip()
-    await redraw_message(pressed, Text(text), build_keyboard(make_row(words("button-back"), ChannelAction.LIST)), left)
+    back = build_keyboard(channel_card.make_row(words("button-back"), "channels"))
+    await redraw_message(pressed, View(Text(text), buttons=back), left)
 
 
 @router.edited_channel_post()
@@ -234,69 +215,63 @@ async def _on_channel_post(_: Message, context: AppContext) -> None:
 
 _UPDATE_SECONDS = 5.0
 _STATE_BY_ACTION = {
-    ChannelAction.HISTORY_PAUSE: ("paused", ("running",)),
-    ChannelAction.HISTORY_RESUME: ("running", ("paused", "failed")),
-    ChannelAction.HISTORY_CANCEL: ("cancelled", ("running", "paused", "failed")),
+    "history-pause": ("paused", ("running",)),
+    "history-resume": ("running", ("paused", "failed")),
+    "history-cancel": ("cancelled", ("running", "paused", "failed")),
 }
-_CHANGES = {ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_UNDO, *_STATE_BY_ACTION}
 
 
-@router.callback_query(ChannelCallback.filter(F.action == ChannelAction.HISTORY), flags=ADMINS_ONLY)
-async def _press_history(
-    pressed: CallbackQuery, callback_data: ChannelCallback, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("channel-history"), flags=ADMINS_ONLY)
+async def _press_history(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     """Show a running or paused backfill; otherwise estimate one, and offer to begin it."""
     channel, service = await _find_channel(callback_data, context, words)
     job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
     if job and job.state in ("running", "paused", "failed") and callback_data.number == 0:
-        await redraw_message(pressed, *await _render_progress(context, channel, words))
+        await redraw_message(pressed, await _render_progress(context, channel, words))
         return
     title = link_channel_title(channel, words)
-    await redraw_message(pressed, words.rich("history-counting", title=title), None)
+    await redraw_message(pressed, words.rich("history-counting", title=title))
     try:
         count = await estimate_size(context.archive, service.source, channel.chat_id)
+        text = words.rich("history-estimate", title=title, count=count, minutes=estimate_minutes(count))
+        state = "" if count else "none"
     except HistoryUnavailable as exc:
-        text = words.rich("history-failed", title=title, reason=words.error(exc))
-        await edit_message(pressed, text, await _build_buttons(context, channel, words, ""))
-        return
-    text = words.rich("history-estimate", title=title, count=count, minutes=estimate_minutes(count))
-    await edit_message(pressed, text, await _build_buttons(context, channel, words, "" if count else "none"))
+        text, state = words.rich("history-failed", title=title, reason=words.error(exc)), ""
+    await edit_message(pressed, View(text, buttons=await _build_buttons(context, channel, words, state)))
 
 
-@router.callback_query(ChannelCallback.filter(F.action.in_(_CHANGES)), flags=ADMINS_ONLY)
+@router.callback_query(on_press("history-begin", "history-undo", *_STATE_BY_ACTION), flags=ADMINS_ONLY)
 async def _press_change(
-    pressed: CallbackQuery, callback_data: ChannelCallback, bot: Bot, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
     """Begin, pause, resume or cancel a backfill, or put back the posts that looks took out within a week."""
     channel, service = await _find_channel(callback_data, context, words)
-    archive, action, done = context.archive, callback_data.action, ""
-    if action is ChannelAction.HISTORY_BEGIN:
+    archive, action, done = context.archive, callback_data.to, ""
+    if action == "history-begin":
         if channel.kind != "channel":  # a group is told before
             try:
                 await bot.send_message(channel.chat_id, get_translator(context.settings.bot.language)("history-group"))
             except (TelegramAPIError, ClientDecodeError) as exc:
-                raise Refusal(words("history-group-unreached")) from exc
+                raise access.Refusal(words("history-group-unreached")) from exc
         days = max(0, callback_data.number)  # 0: all posts
         since = datetime.now(UTC) - timedelta(days=min(days, 3650)) if days else None
         await channel_history.begin_backfill(archive, channel.chat_id, since)
-    elif action is ChannelAction.HISTORY_UNDO:
+    elif action == "history-undo":
         count = await channel_history.undo_deletions(archive, channel.chat_id, datetime.now(UTC))
         service.wake()
         done = words("history-restored", count=count)
     else:
         state, among = _STATE_BY_ACTION[action]
         await channel_history.set_backfill_state(archive, channel.chat_id, state, among=among)
-    await redraw_message(pressed, *await _render_progress(context, channel, words), done=done)
-    if action in (ChannelAction.HISTORY_BEGIN, ChannelAction.HISTORY_RESUME):
+    await redraw_message(pressed, await _render_progress(context, channel, words), done)
+    if action in ("history-begin", "history-resume"):
         service.spawn(_follow_progress(pressed, channel, context, words))
 
 
-async def _find_channel(
-    data: ChannelCallback, context: AppContext, words: Translator
-) -> tuple[Channel, HistoryService]:
-    channel = await find_pressed_channel(data, context, words)
-    if context.history is None or awaits_approval(channel):  # an outdated button
-        raise Refusal(words("button-stale"))
+async def _find_channel(data: Press, context: AppContext, words: Translator) -> tuple[Channel, HistoryService]:
+    channel = await channel_card.find_pressed_channel(data, context, words)
+    if context.history is None or channel_card.awaits_approval(channel):  # an outdated button
+        raise access.Refusal(words("button-stale"))
     return channel, context.history
 
 
@@ -307,46 +282,44 @@ async def _follow_progress(pressed: CallbackQuery, channel: Channel, context: Ap
         with suppress(TelegramAPIError, ClientDecodeError, ArchiveUnavailable):
             job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
             state = job.state if job else ""
-            text, buttons = await _render_progress(context, channel, words)
-            said, _ = text.render()
-            if said != before:
+            view = await _render_progress(context, channel, words)
+            if (said := view.text.render()[0]) != before:
                 before = said
-                await shown.edit_text(**text.as_kwargs(), reply_markup=buttons)
+                await shown.edit_text(**view.as_kwargs())
 
 
-async def _render_progress(
-    context: AppContext, channel: Channel, words: Translator
-) -> tuple[Text, InlineKeyboardMarkup]:
+async def _render_progress(context: AppContext, channel: Channel, words: Translator) -> View:
     job = (await channel_history.list_backfills(context.archive)).get(channel.chat_id)
     title, state = link_channel_title(channel, words), job.state if job else ""
     if job is None:
-        text = Text(title)
+        text = title
     elif state == "failed":
         text = words.rich("history-failed", title=title, reason=job.problem)
     else:
         percent = int(100 * job.share)
         text = words.rich("history-progress", title=title, state=state, percent=percent, count=job.saved)
-    return text, await _build_buttons(context, channel, words, state)
+    return View(text, buttons=await _build_buttons(context, channel, words, state))
 
 
-async def _build_buttons(context: AppContext, channel: Channel, words: Translator, state: str) -> InlineKeyboardMarkup:
-    rows: list[tuple[str, ChannelAction, int]] = []
+async def _build_buttons(
+    context: AppContext, channel: Channel, words: Translator, state: str
+) -> InlineKeyboardMarkup | None:
+    rows: list[tuple[str, str, int]] = []
     if state == "running":
-        rows.append((words("button-history-refresh"), ChannelAction.HISTORY, 0))
-        rows.append((words("button-pause"), ChannelAction.HISTORY_PAUSE, 0))
+        rows += [(words("button-history-refresh"), "channel-history", 0), (words("button-pause"), "history-pause", 0)]
     elif state in ("paused", "failed"):
-        rows.append((words("button-resume"), ChannelAction.HISTORY_RESUME, 0))
+        rows.append((words("button-resume"), "history-resume", 0))
     elif state != "none":
-        rows.append((words("button-history-all"), ChannelAction.HISTORY_BEGIN, 0))
-        rows += [(words("button-history-days", days=days), ChannelAction.HISTORY_BEGIN, days) for days in (365, 30)]
+        rows.append((words("button-history-all"), "history-begin", 0))
+        rows += [(words("button-history-days", days=days), "history-begin", days) for days in (365, 30)]
     if state in ("running", "paused", "failed"):
-        rows.append((words("button-history-cancel"), ChannelAction.HISTORY_CANCEL, 0))
+        rows.append((words("button-history-cancel"), "history-cancel", 0))
     counts = (await channel_history.count_history(context.archive, datetime.now(UTC))).get(channel.chat_id)
     if counts and counts.deleted:
-        rows.append((words("button-history-undo", count=counts.deleted), ChannelAction.HISTORY_UNDO, 0))
-    rows.append((words("button-back"), ChannelAction.CARD, 0))
-    token = make_channel_token(context.archive, channel.chat_id)
-    return build_keyboard(*(make_row(label, action, token, number) for label, action, number in rows))
+        rows.append((words("button-history-undo", count=counts.deleted), "history-undo", 0))
+    token = channel_card.make_channel_token(context.archive, channel.chat_id)
+    back = channel_card.make_row(words("button-back"), "channel", token)
+    return build_keyboard(*(channel_card.make_row(label, to, token, number) for label, to, number in rows), back)
 
 
 _MAX_SETS = 20  # per chat
@@ -360,7 +333,7 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     given = " ".join((command.args or "").split())
     await access.check_may_change_settings(context.admins, message.chat, reader.user_id, words("group-admins-only"))
     readable = await access.get_readable_channels(context.admins, reader)
-    sets = await load_channel_sets(context.archive, message.chat.id)
+    sets = await readers.load_channel_sets(context.archive, message.chat.id)
     before = dict(sets)
     how = words.rich("sets-how", example=Code(f"/sets {words('sets-example')}"), asked=Code(words("sets-asked")))
     if not given:
@@ -375,10 +348,8 @@ async def _on_sets(message: Message, command: CommandObject, context: AppContext
     else:
         text = _add_set(given, sets, readable, words) or how
     if sets != before:
-        await save_channel_sets(context.archive, message.chat.id, sets)
-    content = ShownContent(counted=frozenset(readable))
-    with recheck_before_sending(content, reader, context.admins):
-        await message.reply(**text.as_kwargs())
+        await readers.save_channel_sets(context.archive, message.chat.id, sets)
+    await View(text, ShownContent(counted=frozenset(readable))).send(message.reply, reader, context.admins)
 
 
 def _add_set(
@@ -386,7 +357,7 @@ def _add_set(
 ) -> Text | None:
     """Add a set ("work = @first, Second channel") and say so, or why not; None where it is written in another way."""
     name, _, listed = (part.strip() for part in given.partition("="))
-    if not listed or not tokenize(name) or len(name) > MAX_SET_NAME_LENGTH or ":" in name:
+    if not listed or not tokenize(name) or len(name) > access.MAX_SET_NAME_LENGTH or ":" in name:
         return None
     if name.casefold() not in sets and len(sets) >= _MAX_SETS:
         return Text(words("sets-full", count=_MAX_SETS))

@@ -22,18 +22,16 @@ from aiogram.types import CallbackQuery, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_stored_answer
 from bot.telegram.recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference
 from bot.views.format import list_utf16_offsets, neutralize_links
-from bot.views.keyboards import QuoteCallback, find_quote_by_token
+from bot.views.keyboards import Press, find_quote_by_token, on_press
 from bot.views.text import RenderContext, shorten, strip_control_characters
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.posts import fetch_stored_posts, list_album_keys
-from rag_core.storage.questions import AnsweredQuestion
 from rag_core.types import Channel, Entity, Post, PostKey
 
 router = Router()
@@ -166,10 +164,10 @@ _POST_GONE_ERRORS = ("message to be replied not found", "message_id_invalid")
 _CHAT_CLOSED_ERRORS = ("chat not found", "channel_private", "not a member", "was kicked")
 
 
-@router.callback_query(QuoteCallback.filter())
+@router.callback_query(on_press("quote"))
 async def _press_quote(
     pressed: CallbackQuery,
-    callback_data: QuoteCallback,
+    callback_data: Press,
     bot: Bot,
     context: AppContext,
     words: Translator,
@@ -177,24 +175,24 @@ async def _press_quote(
 ) -> None:
     """Show a quote; a repeated press shows it once. In a group every member may press, for channels open there."""
     if pressed.message is None:
-        raise Refusal(words("receipt-unknown"))
+        raise access.Refusal(words("receipt-unknown"))
     chat, message_id = pressed.message.chat, pressed.message.message_id
     asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
     given = parse_stored_answer(asked.answer) if asked else None
     quoted = find_quote_by_token(given, context.archive, callback_data.token) if given else None
     if asked is None or given is None or quoted is None:
-        raise Refusal(words("receipt-unknown"))
-    reader = Reader(pressed.from_user.id, chat.id, chat.type == "private")
+        raise access.Refusal(words("receipt-unknown"))
+    reader = access.Reader(pressed.from_user.id, chat.id, chat.type == "private")
     if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
-        raise Refusal(words("answer-not-member"))
+        raise access.Refusal(words("answer-not-member"))
     readable = await access.get_readable_channels(context.admins, reader)
     if quoted.key.chat_id not in readable:
-        raise Refusal(words("receipt-closed"))
+        raise access.Refusal(words("receipt-closed"))
     now, key = asyncio.get_running_loop().time(), (chat.id, message_id, callback_data.token)
     for old in [one for one, then in recent_quotes.items() if now - then >= _REPEAT_SECONDS]:
         del recent_quotes[old]
     if key in recent_quotes:
-        raise Refusal(words("receipt-shown"))
+        raise access.Refusal(words("receipt-shown"))
     recent_quotes[key] = now
     try:
         with suppress(TelegramBadRequest):  # pressed long ago, while the bot was off
@@ -216,7 +214,7 @@ async def _show_quote(
     found: CitedWords | None,
     head: Text,
     channel: Channel,
-    asked: AnsweredQuestion,
+    asked: questions.AnsweredQuestion,
     message_id: int,
     bot: Bot,
     archive: Archive,

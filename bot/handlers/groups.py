@@ -1,26 +1,19 @@
 """Handlers of /settings, /mode, /bind, /unbind: channels, rules and language of a group; time zone and mode of a chat.
 
-Bot admins bind any channel to a group with /bind; the group's own admins use /settings. Bindings and settings follow a
-group that becomes a supergroup.
-
-/mode is how a chat's questions are answered: readers choose quick (the recipe `direct`) or thorough (`agent`). Bot
-admins choose the other recipes by name, where a model is there to run them, and switch recipes on and off for everyone.
-What a chat has pinned stays until changed.
-
-Everybody in the group sees the buttons and may make up their data. So every press is checked: an admin of this very
-group pressed, under their own name, and the channel is one that they may bind.
+Bot admins bind any channel to a group with /bind; the group's own admins use /settings. Readers choose quick (the
+recipe `direct`) or thorough (`agent`); bot admins choose the other recipes by name, where a model is there to run them,
+and switch recipes on and off for everyone. Everybody in the group sees the buttons: at every press it is checked that
+an admin of this very group pressed, under their own name, and that the channel is one that they may bind.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from enum import StrEnum
 
 from aiogram import F, Router
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message
+from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot.access import Refusal, check_may_change_settings, get_reader_id, is_group_admin
@@ -28,15 +21,18 @@ from bot.app_context import AppContext
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
 from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
 from bot.settings import find_time_zone
+from bot.telegram.recheck import View
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
-from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token
+from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token, make_row
 from bot.views.format import style_text
 from bot.views.keyboards import (
     CHANNELS_PER_PAGE,
     LabelledPress,
+    Press,
     build_keyboard,
     build_page_row,
     cut_page,
+    on_press,
     redraw_message,
     split_rows,
 )
@@ -45,41 +41,12 @@ from rag_core.answer import RECIPES, load_recipe_switches, set_recipe_enabled, s
 from rag_core.conversation.memory import migrate_memory_setting
 from rag_core.llm.rates import REVIEW, fits_budgets
 from rag_core.storage import Archive, channels, readers
-from rag_core.storage.readers import (
-    AnswerMode,
-    load_answer_mode,
-    load_chat_zone,
-    load_group_rules,
-    save_answer_mode,
-    save_chat_zone,
-    save_group_rules,
-)
 from rag_core.types import AGENT_RECIPE, AUTO_RECIPE, DIRECT_RECIPE, Channel, Visibility
 
 router = Router()
 
 _MAX_LABEL_LENGTH = 48
 _MAX_TITLES = 10
-
-
-class _SettingsAction(StrEnum):
-    """Action of a settings button. It names the target state, so that pressing it twice has the same effect as once."""
-
-    SHOW = "s"
-    CHANNELS = "c"
-    BIND = "b"
-    UNBIND = "u"
-    CITED_ONLY = "o"
-    ADMINS_ASK = "k"
-    LANG = "l"
-
-
-class _SettingsCallback(CallbackData, prefix="gs"):
-    """Callback data of a settings button: action, channel token, and a page, a language, or whether a rule holds."""
-
-    action: _SettingsAction
-    token: str = ""
-    number: int = 0
 
 
 _LANGUAGE_CHOICES = ("", *LANGUAGES)
@@ -99,49 +66,47 @@ async def _on_settings(message: Message, command: CommandObject, context: AppCon
         await message.reply(**words.rich("zone-unknown", example=Code(_EXAMPLE)).as_kwargs())
     elif typed or message.chat.type == "private":
         if typed:
-            await save_chat_zone(context.archive, message.chat.id, typed)
-        text, buttons = await _render_zones(message.chat.id, context, words)
-        await message.answer(**text.as_kwargs(), reply_markup=buttons)
+            await readers.save_chat_zone(context.archive, message.chat.id, typed)
+        await message.answer(**(await _render_zones(message.chat.id, context, words)).as_kwargs())
     else:
-        text, buttons = await _render_settings(message.chat.id, context, words)
-        await message.reply(**text.as_kwargs(), reply_markup=buttons)
+        await message.reply(**(await _render_settings(message.chat.id, context, words)).as_kwargs())
 
 
-@router.callback_query(_SettingsCallback.filter())
-async def _press_settings(
-    pressed: CallbackQuery, callback_data: _SettingsCallback, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(
+    on_press("settings", *(f"group-{name}" for name in ("channels", "bind", "unbind", "cited", "admins", "lang")))
+)
+async def _press_settings(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    """Change a setting: a button names the target state, so that pressing it twice has the same effect as once."""
     group = pressed.message.chat if pressed.message else None
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
     if group is None or not mine or not await is_group_admin(context.admins, pressed.from_user.id, group.id):
         raise Refusal(words("group-admins-only"))
-    action, number, archive = callback_data.action, callback_data.number, context.archive
-    rules = await load_group_rules(archive, group.id)
+    action, number, archive = callback_data.to, callback_data.number, context.archive
+    rules = await readers.load_group_rules(archive, group.id)
     match action:
-        case _SettingsAction.BIND | _SettingsAction.UNBIND:
+        case "group-bind" | "group-unbind":
             offered = {one.chat_id: one for one in await _list_offered_channels(group.id, archive, words)}
             channel = find_channel_by_token(archive, callback_data.token, offered)
             if channel is None:
                 raise Refusal(words("settings-channel-gone"))
-            if action is _SettingsAction.UNBIND:
+            if action == "group-unbind":
                 await readers.unbind_channel(archive, group.id, channel.chat_id)
             else:
                 await readers.bind_channel(archive, group.id, channel.chat_id, own=True)
-        case _SettingsAction.CITED_ONLY:
-            await save_group_rules(archive, group.id, replace(rules, cited_only=bool(number)))
-        case _SettingsAction.ADMINS_ASK:
-            await save_group_rules(archive, group.id, replace(rules, admins_ask=bool(number)))
-        case _SettingsAction.LANG:
+        case "group-cited":
+            await readers.save_group_rules(archive, group.id, replace(rules, cited_only=bool(number)))
+        case "group-admins":
+            await readers.save_group_rules(archive, group.id, replace(rules, admins_ask=bool(number)))
+        case "group-lang":
             chosen = _LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)]
-            await save_group_rules(archive, group.id, replace(rules, lang=chosen))
+            await readers.save_group_rules(archive, group.id, replace(rules, lang=chosen))
             spoken = choose_interface_language(pressed.from_user.language_code, context.settings.bot.language)
             words = get_translator(chosen or spoken)  # the following sentences are in the chosen language
-    if action in (_SettingsAction.CHANNELS, _SettingsAction.BIND, _SettingsAction.UNBIND):
-        text, buttons = await _render_channel_choices(group.id, number, archive, words)
+    if action in ("group-channels", "group-bind", "group-unbind"):
+        view = await _render_channel_choices(group.id, number, archive, words)
     else:
-        text, buttons = await _render_settings(group.id, context, words)
-    looked = action in (_SettingsAction.SHOW, _SettingsAction.CHANNELS)
-    await redraw_message(pressed, text, buttons, "" if looked else words("settings-kept"))
+        view = await _render_settings(group.id, context, words)
+    await redraw_message(pressed, view, "" if action in ("settings", "group-channels") else words("settings-kept"))
 
 
 async def _list_offered_channels(group: int, archive: Archive, words: Translator) -> list[Channel]:
@@ -153,9 +118,9 @@ async def _list_offered_channels(group: int, archive: Archive, words: Translator
     return sorted(offered, key=lambda one: (format_channel_title(one, words).casefold(), one.chat_id))
 
 
-async def _render_settings(group: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+async def _render_settings(group: int, context: AppContext, words: Translator) -> View:
     archive, zone = context.archive, await context.load_zone(group)
-    rules = await load_group_rules(archive, group)
+    rules = await readers.load_group_rules(archive, group)
     bound = await readers.list_bound_channels(archive, group)
     mine = [channel for channel in await _list_offered_channels(group, archive, words) if channel.chat_id in bound]
     titles = cut_lines([Text("• ", link_channel_title(channel, words)) for channel in mine], _MAX_TITLES, words)
@@ -171,32 +136,28 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
     cited = "button-anyhow" if rules.cited_only else "button-cited"
     asking = "button-everybody-asks" if rules.admins_ask else "button-admins-ask"
     buttons = (
-        (words("button-group-channels"), _SettingsAction.CHANNELS, 0),
-        (words(cited), _SettingsAction.CITED_ONLY, not rules.cited_only),
-        (words(asking), _SettingsAction.ADMINS_ASK, not rules.admins_ask),
-        (words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"), _SettingsAction.LANG, following),
+        (words("button-group-channels"), "group-channels", 0),
+        (words(cited), "group-cited", not rules.cited_only),
+        (words(asking), "group-admins", not rules.admins_ask),
+        (words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"), "group-lang", following),
+        (words("button-zone"), "zone", 0),
     )
-    rows = [[(label, _SettingsCallback(action=action, number=int(number)))] for label, action, number in buttons]
-    return text, build_keyboard(*rows, [(words("button-zone"), _ZoneCallback())])
+    return View(text, buttons=build_keyboard(*([(label, Press(to=to, number=int(n)))] for label, to, n in buttons)))
 
 
-async def _render_channel_choices(
-    group: int, number: int, archive: Archive, words: Translator
-) -> tuple[Text, InlineKeyboardMarkup]:
+async def _render_channel_choices(group: int, number: int, archive: Archive, words: Translator) -> View:
     """Render a page of the channels with their buttons; the nearest page where this one does not exist."""
     offered = await _list_offered_channels(group, archive, words)
     bound = await readers.list_bound_channels(archive, group)
     shown, number, last = cut_page(offered, number, CHANNELS_PER_PAGE)
     rows = []
     for channel in shown:
-        sign, action = ("✓", _SettingsAction.UNBIND) if channel.chat_id in bound else ("＋", _SettingsAction.BIND)
-        token = make_channel_token(archive, channel.chat_id)
+        sign, to = ("✓", "group-unbind") if channel.chat_id in bound else ("＋", "group-bind")
         label = f"{sign} {format_channel_title(channel, words, _MAX_LABEL_LENGTH)}"
-        rows.append([(label, _SettingsCallback(action=action, token=token, number=number))])
-    turns = build_page_row(number, last, lambda n: _SettingsCallback(action=_SettingsAction.CHANNELS, number=n), words)
-    back = [(words("button-back"), _SettingsCallback(action=_SettingsAction.SHOW))]
+        rows.append(make_row(label, to, make_channel_token(archive, channel.chat_id), number))
+    turns = build_page_row(number, last, lambda n: Press(to="group-channels", number=n), words)
     text = words("settings-channels") if offered else words("settings-none-offered")
-    return Text(text), build_keyboard(*rows, turns, back)
+    return View(Text(text), buttons=build_keyboard(*rows, turns, make_row(words("button-back"), "settings")))
 
 
 # Time zones of a chat, from west to east; others can be typed. "Yesterday" is understood in it; times are shown in it.
@@ -208,43 +169,36 @@ _OFFERED = (
 _EXAMPLE = "/settings Europe/Madrid"
 
 
-class _ZoneCallback(CallbackData, prefix="tz"):
-    """Its name; "" shows the zones."""
-
-    name: str = ""
-
-
 def _format_zone(zone: tzinfo, words: Translator) -> str:
     return words("zone-name", zone=str(zone).rpartition("/")[2])
 
 
-async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+async def _render_zones(chat_id: int, context: AppContext, words: Translator) -> View:
     chosen = await context.load_zone(chat_id)
 
     def format_clock(zone: tzinfo) -> str:
         return f"{_format_zone(zone, words)}, {datetime.now(zone):%H:%M}"
 
     buttons: list[LabelledPress] = [
-        (("✓ " if str(zone) == str(chosen) else "") + format_clock(zone), _ZoneCallback(name=name))
+        (("✓ " if str(zone) == str(chosen) else "") + format_clock(zone), Press(to="zone", token=name))
         for name in _OFFERED
         if (zone := find_time_zone(name))
     ]
     text = words.rich("zone-now", zone=format_clock(chosen), example=Code(_EXAMPLE))
-    return text, build_keyboard(*split_rows(buttons, 2))
+    return View(text, buttons=build_keyboard(*split_rows(buttons, 2)))
 
 
-@router.callback_query(_ZoneCallback.filter())
-async def _press_zone(
-    pressed: CallbackQuery, callback_data: _ZoneCallback, context: AppContext, words: Translator
-) -> None:
-    message, name = pressed.message, callback_data.name
+@router.callback_query(on_press("zone"))
+async def _press_zone(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    message, name = pressed.message, callback_data.token
     if message is None:
         raise Refusal(words("group-admins-only"))
     await check_may_change_settings(context.admins, message.chat, pressed.from_user.id, words("group-admins-only"))
     if name in _OFFERED:
-        await save_chat_zone(context.archive, message.chat.id, name)
-    text, buttons = await _render_zones(message.chat.id, context, words)
-    await redraw_message(pressed, text, buttons, words("settings-kept") if name else "")
+        await readers.save_chat_zone(context.archive, message.chat.id, name)
+    await redraw_message(
+        pressed, await _render_zones(message.chat.id, context, words), words("settings-kept") if name else ""
+    )
 
 
 @router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
@@ -288,21 +242,13 @@ async def _on_supergroup_migration(message: Message, context: AppContext) -> Non
 async def move_group_settings(context: AppContext, old: int, new: int) -> None:
     """Move bindings, settings, watches and digests of a group that became a supergroup, as its id changed."""
     await readers.move_group(context.archive, old, new)
-    await save_chat_zone(context.archive, new, await load_chat_zone(context.archive, old))
-    await save_answer_mode(context.archive, new, await load_answer_mode(context.archive, old))
+    await readers.save_chat_zone(context.archive, new, await readers.load_chat_zone(context.archive, old))
+    await readers.save_answer_mode(context.archive, new, await readers.load_answer_mode(context.archive, old))
     await migrate_memory_setting(old, new, context.rag)
 
 
 _READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
-
-
-class _ModeCallback(CallbackData, prefix="md"):
-    """Callback data of a mode button: `use` a recipe here; for admins `on` and `off` (everywhere), `share` (`auto`)."""
-
-    action: str
-    name: str
-    number: int = 0
 
 
 @router.message(ChatCommand("mode"))
@@ -323,30 +269,27 @@ async def _on_mode(
         raise Refusal(words("mode-unknown", names=", ".join(words("mode-word", recipe=name) for name in offered)))
     if wanted:
         await _choose_mode(message, wanted, reader, context, words)
-    text, buttons = await _render_mode(context, message, words, reader)
-    await message.answer(text, reply_markup=buttons)
+    await message.answer(**(await _render_mode(context, message, words, reader)).as_kwargs())
 
 
-@router.callback_query(_ModeCallback.filter())
-async def _press_mode(
-    pressed: CallbackQuery, callback_data: _ModeCallback, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("mode", "mode-on", "mode-off", "mode-share"))
+async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    """Use a recipe here; for admins switch one on or off everywhere, or choose the share of "auto" it has."""
     message, reader = pressed.message, pressed.from_user.id
     if not isinstance(message, Message):
         await pressed.answer()
         return
-    admin, action, name = reader in context.admins, callback_data.action, callback_data.name
-    if action == "use" and name in _list_offered_modes(context, admin=admin)[0]:
+    admin, action, name = reader in context.admins, callback_data.to, callback_data.token
+    if action == "mode" and name in _list_offered_modes(context, admin=admin)[0]:
         await _choose_mode(message, name, reader, context, words)
-    elif action == "use" or not admin or message.chat.type != "private":
+    elif action == "mode" or not admin or message.chat.type != "private":
         raise Refusal(words("mode-not-yours"))
-    elif action in {"on", "off"} and name in RECIPES:
-        await set_recipe_enabled(context.rag, name, on=action == "on")
-    elif action == "share" and name == AGENT_RECIPE and callback_data.number in _AGENT_SHARES:
+    elif action in {"mode-on", "mode-off"} and name in RECIPES:
+        await set_recipe_enabled(context.rag, name, on=action == "mode-on")
+    elif action == "mode-share" and name == AGENT_RECIPE and callback_data.number in _AGENT_SHARES:
         await set_recipe_enabled(context.rag, AGENT_RECIPE, on=True)
         await set_recipe_share(context.rag, AGENT_RECIPE, callback_data.number / 100)
-    text, buttons = await _render_mode(context, message, words, reader)
-    await redraw_message(pressed, Text(text), buttons)
+    await redraw_message(pressed, await _render_mode(context, message, words, reader))
 
 
 def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[list[str], list[str]]:
@@ -364,16 +307,19 @@ def _list_offered_modes(context: AppContext, *, admin: bool) -> tuple[list[str],
 
 async def _choose_mode(message: Message, wanted: str, reader: int, context: AppContext, words: Translator) -> None:
     await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
-    now = await load_answer_mode(context.archive, message.chat.id)
-    chosen = AnswerMode(now.recipe, not now.careful) if wanted == REVIEW else AnswerMode(wanted, now.careful)
-    await save_answer_mode(context.archive, message.chat.id, chosen)
+    now = await readers.load_answer_mode(context.archive, message.chat.id)
+    chosen = (
+        readers.AnswerMode(now.recipe, not now.careful) if wanted == REVIEW else readers.AnswerMode(wanted, now.careful)
+    )
+    await readers.save_answer_mode(context.archive, message.chat.id, chosen)
 
 
-async def _render_mode(
-    context: AppContext, message: Message, words: Translator, reader: int
-) -> tuple[str, InlineKeyboardMarkup]:
+async def _render_mode(context: AppContext, message: Message, words: Translator, reader: int) -> View:
     """Render the mode of a chat with its buttons; for an admin in private also the switches for everyone."""
-    now, state = await load_answer_mode(context.archive, message.chat.id), await load_recipe_switches(context.rag)
+    now, state = (
+        await readers.load_answer_mode(context.archive, message.chat.id),
+        await load_recipe_switches(context.rag),
+    )
     admin = reader in context.admins
     pinned = {now.recipe, *([REVIEW] if now.careful else [])}
     offered, slow = _list_offered_modes(context, admin=admin)
@@ -388,20 +334,17 @@ async def _render_mode(
     rows: list[list[LabelledPress]] = []
     for name in [*usable, *sorted(pinned - set(usable))]:
         label = ("✓ " if name in pinned else "") + words("mode-name", recipe=name)
-        rows.append([(label, _ModeCallback(action="use", name=name))])
+        rows.append(make_row(label, "mode", name))
     if admin and message.chat.type == "private":
         for name in offered:
             if name in state:
                 on = state[name][0]
                 label = words("mode-switch-off" if on else "mode-switch-on", mode=words("mode-name", recipe=name))
-                rows.append([(label, _ModeCallback(action="off" if on else "on", name=name))])
+                rows.append(make_row(label, "mode-off" if on else "mode-on", name))
         on, share = state[AGENT_RECIPE]
-        shares = [
-            (
-                ("✓ " if round(100 * share) == percent else "") + words("mode-share", percent=percent),
-                _ModeCallback(action="share", name=AGENT_RECIPE, number=percent),
-            )
-            for percent in _AGENT_SHARES
-        ]
-        rows += [list(shares)] if on else []
-    return "\n".join(lines), build_keyboard(*rows)
+        shares: list[LabelledPress] = []
+        for percent in _AGENT_SHARES if on else ():
+            tick = "✓ " if round(100 * share) == percent else ""
+            shares += make_row(tick + words("mode-share", percent=percent), "mode-share", AGENT_RECIPE, percent)
+        rows.append(shares)
+    return View(Text("\n".join(lines)), buttons=build_keyboard(*rows))

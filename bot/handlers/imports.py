@@ -260,7 +260,7 @@ class ImportRunner:
             log.warning("an admin could not be asked who may read what was imported: %s", exc)
 
     async def _import(
-        self, order: ImportOrder, shown: Message, stop: InlineKeyboardMarkup
+        self, order: ImportOrder, shown: Message, stop: InlineKeyboardMarkup | None
     ) -> tuple[Text, list[Channel]]:
         """Run the import; returns its report, and the new channels that only admins read until somebody opens them."""
         before, words = await channels.load_channels(self._archive), order.words

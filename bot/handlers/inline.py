@@ -25,17 +25,11 @@ from aiogram.types import (
 from aiogram.utils.formatting import as_list
 
 from bot import access
-from bot.access import Reader
 from bot.app_context import AppContext
 from bot.handlers.questions import encode_payload
 from bot.i18n import Translator
 from bot.middlewares import extract_addressed_question
-from bot.telegram.recheck import (
-    SendingRefused,
-    ShownContent,
-    collect_content_of_answer,
-    recheck_before_sending,
-)
+from bot.telegram import recheck
 from bot.views.answer import format_one_line, format_reference
 from bot.views.format import neutralize_links
 from bot.views.keyboards import make_callback_token
@@ -56,7 +50,7 @@ _CACHE_SECONDS = 30  # what a reader may read can change
 _MAX_SEARCHES = 2  # at a time: the questions of the chats go first
 _MAX_TITLE_LENGTH = 80
 # Whoever is in the chat sees it: nobody's membership counts, nor that an admin asks.
-_EVERYBODY = Reader(0, 0, private=True)
+_EVERYBODY = access.Reader(0, 0, private=True)
 _PLAIN_START = "inline"  # payload of the button where the question does not fit: handled as a plain /start
 
 
@@ -105,7 +99,7 @@ class _Offer:
 
     said: str
     articles: list[InlineQueryResultArticle]
-    content: ShownContent = field(default_factory=ShownContent)
+    content: recheck.ShownContent = field(default_factory=recheck.ShownContent)
     cache_seconds: int = _CACHE_SECONDS
 
 
@@ -132,29 +126,29 @@ async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: Ap
         id="none", title=said, input_message_content=InputTextMessageContent(message_text=said)
     )
     try:
-        with recheck_before_sending(offer.content, _EVERYBODY, context.admins):
+        with recheck.recheck_before_sending(offer.content, _EVERYBODY, context.admins):
             await bot.answer_guest_query(query_id, offer.articles[0] if offer.articles else refusal)
-    except SendingRefused:
+    except recheck.SendingRefused:
         await _send_guest_answer(query_id, _Offer("inline-trouble", []), bot, context, words)
 
 
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck_before_sending(offer.content, _EVERYBODY, context.admins):
+        with recheck.recheck_before_sending(offer.content, _EVERYBODY, context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
                 is_personal=True,
                 button=InlineQueryResultsButton(text=words(offer.said), start_parameter=payload or _PLAIN_START),
             )
-    except SendingRefused:
+    except recheck.SendingRefused:
         await _send_offer(query, _Offer("inline-trouble", [], cache_seconds=0), context, words)
 
 
 async def find_articles(
     question: Question, rag: Engine, shown: RenderContext
-) -> tuple[list[InlineQueryResultArticle], ShownContent]:
+) -> tuple[list[InlineQueryResultArticle], recheck.ShownContent]:
     """Find the quotes that answer a question, and where none does sentences of the nearest posts.
 
     Raises RagError. Posts of channels that forbid to forward them are left out.
@@ -188,7 +182,7 @@ async def find_articles(
             ),
         )
         articles.append(article)
-    return articles, collect_content_of_answer(answer, cited)
+    return articles, recheck.collect_content_of_answer(answer, cited)
 
 
 async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:

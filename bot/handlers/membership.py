@@ -1,12 +1,8 @@
 """Membership and rights: the bot joins and leaves channels, users join and leave chats, /grant and /revoke make admins.
 
-A channel waits until an admin says who may read it; whoever added the bot is told so, when reachable. Posts stay
-readable when the bot is removed. Anybody may add a bot to any number of channels: admins are told of the first
-changes one by one, of more of them in a digest, and where too many channels wait, the bot leaves those that
-strangers add.
-
-The admins of the settings stay admins in any case. A button of /grant carries a token that only this archive can make,
-valid for whoever asked and for ten minutes; the presser is checked every time. All other admins are notified.
+A channel waits until an admin says who may read it. Anybody may add a bot to any number of channels: admins are told of
+the first changes one by one, of more of them in a digest, and where too many channels wait, the bot leaves those that
+strangers add. A button of /grant is valid for whoever asked and for ten minutes; all other admins are notified.
 """
 
 from __future__ import annotations
@@ -16,16 +12,14 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from aiogram import Bot, F, Router
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramForbiddenError
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
-from aiogram.types import CallbackQuery, ChatMemberUpdated, Message, Update
+from aiogram.types import CallbackQuery, ChatMemberUpdated, InlineKeyboardMarkup, Message, Update
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot.access import Refusal
+from bot.access import ADMIN_STATUSES, Refusal
 from bot.admin_notifications import ChannelNotificationLimiter, get_user_translator, send_notice, send_to_admins
 from bot.app_context import AppContext
 from bot.i18n import Translator, choose_interface_language, get_translator
@@ -35,7 +29,7 @@ from bot.telegram.session import publish_menu, withdraw_menu
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import awaits_approval, build_approval_keyboard
 from bot.views.format import neutralize_links
-from bot.views.keyboards import build_keyboard, make_callback_token, redraw_message
+from bot.views.keyboards import Press, build_keyboard, list_buttons, make_callback_token, on_press, redraw_message
 from ingest.inbox import MAX_WAITING_CHANNELS
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.types import Channel
@@ -45,7 +39,6 @@ router = Router()
 log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 3.0  # for asking Telegram about a channel; after it the card is shown with the stored data
-_ADMIN_STATUSES = {"administrator", "creator"}
 _MAX_REMEMBERED_UPDATES = 10_000  # channels whose last update is remembered, because updates are handled concurrently
 
 
@@ -65,7 +58,7 @@ async def refresh_channel(bot: Bot, context: AppContext, channel: Channel) -> No
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             member = await bot.get_chat_member(channel.chat_id, bot.id)
-            inside = member.status in _ADMIN_STATUSES
+            inside = member.status in ADMIN_STATUSES
             if inside:
                 chat = await bot.get_chat(channel.chat_id)
                 named = Channel(channel.chat_id, chat.title or channel.title, chat.username, channel.kind)
@@ -100,7 +93,7 @@ async def _on_own_membership(
     """Handle that the bot became an administrator of a channel, or is none any more."""
     chat, actor, chat_id, number = event.chat, event.from_user, event.chat.id, event_update.update_id
     found = Channel(chat_id, chat.title or "", chat.username)
-    before, after = event.old_chat_member.status in _ADMIN_STATUSES, event.new_chat_member.status in _ADMIN_STATUSES
+    before, after = event.old_chat_member.status in ADMIN_STATUSES, event.new_chat_member.status in ADMIN_STATUSES
     if before == after:
         return
     async with latest_changes.lock:
@@ -125,7 +118,7 @@ async def _on_own_membership(
             await channels.record_bot_left(context.archive, chat_id)
     if refused:
         log.warning("%d channels wait: channel %d of user %d is left", MAX_WAITING_CHANNELS, chat_id, actor.id)
-        notices.count_refused(bot, context)
+        notices.merge(None)
         if not actor.is_bot and notices.allow(actor.id):
             spoken = get_translator(choose_interface_language(actor.language_code, context.settings.bot.language))
             title = link_channel_title(found, spoken)
@@ -154,7 +147,7 @@ async def _notify_admins(
     if not notices.allow(actor.id):
         done = "adds" if joined else "removes"
         log.warning("user %d %s the bot often: channel %d is told of later", actor.id, done, chat.id)
-        notices.merge(found, bot, context)
+        notices.merge(found)
         return
     said, by = ("channel-added", "added-by") if joined else ("channel-thrown-out", "removed-by")
     state = known.state if known and not pending else "pending"
@@ -163,8 +156,10 @@ async def _notify_admins(
         text = words.rich(said, state=state, title=link_channel_title(found, words))
         return as_list(text, words.rich(by, name=format_one_line(actor.full_name), id=str(actor.id)), sep="\n\n")
 
-    buttons = partial(build_approval_keyboard, context.archive, chat.id) if pending else None
-    await send_to_admins(bot, context, format_notice, buttons, actor)
+    def build_buttons(words: Translator) -> InlineKeyboardMarkup | None:
+        return build_approval_keyboard(context.archive, chat.id, words) if pending else None
+
+    await send_to_admins(bot, context, format_notice, build_buttons, actor)
     if pending and actor.id not in context.admins and not actor.is_bot:
         words = get_translator(choose_interface_language(actor.language_code, context.settings.bot.language))
         await send_notice(bot, actor.id, words.rich("channel-adder-told", title=link_channel_title(found, words)))
@@ -180,18 +175,8 @@ _CONFIRMATION_SECONDS = 600  # an older button was probably pressed by mistake
 _NAME_TIMEOUT_SECONDS = 3.0  # for looking up the name
 
 
-class _GrantCallback(CallbackData, prefix="gr"):
-    """Callback data of a /grant or /revoke button: action, user, time of the request, token; no token means "no"."""
-
-    on: bool
-    who: int
-    at: int
-    token: str = ""
-
-
-def _make_grant_token(archive: Archive, press: _GrantCallback, asker: int) -> str:
-    content = repr(("grant", press.on, press.who, press.at, asker))
-    return make_callback_token(content, archive.identity)
+def _make_grant_token(archive: Archive, to: str, who: int, at: str, asker: int) -> str:
+    return make_callback_token(repr(("grant", to, who, at, asker)), archive.identity)
 
 
 @router.message(ChatCommand("grant", "revoke", chats=PRIVATE), flags=ADMINS_ONLY)
@@ -216,10 +201,11 @@ async def _on_grant_or_revoke(
             chat = await bot.get_chat(who)
         person = Text(neutralize_links(format_one_line(chat.full_name)), " (", Code(str(who)), ")")
     question = words.rich("grant-ask" if grants else "revoke-ask", who=person)
-    press = _GrantCallback(on=grants, who=who, at=int(time.time()))
-    yes = press.model_copy(update={"token": _make_grant_token(context.archive, press, message.chat.id)})
-    label = words("button-grant" if press.on else "button-revoke")
-    buttons = build_keyboard([(label, yes, "danger"), (words("button-cancel"), press)])
+    to, at = "grant" if grants else "revoke", str(int(time.time()))
+    token = f"{at}.{_make_grant_token(context.archive, to, who, at, message.chat.id)}"
+    label = words("button-grant" if grants else "button-revoke")
+    no = Press(to="grant-cancel")
+    buttons = build_keyboard([(label, Press(to=to, token=token, number=who), "danger"), (words("button-cancel"), no)])
     await message.answer(**question.as_kwargs(), reply_markup=buttons)
 
 
@@ -232,23 +218,25 @@ def _check_request(who: int, grants: bool, bot_id: int, context: AppContext) -> 
     return "" if who in context.admins else "revoke-none"
 
 
-@router.callback_query(_GrantCallback.filter(), flags=ADMINS_ONLY)
+@router.callback_query(on_press("grant", "revoke", "grant-cancel"), flags=ADMINS_ONLY)
 async def _press_confirm(
-    pressed: CallbackQuery, callback_data: _GrantCallback, bot: Bot, context: AppContext, words: Translator
+    pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
 ) -> None:
-    actor, who, grants = pressed.from_user.id, callback_data.who, callback_data.on
-    if not callback_data.token:
-        await redraw_message(pressed, Text(words("grant-cancelled")), None)
+    """Grant or revoke after the confirmation, whose token holds the time and is made for the asker."""
+    actor, who, grants = pressed.from_user.id, callback_data.number, callback_data.to == "grant"
+    if callback_data.to == "grant-cancel":
+        await redraw_message(pressed, Text(words("grant-cancelled")))
         return
-    in_time = 0 <= time.time() - callback_data.at <= _CONFIRMATION_SECONDS
-    genuine = callback_data.token == _make_grant_token(context.archive, callback_data, actor)
+    at, _, token = callback_data.token.partition(".")
+    in_time = at.isdecimal() and 0 <= time.time() - int(at) <= _CONFIRMATION_SECONDS
+    genuine = token == _make_grant_token(context.archive, callback_data.to, who, at, actor)
     # the button must still be on its message: callback data of a used one can be sent again
     markup = pressed.message.reply_markup if isinstance(pressed.message, Message) else None
-    shown = [one.callback_data for row in (markup.inline_keyboard if markup else ()) for one in row]
+    shown = [one.callback_data for one in list_buttons(markup)]
     if not (in_time and genuine and pressed.data in shown):
         raise Refusal(words("grant-late"))
     if refusal := _check_request(who, grants, bot.id, context):
-        await redraw_message(pressed, Text(words(refusal, id=str(who))), None)
+        await redraw_message(pressed, Text(words(refusal, id=str(who))))
         return
 
     async def notify(user_id: int, said: str, **values: str) -> bool:
@@ -262,7 +250,7 @@ async def _press_confirm(
         await context.admins.revoke(who)
         done = "revoke-done"
     log.info("admin %d %s the admin rights of %d", actor, "granted" if grants else "revoked", who)
-    await redraw_message(pressed, words.rich(done, who=Code(str(who))), None)
+    await redraw_message(pressed, words.rich(done, who=Code(str(who))))
     if not grants and actor != who:
         await notify(who, "revoked-told")
     await (publish_menu(bot, (who,), readers=False) if grants else withdraw_menu(bot, who))

@@ -12,13 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from hashlib import blake2b
 
 from aiogram import Bot, Router
 from aiogram.enums import MessageEntityType
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramForbiddenError
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message, MessageOriginChannel
 from aiogram.utils.formatting import Text, as_list
 
@@ -28,10 +26,9 @@ from bot.i18n import Translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
 from bot.views.answer import make_link
 from bot.views.format import neutralize_links, split_pages
-from bot.views.keyboards import build_keyboard
+from bot.views.keyboards import Press, build_keyboard, make_callback_token, on_press
 from bot.views.text import RenderContext, format_author, format_day_and_edit, join_lines, shorten_at_word
 from rag_core.storage import Archive, channels, posts
-from rag_core.storage.posts import fetch_stored_posts, list_album_keys
 from rag_core.text.post_text import PostLink, find_post_links, resolve_post_link
 from rag_core.types import Channel, PostKey, format_channel_post_link, format_post_link
 
@@ -74,13 +71,6 @@ _MAX_POSTS = 10
 _MAX_FIRST_WORDS_LENGTH = 100
 
 
-class DeleteCallback(CallbackData, prefix="delete"):
-    """Callback data of the confirmation of /delete; `which` tells whether the message still means the same posts."""
-
-    sure: bool
-    which: str
-
-
 @dataclass(frozen=True, slots=True)
 class _LinkedPost:
     """Link and the posts it means: one post, or its whole album."""
@@ -108,24 +98,22 @@ async def _on_delete(message: Message, command: CommandObject, context: AppConte
         shown = RenderContext(words, context.settings.bot.zone)
         lines = [item.line(number, shown) for number, item in enumerate(items, 1)]
         blocks = [Text(words("delete-sure", count=len(items))), *lines, *blocks]
-        yes, no = (DeleteCallback(sure=sure, which=_make_posts_token(items)) for sure in (True, False))
+        yes, no = (Press(to=to, token=_make_posts_token(items)) for to in ("delete", "delete-not"))
         buttons = build_keyboard([(words("button-delete"), yes, "danger"), (words("button-keep"), no)])
     if blocks:
         await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=buttons)
 
 
-@router.callback_query(DeleteCallback.filter(), flags=ADMINS_ONLY)
-async def _press_delete(
-    pressed: CallbackQuery, callback_data: DeleteCallback, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("delete", "delete-not"), flags=ADMINS_ONLY)
+async def _press_delete(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     """Handle the confirmation. The posts are read from the bot's own message, which survives a restart."""
     message = pressed.message
     if not isinstance(message, Message):  # too old to be read
         raise Refusal(words("delete-again"))
     reply = words("delete-kept")
-    if callback_data.sure:
+    if callback_data.to == "delete":
         items, _ = await _resolve_links(context.archive, find_post_links(_extract_hidden_links(message)))
-        if _make_posts_token(items) != callback_data.which:
+        if _make_posts_token(items) != callback_data.token:
             raise Refusal(words("delete-again"))
         await posts.mark_posts_deleted(context.archive, [key for item in items for key in item.keys], how="admin")
         context.indexing.wake()
@@ -197,8 +185,8 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
     others = []
     for link in links:
         key = resolve_post_link(link, known)
-        keys = (key,) if key and link.single else await list_album_keys(archive, key) if key else ()
-        found = await fetch_stored_posts(archive, keys)
+        keys = (key,) if key and link.single else await posts.list_album_keys(archive, key) if key else ()
+        found = await posts.fetch_stored_posts(archive, keys)
         stored = {k: one.post for k, one in found.items() if not one.deleted}
         if key not in stored:
             others.append(link)
@@ -211,4 +199,4 @@ async def _resolve_links(archive: Archive, links: Iterable[PostLink]) -> tuple[l
 
 def _make_posts_token(items: Sequence[_LinkedPost]) -> str:
     keys = sorted(key for item in items for key in item.keys)
-    return blake2b(repr([tuple(key) for key in keys]).encode(), digest_size=8).hexdigest()
+    return make_callback_token(repr([tuple(key) for key in keys]))

@@ -14,36 +14,21 @@ from dataclasses import astuple
 from datetime import UTC, datetime
 
 from aiogram import Router
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import BufferedInputFile, CallbackQuery, Message
 from aiogram.utils.formatting import Text
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader_id
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, PRIVATE, ChatCommand
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
-from bot.views.keyboards import build_keyboard, redraw_message
-from rag_core.storage import channels, visible_posts
-from rag_core.storage.readers import (
-    UserDataCounts,
-    count_user_data,
-    erase_user_data,
-    list_user_questions,
-    list_user_records,
-    list_waiting_chats,
-    load_channel_sets,
-)
+from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
+from rag_core.storage import channels, readers, visible_posts
 from rag_core.types import Post, PostKey, format_channel_post_link
 
 router = Router()
-
-
-class _DetailsCallback(CallbackData, prefix="pv"):
-    """Callback data of the button below /privacy."""
 
 
 def _has_server(settings: Settings) -> str:
@@ -54,10 +39,10 @@ def _has_server(settings: Settings) -> str:
 async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
     brief = words("privacy-brief", days=settings.data.keep_questions_days)
     text = "\n\n".join([brief, words("privacy-where", server=_has_server(settings)), words("privacy-do")])
-    await message.answer(text, reply_markup=build_keyboard([(words("button-details"), _DetailsCallback())]))
+    await message.answer(text, reply_markup=build_keyboard([(words("button-details"), Press(to="privacy"))]))
 
 
-@router.callback_query(_DetailsCallback.filter())
+@router.callback_query(on_press("privacy"))
 async def _press_details(pressed: CallbackQuery, settings: Settings, words: Translator) -> None:
     talks = [words("privacy-talks", minutes=settings.memory.minutes)] if settings.memory.enabled else []
     kept = [
@@ -75,18 +60,18 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-where", server=_has_server(settings)),
         words("privacy-do"),
     ]
-    await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])), None)
+    await redraw_message(pressed, Text("\n\n".join(["\n".join(kept), *more])))
 
 
 @router.message(ChatCommand("mydata", chats=PRIVATE))
 async def _on_mydata(message: Message, context: AppContext, words: Translator) -> None:
     """Send all data of a user; access to the posts of answers is checked now, and again before sending."""
-    archive, user_id = context.archive, get_reader_id(message)
-    known, rows = await channels.load_channels(archive), list(await list_user_questions(archive, user_id))
+    archive, user_id = context.archive, access.get_reader_id(message)
+    known, rows = await channels.load_channels(archive), list(await readers.list_user_questions(archive, user_id))
     answers = {row["id"]: parse_stored_answer(row["answer"]) for row in rows if row["answer"]}
-    cited: dict[Reader, set[PostKey]] = {}
+    cited: dict[access.Reader, set[PostKey]] = {}
     for row in rows:
-        here = Reader(user_id, row["chat_id"], bool(row["private"]))
+        here = access.Reader(user_id, row["chat_id"], bool(row["private"]))
         quotes = answers[row["id"]].quotes if row["answer"] else ()
         cited.setdefault(here, set()).update(place.key for place in quotes)
     with ExitStack() as checks:
@@ -101,12 +86,12 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
         for row in rows:
             sentences: list[JsonObject] = []
             for sentence in answers[row["id"]].sentences if row["answer"] else ():
-                if any(key not in readable[row["chat_id"]] for key, _, _ in sentence.places):
+                if any(place.key not in readable[row["chat_id"]] for place in sentence.citations):
                     sentences.append({"closed": True})  # its words are those of posts that this reader no longer sees
                     continue
                 places = [
-                    {"post": format_channel_post_link(key, known[key.chat_id]), "start": start, "end": end}
-                    for key, start, end in sentence.places
+                    {"post": format_channel_post_link(one.key, known[one.chat_id]), "start": one.start, "end": one.end}
+                    for one in sentence.citations
                 ]
                 sentences.append({"said": sentence.around, "cited": places})
             columns = ("text", "kind", "lang", "chat_id", "thread", "message_id", "mode", "state")
@@ -115,13 +100,13 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
             questions.append(asked | {"answer": sentences})
         records = {
             kind: [{k: _format_timestamp(v) if k.endswith("_at") else v for k, v in one.items()} for one in stored]
-            for kind, stored in (await list_user_records(archive, user_id)).items()
+            for kind, stored in (await readers.list_user_records(archive, user_id)).items()
         }
         content_of_file = {
             "user_id": user_id, "written_at": _format_timestamp(int(time.time())), "questions": questions,
             "votes": [one | {"good": bool(one["good"])} for one in records["votes"]],
             "links": records["links"], "remembered": records["turns"],
-            "sets": sorted(await load_channel_sets(archive, user_id)),
+            "sets": sorted(await readers.load_channel_sets(archive, user_id)),
             "watches": [one | {"paused": bool(one["paused"])} for one in records["watches"]],
             "digests": records["digests"], "memberships": records["memberships"],
         }  # fmt: skip
@@ -143,53 +128,43 @@ _STOP_TIMEOUT_SECONDS = 5.0
 _CONFIRMATION_SECONDS = 600  # an older confirmation no longer counts
 
 
-class ForgetCallback(CallbackData, prefix="fg"):
-    """Callback data of /forget: whether to erase, whose data, and when it was asked (Unix seconds)."""
-
-    erase: bool
-    user_id: int
-    asked: int
-
-
 @router.message(ChatCommand("forget", addressed_only=True))
 async def _on_forget(message: Message, context: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
     if message.sender_chat or message.from_user is None:
-        raise Refusal(words("forget-masked"))
+        raise access.Refusal(words("forget-masked"))
     user_id = message.from_user.id
-    found = await count_user_data(context.archive, user_id, None if private else message.chat.id)
+    found = await readers.count_user_data(context.archive, user_id, None if private else message.chat.id)
     if found.is_empty:
-        raise Refusal(words("forget-nothing" if private else "forget-nothing-here"))
+        raise access.Refusal(words("forget-nothing" if private else "forget-nothing-here"))
     asks = words("forget-ask") if private else words("forget-ask-here")
-    yes, no = (ForgetCallback(erase=erase, user_id=user_id, asked=int(time.time())) for erase in (True, False))
+    yes, no = (Press(to=to, token=str(int(time.time())), number=user_id) for to in ("forget", "forget-not"))
     buttons = build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
     await message.reply("\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
 
 
-@router.callback_query(ForgetCallback.filter())
-async def _press_forget(
-    pressed: CallbackQuery, callback_data: ForgetCallback, context: AppContext, words: Translator
-) -> None:
+@router.callback_query(on_press("forget", "forget-not"))
+async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     """Erase the presser's own data only: anybody can press a visible button, and callback data can be forged."""
-    if callback_data.user_id != pressed.from_user.id:
-        raise Refusal(words("forget-not-yours"))
-    message, now = pressed.message, time.time()
-    in_time = now - _CONFIRMATION_SECONDS <= callback_data.asked <= now + 1
+    if callback_data.number != pressed.from_user.id:
+        raise access.Refusal(words("forget-not-yours"))
+    message, asked = pressed.message, callback_data.token
+    in_time = asked.isdecimal() and -1 <= time.time() - int(asked) <= _CONFIRMATION_SECONDS
     # Without buttons it was pressed before.
     if not isinstance(message, Message) or not in_time or not message.reply_markup:
-        raise Refusal(words("forget-late"))
+        raise access.Refusal(words("forget-late"))
     text = words("forget-kept")
-    if callback_data.erase:
+    if callback_data.to == "forget":
         user_id, private = pressed.from_user.id, message.chat.type == "private"
         where = None if private else message.chat.id
         # Stop the user's questions and wait until they are closed: an answer under way would be stored again
-        for chat_id in await list_waiting_chats(context.archive, user_id, where):
+        for chat_id in await readers.list_waiting_chats(context.archive, user_id, where):
             await context.queue.halt(chat_id, user_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
-                while await list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - no event
+                while await readers.list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - no event
                     await asyncio.sleep(0.05)
-        found = await erase_user_data(context.archive, user_id, where)
+        found = await readers.erase_user_data(context.archive, user_id, where)
         context.rag.caches.forget()
         context.queue.forget_answers()
         context.admins.members.forget_user(user_id)
@@ -197,10 +172,10 @@ async def _press_forget(
         text = "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
         if found.is_empty:
             text = words("forget-nothing" if private else "forget-nothing-here")
-    await redraw_message(pressed, Text(text), None)
+    await redraw_message(pressed, Text(text))
 
 
-def _list_counts(found: UserDataCounts, words: Translator) -> list[str]:
+def _list_counts(found: readers.UserDataCounts, words: Translator) -> list[str]:
     names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
              "forget-sets", "forget-watches", "forget-digests", "forget-memberships")  # fmt: skip
     counts = zip(names, astuple(found), strict=True)

@@ -1,11 +1,8 @@
 """What people write to the bot: questions, small talk, texts to verify, suggestions, deep links, /stop and /new.
 
-A handler only queues a row and wakes the workers (bot/worker/question_worker.py); the same update twice is one row.
-Readers stop their own questions, and nobody else's. /new off and /new on switch the memory of a whole chat.
-
-A deep link asks a question: t.me/bot?start=... with the question itself, or with the key of a stored one. A text is
-stored only when its own asker makes a link to it: nobody finds another's question by guessing. Source:
-https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
+A handler only queues a row and wakes the workers (bot/worker/question_worker.py). A deep link (t.me/bot?start=...)
+holds the question itself or the key of a stored one, which is stored only when its own asker makes a link to it.
+Source: https://core.telegram.org/bots/features#deep-linking (64 characters out of A-Z, a-z, 0-9, _ and -).
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from secrets import token_urlsafe
 
 from aiogram import Bot, F, Router
@@ -30,30 +26,20 @@ from aiogram.types import (
 )
 from aiogram.utils.formatting import Code, Text, as_list
 
-from bot import access, logs
+from bot import access, logs, middlewares
 from bot.access import Reader, Refusal, check_may_change_settings, get_reader, get_reader_id
 from bot.app_context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator
-from bot.middlewares import (
-    IN_GROUP,
-    IN_PRIVATE,
-    MAX_QUESTION_LENGTH,
-    ChatCommand,
-    extract_addressed_question,
-    get_replied_message,
-    get_thread,
-)
-from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, recheck_before_sending
+from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
-from bot.views.keyboards import DEEP_MODE, SuggestionCallback, build_suggestion_rows
+from bot.views.keyboards import DEEP_MODE, Press, build_suggestion_rows, on_press
 from bot.views.text import strip_control_characters
-from bot.worker.streaming import StopCallback, call_best_effort
+from bot.worker.streaming import call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import Archive, channels, questions
-from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import ConversationKey
 from rag_core.types import Channel, Viewer
 
@@ -71,16 +57,15 @@ async def send_with_suggestions(
         rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
         buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
         try:
-            with recheck_before_sending(content | offered, here, context.admins):
-                await message.answer(**text.as_kwargs(), reply_markup=buttons)
-                return
+            await View(text, content | offered, buttons).send(message.answer, here, context.admins)
+            return
         except ContentWithdrawn:
             if not suggested:
                 raise
             suggested = []
 
 
-async def send_rephrase_hint(message: Message, asked: QuestionRow, context: AppContext) -> None:
+async def send_rephrase_hint(message: Message, asked: questions.QuestionRow, context: AppContext) -> None:
     """Say how to ask another way after a refusal; in private with questions that the posts answer."""
     hint = Text(get_translator(asked.lang)("rephrase-hint"))
     if not asked.private:
@@ -90,39 +75,21 @@ async def send_rephrase_hint(message: Message, asked: QuestionRow, context: AppC
     await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
 
 
-@router.callback_query(SuggestionCallback.filter())
+@router.callback_query(on_press("suggestion"))
 async def _on_suggestion(
-    pressed: CallbackQuery,
-    callback_data: SuggestionCallback,
-    event_update: Update,
-    bot: Bot,
-    context: AppContext,
-    words: Translator,
+    pressed: CallbackQuery, callback_data: Press, event_update: Update, context: AppContext, words: Translator
 ) -> None:
     """Ask a suggested question in the name of who presses it, if this reader may and its post still says so."""
     message, reader = pressed.message, pressed.from_user.id
-    if not isinstance(message, Message) or message.chat.id != reader:
-        raise Refusal(words("suggestion-gone"))
     here = Reader(reader, reader, private=True)
     viewer = await access.build_viewer(context.admins, here)
     suggested = await context.suggestions.find(callback_data.token, viewer)
-    if suggested is None:
+    if suggested is None or not isinstance(message, Message) or message.chat.id != reader:
         raise Refusal(words("suggestion-gone"))
     async with context.queue.limits.hold_count(reader, reader, words, pressed=True):
-        content = ShownContent((ShownPost(suggested.post, suggested.mark),))
-        with recheck_before_sending(content, here, context.admins):
-            asked = await message.answer(**neutralize_links(suggested.text).as_kwargs())
-        row = QuestionRow(
-            bot_id=bot.id,
-            update_id=event_update.update_id,
-            chat_id=reader,
-            message_id=asked.message_id,
-            user_id=reader,
-            text=suggested.text,
-            lang=suggested.lang,
-            asked_at=datetime.now(UTC),
-            private=True,
-        )
+        view = View(neutralize_links(suggested.text), ShownContent((ShownPost(suggested.post, suggested.mark),)))
+        asked = await view.send(message.answer, here, context.admins)
+        row = _make_question(asked, reader, suggested.text, event_update.update_id, suggested.lang)
         number = await questions.queue_question(context.archive, row)
     await pressed.answer()
     if number is not None:
@@ -157,23 +124,7 @@ _REACTIONS = {
 _SUGGESTING_KINDS = frozenset(TalkKind) - {TalkKind.BYE, TalkKind.ABUSE}
 
 
-async def reply_to_talk(message: Message, talk: Talk, context: AppContext, words: Translator) -> None:
-    """Reply to small talk that was addressed to the bot."""
-    assert message.bot is not None
-    if message.chat.type != "private":
-        reaction = ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))
-        await call_best_effort(message.bot.set_message_reaction(message.chat.id, message.message_id, [reaction]))
-        return
-    viewer = await access.build_viewer(context.admins, get_reader(message))
-    lang = talk.lang or words.lang
-    known = await channels.load_channels(context.archive)
-    reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
-    named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
-    offered = lang if talk.kind in _SUGGESTING_KINDS else None
-    await send_with_suggestions(message, reply, viewer, context, offered, ShownContent(counted=named))
-
-
-@router.message(ChatCommand("verify"))
+@router.message(middlewares.ChatCommand("verify"))
 async def _on_verify(
     message: Message,
     command: CommandObject,
@@ -183,7 +134,7 @@ async def _on_verify(
     context: AppContext,
     words: Translator,
 ) -> None:
-    text, lang, parent = (command.args or "").strip(), words.lang, get_replied_message(message)
+    text, lang, parent = (command.args or "").strip(), words.lang, middlewares.get_replied_message(message)
     if text:
         lang = detect_question_language(text, words.lang)
     elif message.quote and message.quote.is_manual:  # the selected part of the replied message, else all of it
@@ -198,7 +149,7 @@ async def _on_verify(
         await message.reply(**refusal.as_kwargs())
 
 
-@router.message(IN_PRIVATE, F.forward_origin)
+@router.message(middlewares.IN_PRIVATE, F.forward_origin)
 async def _on_forwarded_message(message: Message, event_update: Update, context: AppContext, words: Translator) -> None:
     text = (message.text or message.caption or "").strip()
     if text:
@@ -211,7 +162,7 @@ async def _on_forwarded_message(message: Message, event_update: Update, context:
 _MEMORY_SWITCHES = {"on": True, "off": False}
 
 
-@router.message(ChatCommand("new", addressed_only=True))
+@router.message(middlewares.ChatCommand("new", addressed_only=True))
 async def _on_new(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     wanted = (command.args or "").strip().casefold()
     if wanted and wanted not in _MEMORY_SWITCHES:
@@ -219,13 +170,13 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
     if wanted:
         await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("talk-not-yours"))
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
-    here = ConversationKey(message.chat.id, get_reader_id(message), get_thread(message) or 0)
+    here = ConversationKey(message.chat.id, get_reader_id(message), middlewares.get_thread(message) or 0)
     await start_new_conversation(here, context.rag)
     remembers = await is_memory_enabled(message.chat.id, context.rag)
     await message.reply(words("talk-new" if remembers else "talk-off"))
 
 
-@router.message(ChatCommand("stop"))
+@router.message(middlewares.ChatCommand("stop"))
 async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
     running, waited = await context.queue.halt(message.chat.id, get_reader_id(message))
     if waited:
@@ -244,16 +195,13 @@ async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext
         await event.bot.send_message(event.chat.id, text, message_thread_id=event.message_thread_id)
 
 
-@router.callback_query(StopCallback.filter())
-async def _press_stop(
-    pressed: CallbackQuery, callback_data: StopCallback, context: AppContext, words: Translator
-) -> None:
-    message = pressed.message
-    if message is None:
-        await pressed.answer()
-        return
-    running, waited = await context.queue.halt(message.chat.id, pressed.from_user.id, callback_data.question)
-    await pressed.answer() if running or waited else await pressed.answer(words("stop-not-yours"), show_alert=True)
+@router.callback_query(on_press("stop"))
+async def _press_stop(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    if pressed.message:
+        chat = pressed.message.chat.id
+        if not any(await context.queue.halt(chat, pressed.from_user.id, callback_data.number)):
+            raise Refusal(words("stop-not-yours"))
+    await pressed.answer()
 
 
 # Content that people send; everything else in a private chat is a service message.
@@ -264,20 +212,20 @@ _USER_CONTENT_TYPES = {
 }  # fmt: skip
 
 
-@router.message(ChatCommand("ask"))
+@router.message(middlewares.ChatCommand("ask"))
 async def _on_ask(
     message: Message, command: CommandObject, event_update: Update, context: AppContext, words: Translator
 ) -> None:
     await submit_question(message, (command.args or "").strip(), event_update.update_id, context, words)
 
 
-@router.message(IN_PRIVATE, F.text.startswith("/"))
+@router.message(middlewares.IN_PRIVATE, F.text.startswith("/"))
 async def _on_unknown_command(message: Message, words: Translator) -> None:
     await message.answer(words("unknown-command"))
 
 
-@router.message(IN_GROUP, extract_addressed_question)
-@router.message(IN_PRIVATE, F.text | F.caption)
+@router.message(middlewares.IN_GROUP, middlewares.extract_addressed_question)
+@router.message(middlewares.IN_PRIVATE, F.text | F.caption)
 async def _on_text(
     message: Message, event_update: Update, context: AppContext, words: Translator, question: str | None = None
 ) -> None:
@@ -286,7 +234,7 @@ async def _on_text(
     await submit_question(message, text, event_update.update_id, context, words)
 
 
-@router.message(IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
+@router.message(middlewares.IN_PRIVATE, F.content_type.in_(_USER_CONTENT_TYPES))
 async def _on_no_text(message: Message, words: Translator) -> None:
     await message.answer(words("not-text"))
 
@@ -297,36 +245,36 @@ async def submit_question(message: Message, text: str, update_id: int, context: 
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
         await message.reply(**refusal.as_kwargs())
         return
-    if len(text) > MAX_QUESTION_LENGTH:
-        raise Refusal(words("ask-too-long", limit=MAX_QUESTION_LENGTH, length=len(text)))
+    if len(text) > middlewares.MAX_QUESTION_LENGTH:
+        raise Refusal(words("ask-too-long", limit=middlewares.MAX_QUESTION_LENGTH, length=len(text)))
     if (talk := detect_talk(text)) and not (
         talk.kind is TalkKind.ABOUT_CHANNEL
         and await is_introduced(text, await access.build_viewer(context.admins, get_reader(message)), context.archive)
     ):
-        await reply_to_talk(message, talk, context, words)
+        await _reply_to_talk(message, talk, context, words)
         return
     await queue_message_text(message, text, update_id, context, words, lang=detect_question_language(text, words.lang))
+
+
+async def _reply_to_talk(message: Message, talk: Talk, context: AppContext, words: Translator) -> None:
+    if message.chat.type != "private":
+        await call_best_effort(message.react([ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))]))
+        return
+    viewer = await access.build_viewer(context.admins, get_reader(message))
+    lang = talk.lang or words.lang
+    known = await channels.load_channels(context.archive)
+    reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
+    named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
+    offered = lang if talk.kind in _SUGGESTING_KINDS else None
+    await send_with_suggestions(message, reply, viewer, context, offered, ShownContent(counted=named))
 
 
 async def queue_message_text(
     message: Message, text: str, update_id: int, context: AppContext, words: Translator, *, lang: str, kind: str = "ask"
 ) -> None:
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
-    assert message.bot is not None
     reader = get_reader_id(message)
-    asked = QuestionRow(
-        bot_id=message.bot.id,
-        update_id=update_id,
-        chat_id=message.chat.id,
-        message_id=message.message_id,
-        thread=get_thread(message),
-        user_id=reader,
-        text=text,
-        lang=lang,
-        asked_at=message.date,
-        private=message.chat.type == "private",
-        kind=kind,
-    )
+    asked = _make_question(message, reader, text, update_id, lang, kind)
     async with context.queue.limits.hold_count(reader, message.chat.id, words):
         number = await questions.queue_question(context.archive, asked)
     if number is not None:
@@ -336,8 +284,19 @@ async def queue_message_text(
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
 
+def _make_question(
+    message: Message, reader: int, text: str, update_id: int, lang: str, kind: str = "ask"
+) -> questions.QuestionRow:
+    assert message.bot is not None
+    private, thread = message.chat.type == "private", middlewares.get_thread(message)
+    return questions.QuestionRow(
+        bot_id=message.bot.id, update_id=update_id, chat_id=message.chat.id, message_id=message.message_id,
+        thread=thread, user_id=reader, text=text, lang=lang, asked_at=message.date, private=private, kind=kind,
+    )  # fmt: skip
+
+
 async def queue_deeper_question(
-    asked: AnsweredQuestion, update_id: int, context: AppContext, words: Translator, *, pressed: bool = False
+    asked: questions.AnsweredQuestion, update_id: int, context: AppContext, words: Translator, *, pressed: bool = False
 ) -> None:
     """Queue a question again, within the limits. Relative dates keep their meaning from the first time."""
     again = replace(asked, update_id=update_id, mode=DEEP_MODE)
@@ -349,7 +308,7 @@ async def queue_deeper_question(
 _MAX_PAYLOAD_LENGTH = 64
 # First character of a payload: the question itself follows, or the handle it is stored under.
 _TEXT_PREFIX, _STORED_PREFIX = "q", "s"
-_PAYLOAD_PATTERN = re.compile(rf"[{_TEXT_PREFIX}{_STORED_PREFIX}][A-Za-z0-9_-]{{1,{_MAX_PAYLOAD_LENGTH - 1}}}")
+_PAYLOAD_PATTERN = re.compile(r"[qs][A-Za-z0-9_-]{1,63}")
 
 
 def encode_payload(text: str) -> str | None:

@@ -14,14 +14,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import tzinfo
 
-from aiogram import F, Router
+from aiogram import Router
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal, get_reader, get_reader_id, narrow_to_channel_set
 from bot.app_context import AppContext
 from bot.handlers import errors
 from bot.handlers.answers import check_button_access
@@ -31,12 +29,12 @@ from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, r
 from bot.views.answer import link_channel_title
 from bot.views.format import neutralize_links
 from bot.views.keyboards import (
-    AnswerAction,
-    AnswerCallback,
+    Press,
     build_keyboard,
     build_page_row,
     cut_page,
     make_callback_token,
+    on_press,
     redraw_message,
 )
 from bot.views.results import RESULTS_PER_PAGE, render_search_page
@@ -56,14 +54,6 @@ _MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with
 _MAX_WAITING_SEARCHES = 3  # per reader, including the running one
 
 
-class SearchPageCallback(CallbackData, prefix="s"):
-    """Callback data of a search page button: page, search token, and results token."""
-
-    number: int
-    search: str
-    found: str
-
-
 class SearchQueue:
     """Queue of searches, which do not wait for answers: few run at once, and those of one reader one by one."""
 
@@ -73,15 +63,14 @@ class SearchQueue:
         self._waiting = Counter[int]()
 
     @asynccontextmanager
-    async def wait_turn(self, reader: int) -> AsyncIterator[bool]:
-        """Wait for the reader's turn; yields False where too many searches of theirs wait already."""
+    async def wait_turn(self, reader: int, words: Translator) -> AsyncIterator[None]:
+        """Wait for the reader's turn. Raises Refusal where too many searches of theirs wait already."""
         if self._waiting[reader] >= _MAX_WAITING_SEARCHES:
-            yield False
-            return
+            raise access.Refusal(words("search-busy"))
         self._waiting[reader] += 1
         try:
             async with self._turns[reader]:
-                yield True
+                yield
         finally:
             self._waiting[reader] -= 1
             if not self._waiting[reader]:
@@ -101,79 +90,62 @@ async def _on_search(
         await message.reply(**text.as_kwargs())
         return
     if len(asked) > MAX_QUESTION_LENGTH:
-        raise Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
-    await _reply_with_first_page(message, get_reader(message), context, words, searches)
+        raise access.Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))
+    await _reply_with_first_page(message, access.get_reader(message), context, words, searches)
 
 
-@router.callback_query(AnswerCallback.filter(F.action == AnswerAction.SEARCH))
+@router.callback_query(on_press("search"))
 async def _press_search(
-    pressed: CallbackQuery,
-    callback_data: AnswerCallback,
-    context: AppContext,
-    words: Translator,
-    searches: SearchQueue,
+    pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
     """Search for the topic of a refused question: its command is sent, and answered like one of the reader."""
     asked, message = await check_button_access(pressed, callback_data, context, words)
     await pressed.answer()
     command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
     sent = await message.answer(**command.as_kwargs())
-    reader = Reader(pressed.from_user.id, asked.chat_id, asked.private)
+    reader = access.Reader(pressed.from_user.id, asked.chat_id, asked.private)
     await _reply_with_first_page(sent, reader, context, words, searches)
 
 
 async def _reply_with_first_page(
-    asked: Message, reader: Reader, context: AppContext, words: Translator, searches: SearchQueue
+    asked: Message, reader: access.Reader, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
-    async with searches.wait_turn(reader.user_id) as free:
-        if not free:
-            await asked.reply(words("search-busy"))
-            return
+    async with searches.wait_turn(reader.user_id, words):
         view, _ = await _render_page(asked, reader, 0, context, words, searches)
-        with recheck_before_sending(view.content, reader, context.admins):
-            await asked.reply(**view.as_kwargs())
+        await view.send(asked.reply, reader, context.admins)
 
 
-@router.callback_query(SearchPageCallback.filter())
+@router.callback_query(on_press("search-page"))
 async def _press_page(
-    pressed: CallbackQuery,
-    callback_data: SearchPageCallback,
-    context: AppContext,
-    words: Translator,
-    searches: SearchQueue,
+    pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
     """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
     asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
-    if asked is None or _make_search_token(asked, context.archive) != callback_data.search:
-        raise Refusal(words("search-stale"))  # deleted or edited, or forged callback data
+    search, _, shown = callback_data.token.partition(".")
+    if asked is None or _make_search_token(asked, context.archive) != search:
+        raise access.Refusal(words("search-stale"))  # deleted or edited, or forged callback data
     by_bot = asked.from_user is not None and asked.from_user.is_bot
-    if not (by_bot or asked.sender_chat) and get_reader_id(asked) != pressed.from_user.id:
-        raise Refusal(words("search-not-yours"))
-    async with searches.wait_turn(pressed.from_user.id) as free:
-        if not free:
-            raise Refusal(words("search-busy"))
+    if not (by_bot or asked.sender_chat) and access.get_reader_id(asked) != pressed.from_user.id:
+        raise access.Refusal(words("search-not-yours"))
+    async with searches.wait_turn(pressed.from_user.id, words):
         try:
-            reader = Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
+            reader = access.Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
             view, found = await _render_page(asked, reader, callback_data.number, context, words, searches)
-            moved = found not in ("", callback_data.found)
+            moved = found not in ("", shown)
             with recheck_before_sending(view.content, reader, context.admins):
-                await redraw_message(pressed, view.text, view.buttons, words("search-changed") if moved else "")
+                await redraw_message(pressed, view, words("search-changed") if moved else "")
         except RagError as exc:
-            raise Refusal(errors.format_error(exc, words, admin=False)) from exc
+            raise access.Refusal(errors.format_error(exc, words, admin=False)) from exc
 
 
 async def _render_page(
-    asked: Message, reader: Reader, number: int, context: AppContext, words: Translator, searches: SearchQueue
+    asked: Message, reader: access.Reader, number: int, context: AppContext, words: Translator, searches: SearchQueue
 ) -> tuple[View, str]:
     """Page of a search and the token of its results; a sentence and no token where nothing can be searched."""
     viewer = await access.build_viewer(context.admins, reader)
     if not viewer.channels:
-        admin = reader.user_id in context.admins
-        refusal = await access.format_no_access(
-            context.archive, words, admin=admin, private=reader.private, viewer=viewer
-        )
-        return View(Text(refusal)), ""
-    text, viewer = await narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
+        return View(Text(await access.format_no_access(context.admins, words, reader, viewer))), ""
+    text, viewer = await access.narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
     if not viewer.channels:
         missed = access.describe_shortfalls(viewer, words)
         return View(Text(missed or words("sets-nothing-readable"))), ""
@@ -193,10 +165,9 @@ async def _render_page(
     # the total was counted over all
     content = collect_content_of_posts(entry.post for entry in entries) | ShownContent((), copies, viewer.channels)
     token = make_callback_token(repr([tuple(one.post.key) for one in found.found]), size=3)
-    search = _make_search_token(asked, context.archive)
-    row = build_page_row(number, last, lambda n: SearchPageCallback(number=n, search=search, found=token))
-    buttons = build_keyboard(row) if row else None
-    return View(page, content, buttons), token
+    search = f"{_make_search_token(asked, context.archive)}.{token}"
+    row = build_page_row(number, last, lambda n: Press(to="search-page", token=search, number=n))
+    return View(page, content, build_keyboard(row)), token
 
 
 def _get_search_text(message: Message) -> str:
@@ -204,7 +175,6 @@ def _get_search_text(message: Message) -> str:
 
 
 def _make_search_token(asked: Message, archive: Archive) -> str:
-    """Token of a search: eight characters, and it cannot be forged."""
     content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
 
@@ -243,10 +213,9 @@ async def render_profile(
 
 @router.message(ChatCommand("about", addressed_only=True))
 async def _on_about(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    reader = get_reader(message)
+    reader = access.get_reader(message)
     readable = await access.get_readable_channels(context.admins, reader)
     viewer = Viewer(reader.user_id, frozenset(readable))
     zone = await context.load_zone(message.chat.id)
     view = await render_profile((command.args or "").strip(), readable, viewer, context.rag, words, zone)
-    with recheck_before_sending(view.content, reader, context.admins):
-        await message.reply(**view.as_kwargs())
+    await view.send(message.reply, reader, context.admins)

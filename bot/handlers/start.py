@@ -14,7 +14,7 @@ from bot.handlers.answers import find_asked_answer
 from bot.handlers.questions import create_question_link, decode_payload, send_with_suggestions, submit_question
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, IN_PRIVATE, MAX_QUESTION_LENGTH, PRIVATE, ChatCommand
-from bot.telegram.recheck import ShownContent, recheck_before_sending
+from bot.telegram.recheck import ShownContent, View
 from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
 from bot.views.format import neutralize_links
@@ -42,8 +42,7 @@ async def _on_start(message: Message, bot: Bot, context: AppContext, words: Tran
     reader = access.get_reader(message)
     found = await access.resolve_channel_access(context.admins, reader)
     channels_here, viewer = found.open, found.build_viewer(reader.user_id)
-    admin = access.is_admin(message, context.admins)
-    setup = await _describe_setup(bot, context, words) if admin else []
+    setup = await _describe_setup(bot, context, words) if access.is_admin(message, context.admins) else []
     blocks = [Text(words("start-hello")), *setup]
     if channels_here:
         titles = list_channel_titles(channels_here.values(), words)
@@ -51,8 +50,7 @@ async def _on_start(message: Message, bot: Bot, context: AppContext, words: Tran
         blocks += [Text(missed)] if (missed := access.describe_shortfalls(viewer, words)) else []
         blocks.append(Text(words("start-how")))
     elif not setup:
-        refusal = await access.format_no_access(context.archive, words, admin=admin, private=True, viewer=viewer)
-        blocks.append(Text(refusal))
+        blocks.append(Text(await access.format_no_access(context.admins, words, reader, viewer)))
     if not context.admins and message.from_user:
         number = str(message.from_user.id)
         blocks.append(words.rich("start-no-admin", id=Code(number), line=Code(f"BOT__ADMINS={number}")))
@@ -102,9 +100,8 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
         reads = as_list(words("start-reads", count=len(readable)), titles)
         text = as_list(reads, words("start-how-group"), sep="\n\n")
     else:
-        text = Text(await access.format_no_access(context.archive, words, admin=False, private=False))
-    with recheck_before_sending(ShownContent(counted=frozenset(readable)), reader, context.admins):
-        await message.answer(**text.as_kwargs())
+        text = Text(words("none-visible-group"))
+    await View(text, ShownContent(counted=frozenset(readable))).send(message.answer, reader, context.admins)
 
 
 @router.message(ChatCommand("link"))

@@ -1,28 +1,24 @@
 """Handlers of /unanswered: questions asked in vain, and answers pinned for them; and of /synonyms.
 
 /unanswered groups refused questions by their terms. It names nobody, and shows the words of a question only where two
-readers asked alike: one reader's own words could tell who asked. It reads the stored questions, so that they are gone
-with their retention and with /forget. A pin is made with the nearest post, or with a reply that links another one.
-
-/synonyms are words that mean the same in a channel, entered by bot admins, for all who read the channel.
+readers asked alike: one reader's own words could tell who asked. Synonyms are entered by bot admins, for all who read
+the channel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
 from operator import or_
 
 from aiogram import F, Router
 from aiogram.filters import CommandObject
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
 
 from bot import access
-from bot.access import Reader, Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ADMINS_ONLY, PRIVATE, ChatCommand
@@ -30,12 +26,11 @@ from bot.stored_answer import parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_channel_title, format_reference
 from bot.views.format import neutralize_links
-from bot.views.keyboards import build_keyboard, redraw_message, split_rows
+from bot.views.keyboards import Press, build_keyboard, get_action, list_buttons, on_press, redraw_message, split_rows
 from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
-from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.post_text import find_post_links, resolve_post_link
 from rag_core.text.tokens import tokenize
 from rag_core.types import PostKey
@@ -47,16 +42,6 @@ _MIN_READERS = 2  # who asked alike, before the words are shown
 _BUTTONS_PER_ROW = 5
 
 
-class PinCallback(CallbackData, prefix="pin"):
-    """Callback data of a pin button: `ask` which post, pin the `nearest`, take the pin `off`, or `keep` all as it is.
-
-    `asked` is the hash of the question.
-    """
-
-    action: str
-    asked: str
-
-
 @dataclass(frozen=True, slots=True)
 class UnansweredGroup:
     """Questions alike: the shortest text, how many readers asked it, and the nearest post of the newest one."""
@@ -66,12 +51,12 @@ class UnansweredGroup:
     nearest: PostKey | None
 
 
-def _group_unanswered(asked: Iterable[AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
+def _group_unanswered(asked: Iterable[questions.AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
     """Group refused questions, newest first, by their terms: groups of two and more readers, most readers first.
 
     The number counts the other groups, whose words are not shown.
     """
-    alike: dict[frozenset[str], list[AnsweredQuestion]] = {}
+    alike: dict[frozenset[str], list[questions.AnsweredQuestion]] = {}
     for one in asked:
         alike.setdefault(extract_question_terms(one.text), []).append(one)
     groups = []
@@ -98,18 +83,17 @@ async def _on_unanswered(message: Message, context: AppContext, words: Translato
     buttons = [
         (
             words("button-pin-number", number=number) if len(shown) > 1 else words("button-pin"),
-            PinCallback(action="ask", asked=hash_question(group.text, context.archive)),
+            Press(to="pin-ask", token=hash_question(group.text, context.archive)),
         )
         for number, group in enumerate(shown, 1)
     ]
-    keyboard = build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW))
     content = reduce(or_, (view.content for view in views), ShownContent())
-    with recheck_before_sending(content, reader, context.admins):
-        await message.answer(**as_list(*blocks, sep="\n\n").as_kwargs(), reply_markup=keyboard)
+    view = View(as_list(*blocks, sep="\n\n"), content, build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW)))
+    await view.send(message.answer, reader, context.admins)
 
 
 async def _render_group(
-    group: UnansweredGroup, reader: Reader, context: AppContext, words: Translator, number: str = ""
+    group: UnansweredGroup, reader: access.Reader, context: AppContext, words: Translator, number: str = ""
 ) -> View:
     """Render a group with the post that is pinned for it, else the nearest, if this admin may read that here."""
     text = join_lines(group.text)[:_MAX_TEXT_LENGTH]
@@ -130,39 +114,37 @@ async def _find_group(asked: str, archive: Archive) -> UnansweredGroup | None:
     return next((group for group in groups if hash_question(group.text, archive) == asked), None)
 
 
-@router.callback_query(PinCallback.filter(), flags=ADMINS_ONLY)
-async def _press_pin(
-    pressed: CallbackQuery, callback_data: PinCallback, context: AppContext, words: Translator
-) -> None:
-    message, archive, asked = pressed.message, context.archive, callback_data.asked
+@router.callback_query(on_press("pin-ask", "pin-nearest", "pin-off", "pin-keep"), flags=ADMINS_ONLY)
+async def _press_pin(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    """Ask which post to pin for a question (`token` is its hash), pin the nearest, take a pin off, or keep all."""
+    message, archive, asked = pressed.message, context.archive, callback_data.token
     group = await _find_group(asked, archive)
     if group is None or not isinstance(message, Message):
-        raise Refusal(words("pin-gone"))
-    reader = Reader(pressed.from_user.id, message.chat.id, private=True)
-    if callback_data.action == "ask":
+        raise access.Refusal(words("pin-gone"))
+    reader = access.Reader(pressed.from_user.id, message.chat.id, private=True)
+    if callback_data.to == "pin-ask":
         pinned = await channels.find_pinned_post(archive, asked, await channels.load_channels(archive))
         actions = ["off" if pinned else "nearest"] if pinned or group.nearest else []
         rows = (
-            [(words("button-pin-answer", action=one), PinCallback(action=one, asked=asked))]
+            [(words("button-pin-answer", action=one), Press(to=f"pin-{one}", token=asked))]
             for one in (*actions, "keep")
         )
         view = await _render_group(group, reader, context, words)
         text = as_list(view.text, words("pin-which"), sep="\n\n")
-        with recheck_before_sending(view.content, reader, context.admins):
-            await message.answer(**text.as_kwargs(), reply_markup=build_keyboard(*rows))
+        await replace(view, text=text, buttons=build_keyboard(*rows)).send(message.answer, reader, context.admins)
         await pressed.answer()
         return
     done = View(Text(words("pin-kept")))
-    if callback_data.action == "nearest" and group.nearest:
+    if callback_data.to == "pin-nearest" and group.nearest:
         done = await _pin(asked, group.nearest, reader, context, words)
-    elif callback_data.action == "off":
+    elif callback_data.to == "pin-off":
         await channels.unpin_answer(archive, asked, await channels.load_channels(archive))
         done = View(Text(words("pin-off")))
     with recheck_before_sending(done.content, reader, context.admins):
-        await redraw_message(pressed, done.text, None)
+        await redraw_message(pressed, done)
 
 
-async def _pin(asked: str, key: PostKey, reader: Reader, context: AppContext, words: Translator) -> View:
+async def _pin(asked: str, key: PostKey, reader: access.Reader, context: AppContext, words: Translator) -> View:
     readable = await access.get_readable_channels(context.admins, reader)
     post = (await visible_posts.fetch_posts(context.archive, [key])).get(key)
     if post is None or key.chat_id not in readable:
@@ -174,11 +156,9 @@ async def _pin(asked: str, key: PostKey, reader: Reader, context: AppContext, wo
 
 def _find_pin_question(message: Message) -> dict[str, str] | bool:
     """Filter: a reply to the bot's question which post to pin; `asked` for the handler."""
-    markup = message.reply_to_message.reply_markup if message.reply_to_message else None
-    prefix = PinCallback(action="keep", asked="").pack()
-    data = [one.callback_data or "" for row in (markup.inline_keyboard if markup else ()) for one in row]
-    found = next((one.removeprefix(prefix) for one in data if one.startswith(prefix)), None)
-    return {"asked": found} if found else False
+    buttons = list_buttons(message.reply_to_message.reply_markup) if message.reply_to_message else []
+    data = next((one.callback_data for one in buttons if get_action(one) == "pin-keep"), None)
+    return {"asked": Press.unpack(data).token} if data else False
 
 
 _MAX_WORD, _MAX_LISTED_PAIRS = 60, 100  # of synonyms
@@ -224,8 +204,7 @@ async def _on_synonyms(message: Message, command: CommandObject, context: AppCon
             done = ("synonyms-removed", "synonyms-unknown") if removes else ("synonyms-added", "synonyms-known")
             sentence = done[0] if changed else done[1]
             text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
-    with recheck_before_sending(ShownContent(counted=frozenset(known)), reader, context.admins):
-        await message.answer(**text.as_kwargs())
+    await View(text, ShownContent(counted=frozenset(known))).send(message.answer, reader, context.admins)
 
 
 @router.message(F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)
@@ -236,5 +215,4 @@ async def _on_pin_link(message: Message, asked: str, context: AppContext, words:
         view = await _pin(asked, keys[0], reader, context, words)
     else:
         view = View(Text(words("pin-unknown")))
-    with recheck_before_sending(view.content, reader, context.admins):
-        await message.answer(**view.as_kwargs())
+    await view.send(message.answer, reader, context.admins)

@@ -19,14 +19,13 @@ from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ChatCommand
 from bot.notifications import compute_next_due, send_digest
-from bot.telegram.recheck import View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.recheck import View, collect_content_of_posts
 from bot.views.answer import link_number
 from bot.views.format import neutralize_links
-from bot.views.keyboards import LabelledPress, WatchCallback, build_keyboard
+from bot.views.keyboards import LabelledPress, Press, build_keyboard, on_press
 from bot.views.text import RenderContext, format_moment
 from rag_core.retrieval.digests import parse_digest_command
 from rag_core.storage import channels, subscriptions, visible_posts
-from rag_core.storage.subscriptions import MAX_WATCHES, DigestPlan, NewWatch
 from rag_core.types import Post, Viewer
 from rag_core.watch_matching import parse_quiet_hours, parse_watch, split_channels
 
@@ -52,12 +51,12 @@ async def _on_watch(message: Message, command: CommandObject, context: AppContex
         text = words.rich("watch-how", example=example, quiet=Code("/watch quiet 22-8"))
     elif await subscriptions.add_watch(
         context.archive,
-        NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
+        subscriptions.NewWatch(reader.user_id, reader.chat_id, reader.private, given, query, named),
         message.date,
     ):
         text = words.rich("watch-added", text=neutralize_links(given))
     else:
-        text = words.rich("watch-full", count=MAX_WATCHES)
+        text = words.rich("watch-full", count=subscriptions.MAX_WATCHES)
     await message.answer(**text.as_kwargs())
 
 
@@ -67,8 +66,7 @@ async def _on_watches(message: Message, context: AppContext, words: Translator) 
     await subscriptions.mark_chat_blocked(context.archive, message.chat.id, blocked=False)
     viewer = await access.build_viewer(context.admins, reader)
     view = await _render_watches(message.chat.id, viewer, context, words)
-    with recheck_before_sending(view.content, reader, context.admins):
-        await message.answer(**view.as_kwargs())
+    await view.send(message.answer, reader, context.admins)
 
 
 async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, words: Translator) -> View:
@@ -92,31 +90,32 @@ async def _render_watches(chat_id: int, viewer: Viewer, context: AppContext, wor
         action = "resume" if watch.paused or muted else "pause"
         label = f"{words('watch-resume' if action == 'resume' else 'watch-pause')} {number}"
         presses = {stop: "stop", label: action}
-        rows.append([(said, WatchCallback(action=what, watch_id=watch.id)) for said, what in presses.items()])
+        rows.append([(said, Press(to=f"watch-{what}", number=watch.id)) for said, what in presses.items()])
     head = words("watches-title", count=len(kept))
     quiet = [words("watch-quiet", hours=kept[0].quiet)] if kept[0].quiet else []
     return View(as_list(head, *lines, *quiet), collect_content_of_posts(linked), build_keyboard(*rows))
 
 
-@router.callback_query(WatchCallback.filter())
-async def _press_watch(
-    pressed: CallbackQuery, callback_data: WatchCallback, context: AppContext, words: Translator
-) -> None:
-    message, archive, chosen = pressed.message, context.archive, callback_data.watch_id
+_DONE = {"watch-stop": "watch-stopped", "watch-mute": "watch-muted", "watch-pause": "watch-paused",
+         "watch-resume": "watch-resumed"}  # fmt: skip
+
+
+@router.callback_query(on_press(*_DONE))
+async def _press_watch(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+    message, archive, chosen = pressed.message, context.archive, callback_data.number
     if message is None:
         raise Refusal(words("group-admins-only"))
     await check_may_change_settings(context.admins, message.chat, pressed.from_user.id, words("group-admins-only"))
     if chosen not in {watch.id for watch in await subscriptions.list_watches(archive, message.chat.id)}:
         raise Refusal(words("watch-gone"))
-    match callback_data.action:
-        case "stop":
+    match callback_data.to:
+        case "watch-stop":
             await subscriptions.delete_watch(archive, chosen)
-        case "mute":
+        case "watch-mute":
             await subscriptions.mute_watch(archive, chosen, int(time.time()) + _MUTED_SECONDS)
-        case "pause" | "resume":
-            await subscriptions.pause_watch(archive, chosen, paused=callback_data.action == "pause")
-    done = {"stop": "watch-stopped", "mute": "watch-muted", "pause": "watch-paused", "resume": "watch-resumed"}
-    await pressed.answer(words(done.get(callback_data.action, "watch-gone")))
+        case _:
+            await subscriptions.pause_watch(archive, chosen, paused=callback_data.to == "watch-pause")
+    await pressed.answer(words(_DONE[callback_data.to]))
 
 
 _NOW_DAYS, _NOW_HOUR = 7, 9  # of "now" in a chat without a plan
@@ -137,7 +136,7 @@ async def _on_digest(
         )
         return
     if wanted == "now":
-        asked = plan or DigestPlan(
+        asked = plan or subscriptions.DigestPlan(
             chat, reader.user_id, reader.private, _NOW_DAYS, _NOW_HOUR, None, words.lang, now, now
         )
         until = now + timedelta(seconds=1)  # posts have whole seconds: those of this one are new as well
@@ -152,7 +151,7 @@ async def _on_digest(
         if not rest.strip():
             due = compute_next_due(now.astimezone(zone), wanted.hour, 1)
             since = due - timedelta(days=wanted.days)
-            plan = DigestPlan(
+            plan = subscriptions.DigestPlan(
                 chat, reader.user_id, reader.private, wanted.days, wanted.hour, named, words.lang, since, due
             )
             await subscriptions.save_digest_plan(archive, plan)
@@ -164,5 +163,5 @@ async def _on_digest(
     await message.answer(**words.rich("digest-how", state=state, daily=daily, now=at_once, off=off).as_kwargs())
 
 
-def _describe_digest(plan: DigestPlan, words: Translator, zone: tzinfo) -> str:
+def _describe_digest(plan: subscriptions.DigestPlan, words: Translator, zone: tzinfo) -> str:
     return words("digest-on", days=plan.days, due=format_moment(plan.due, RenderContext(words, zone)))

@@ -13,29 +13,17 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aiogram import Bot
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
-from aiogram.methods import (
-    DeleteMessage,
-    GetChat,
-    GetChatMember,
-    GetFile,
-    GetMe,
-    GetUpdates,
-    Response,
-    SendChatAction,
-    SetMessageReaction,
-    TelegramMethod,
-)
+from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiogram.types import InlineKeyboardMarkup, MessageEntity
 from aiogram.utils.formatting import Text
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from bot import access
-from bot.access import AdminRegistry, Reader
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from bot.views.format import MAX_ENTITIES, list_utf16_offsets
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
@@ -49,18 +37,11 @@ from rag_core.verification import Verification
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
 # They bring no text to a reader; the check itself asks who is a member. Every other method is checked.
 METHODS_WITHOUT_TEXT = frozenset(
-    method.__api_method__
-    for method in (
-        DeleteMessage,
-        GetChat,
-        GetChatMember,
-        GetFile,
-        GetMe,
-        GetUpdates,
-        SendChatAction,
-        SetMessageReaction,
-    )
+    "deleteMessage getChat getChatMember getFile getMe getUpdates sendChatAction setMessageReaction".split()
 )
+
+
+T = TypeVar("T")
 
 
 class SendingRefused(RagError):
@@ -117,11 +98,15 @@ class ShownContent:
 
     def as_json(self) -> JsonObject:
         """Serialize for the archive, without any words of posts."""
-        return {
-            "posts": [[*shown.key, shown.mark, [list(span) for span in shown.spans]] for shown in self.posts],
-            "channels": sorted(self.channels),
-            "counted": sorted(self.counted),
-        }
+        return _CONTENTS.dump_python(self, mode="json", exclude={"posts": {"__all__": {"words"}}})  # type: ignore[no-any-return]
+
+
+_CONTENTS = TypeAdapter(ShownContent)
+
+
+def parse_shown_content(raw: JsonObject) -> ShownContent:
+    """Parse the result of `as_json`."""
+    return _CONTENTS.validate_python(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +121,10 @@ class View:
         """Arguments of a method that sends or edits a message."""
         return {**self.text.as_kwargs(), "reply_markup": self.buttons}
 
-
-def parse_shown_content(raw: JsonObject) -> ShownContent:
-    """Parse the result of `as_json`."""
-    shown = (ShownPost(PostKey(c, m), then, tuple((a, b) for a, b in spans)) for c, m, then, spans in raw["posts"])
-    return ShownContent(tuple(shown), frozenset(raw["channels"]), frozenset(raw["counted"]))
+    async def send(self, call: Callable[..., Awaitable[T]], reader: access.Reader, rights: access.AdminRegistry) -> T:
+        """Send or edit a message with this view by a method of aiogram's, checked before each attempt."""
+        with recheck_before_sending(self.content, reader, rights):
+            return await call(**self.as_kwargs())
 
 
 def collect_content_of_answer(answer: Answer, stored: Mapping[PostKey, Post]) -> ShownContent:
@@ -187,7 +171,7 @@ def collect_content_of_posts(posts: Iterable[Post]) -> ShownContent:
 
 
 async def recheck_shown_content(
-    content: ShownContent, reader: Reader, rights: AdminRegistry, *, max_age_s: float = 0.0
+    content: ShownContent, reader: access.Reader, rights: access.AdminRegistry, *, max_age_s: float = 0.0
 ) -> None:
     """Check that the reader may still read a message, and that its posts still say what it shows.
 
@@ -238,7 +222,7 @@ _CURRENT_CHECK: ContextVar[Callable[[], Awaitable[tuple[Spoiler, ...]]] | None] 
 
 @contextmanager
 def recheck_before_sending(
-    content: ShownContent, reader: Reader, rights: AdminRegistry, *, max_age_s: float = 0.0
+    content: ShownContent, reader: access.Reader, rights: access.AdminRegistry, *, max_age_s: float = 0.0
 ) -> Iterator[None]:
     """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -35,17 +35,7 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramServerError,
 )
-from aiogram.methods import (
-    CopyMessage,
-    EditMessageText,
-    GetUpdates,
-    Response,
-    SendChatAction,
-    SendMessage,
-    SendMessageDraft,
-    SetMessageReaction,
-    TelegramMethod,
-)
+from aiogram.methods import CopyMessage, EditMessageText, GetUpdates, Response, SendMessage, TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiogram.types import (
     BotCommand,
@@ -179,11 +169,6 @@ def send_in_background() -> Iterator[None]:
         _IN_BACKGROUND.reset(token)
 
 
-def is_in_background() -> bool:
-    """Whether this is within `send_in_background`."""
-    return _IN_BACKGROUND.get()
-
-
 _BACKOFFS: WeakKeyDictionary[BaseSession, SendingBackoff] = WeakKeyDictionary()
 
 
@@ -216,9 +201,7 @@ class ChatTasks:
 
 
 # These have their own back-off, or show for seconds only.
-_UNRETRIED_METHODS = {
-    method.__api_method__ for method in (GetUpdates, SendChatAction, SendMessageDraft, SetMessageReaction)
-}
+_UNRETRIED_METHODS = {"getUpdates", "sendChatAction", "sendMessageDraft", "setMessageReaction"}
 # Errors that a retry may overcome.
 _TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _MAX_RETRY_AFTER_SECONDS = 120  # longer waits that Telegram asks for are not made: the reader has left by then
@@ -261,13 +244,9 @@ class EditWithoutRetry(EditMessageText):
     """Edit without retries: the next edit makes up for a lost one."""
 
 
-def _decode_reply(text: str) -> Any:
-    """Decode a reply without the fields that are too expensive for aiogram's models, wherever they are."""
-
-    def drop_unread(found: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in found.items() if name not in UNREAD_FIELDS}
-
-    return json.loads(text, object_hook=drop_unread)
+def _drop_unread_fields(found: dict[str, Any]) -> dict[str, Any]:
+    """Drop the fields that are too expensive for aiogram's models, wherever they are."""
+    return {name: value for name, value in found.items() if name not in UNREAD_FIELDS}
 
 
 @cache
@@ -280,7 +259,7 @@ class TelegramSession(AiohttpSession):
     """aiogram session that leaves updates raw for `InboxMiddleware`, which must be among its middlewares."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(json_loads=_decode_reply, **options)
+        super().__init__(json_loads=partial(json.loads, object_hook=_drop_unread_fields), **options)
 
     def check_response(
         self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
@@ -314,8 +293,7 @@ class RetryMiddleware(BaseRequestMiddleware):
     """
 
     def __init__(self, tries: int = 6, pause: float = 0.5) -> None:
-        self.tries = tries
-        self.pause = pause
+        self.tries, self.pause = tries, pause
 
     async def __call__(
         self, make_request: NextRequestMiddlewareType[TelegramType], bot: Bot, method: TelegramMethod[TelegramType]
@@ -327,7 +305,7 @@ class RetryMiddleware(BaseRequestMiddleware):
         if name == GetUpdates.__api_method__:
             return await make_request(bot, method)
         backoff, asks = get_backoff(bot), name.startswith("get")
-        if is_in_background() and not asks:
+        if _IN_BACKGROUND.get() and not asks:
             async with backoff.slots:
                 _check_wait(method, backoff.get_wait(chat), 0)
                 return await _make_recorded_request(make_request, bot, method, chat)
@@ -357,7 +335,7 @@ async def _make_recorded_request(
     chat: int | str,
 ) -> Response[TelegramType]:
     """Make a request and record in the back-off what became of it."""
-    backoff, background = get_backoff(bot), is_in_background()
+    backoff, background = get_backoff(bot), _IN_BACKGROUND.get()
     try:
         response = await make_request(bot, method)
     except ContentWithdrawn:  # nothing was asked of Telegram
@@ -413,21 +391,22 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     ] * readers
     scopes += [(BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
     for scope, names in scopes:
-        for lang in LANGUAGES:
-            words = get_translator(lang)
-            commands = [BotCommand(command=name, description=words("menu", command=name)) for name in names]
-            code = None if lang == "en" else lang  # English is the default for all other languages
-            try:
-                await bot.set_my_commands(commands, scope=scope, language_code=code)
-            except (TelegramAPIError, ClientDecodeError) as exc:  # an admin who never wrote to the bot
-                log.info("the menu of commands was not set for %s: %s", scope, exc)
+        await _set_menu(bot, scope, names)
 
 
 async def withdraw_menu(bot: Bot, user_id: int) -> None:
     """Withdraw an admin's menu: the readers' menu is shown again."""
+    await _set_menu(bot, BotCommandScopeChat(chat_id=user_id), ())
+
+
+async def _set_menu(bot: Bot, scope: BotCommandScopeUnion, names: Iterable[str]) -> None:
     for lang in LANGUAGES:
-        code = None if lang == "en" else lang
+        code = None if lang == "en" else lang  # English is the default for all other languages
+        commands = [BotCommand(command=name, description=get_translator(lang)("menu", command=name)) for name in names]
         try:
-            await bot.delete_my_commands(scope=BotCommandScopeChat(chat_id=user_id), language_code=code)
-        except (TelegramAPIError, ClientDecodeError) as exc:
-            log.info("the menu of user %d was not taken away: %s", user_id, exc)
+            if commands:
+                await bot.set_my_commands(commands, scope=scope, language_code=code)
+            else:
+                await bot.delete_my_commands(scope=scope, language_code=code)
+        except (TelegramAPIError, ClientDecodeError) as exc:  # an admin who never wrote to the bot
+            log.info("the menu of commands was not set for %s: %s", scope, exc)

@@ -1,15 +1,12 @@
 """Arrival of updates: HTTP listener, webhook, and inbox, which saves updates raw before they are confirmed and parsed.
 
-aiogram confirms a batch of updates with its next getUpdates. So the raw batch is committed before aiogram sees it;
-when that fails, nothing is returned, aiogram backs off with the same offset and nothing is confirmed. The webhook
-answers an update that cannot be saved with 503, so that Telegram delivers it again; it tries for a day
-(https://core.telegram.org/bots/api#setwebhook).
+aiogram confirms a batch with its next getUpdates: where the batch cannot be saved nothing is returned, and nothing is
+confirmed. The webhook answers such an update with 503, and Telegram delivers it again for a day
+(https://core.telegram.org/bots/api#setwebhook). Anybody may send what is expensive to parse, so that updates are parsed
+in a thread of their own, within bounds and a limit of processor time; what cannot be parsed goes to quarantine.
 
-Anybody may send what is expensive to parse. So updates are parsed in a thread of their own, each within bounds and a
-limit of processor time, and without the fields that no handler reads; what cannot be parsed goes to quarantine.
-
-Every web page that a browser on this machine shows can reach a port on 127.0.0.1: pages may send requests to any
-address (cross-site request forgery), and may let their own name resolve to 127.0.0.1 (DNS rebinding).
+Every web page that a browser on this machine shows can reach a port on 127.0.0.1, and may let its own name resolve to
+127.0.0.1 (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -43,14 +40,6 @@ from pydantic import ValidationError
 from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, raw_updates
-from rag_core.storage.raw_updates import (
-    CONTAINERS,
-    RawUpdate,
-    UpdateOutOfBounds,
-    check_bounds,
-    decode_update,
-    read_update,
-)
 
 _LOOPBACK_PATTERN = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _REFUSAL_TEXT = "This port is for this machine: ask it as 127.0.0.1 or localhost, and not from another site's page.\n"
@@ -158,6 +147,11 @@ class _RefusedConnection(asyncio.Protocol):
         transport.abort()
 
 
+def _abort(connection: web.RequestHandler) -> None:
+    if connection.transport is not None:
+        connection.transport.abort()
+
+
 class _ConnectionTracker:
     """Open connections of a server, with the time since which each waits for a request."""
 
@@ -176,7 +170,7 @@ class _ConnectionTracker:
             if not silent:
                 return _RefusedConnection()
             now = time.monotonic()
-            self._close(min(silent, key=lambda one: (one in self._served, self._idle_since.setdefault(one, now))))
+            _abort(min(silent, key=lambda one: (one in self._served, self._idle_since.setdefault(one, now))))
         return self.server()
 
     @web.middleware
@@ -200,15 +194,9 @@ class _ConnectionTracker:
             self._served &= here
             self._idle_since = {one: self._idle_since.get(one, now) for one in here}
             for one in here - self._busy:
-                if now - self._idle_since[one] > (
-                    _KEEP_ALIVE_SECONDS if one in self._served else _FIRST_REQUEST_SECONDS
-                ):
-                    self._close(one)
-
-    @staticmethod
-    def _close(connection: web.RequestHandler) -> None:
-        if connection.transport is not None:
-            connection.transport.abort()
+                longest = _KEEP_ALIVE_SECONDS if one in self._served else _FIRST_REQUEST_SECONDS
+                if now - self._idle_since[one] > longest:
+                    _abort(one)
 
 
 # Not given to aiogram's models: their unions of rich texts take exponential time. Posts are made from the raw updates.
@@ -237,7 +225,7 @@ class InboxMiddleware(BaseRequestMiddleware):
             return result  # type: ignore[no-any-return]
         return await self.keep(bot, result)  # type: ignore[return-value]
 
-    async def keep(self, bot: Bot, raws: Sequence[RawUpdate]) -> list[Update]:
+    async def keep(self, bot: Bot, raws: Sequence[raw_updates.RawUpdate]) -> list[Update]:
         """Store raw updates in one transaction, then parse them; quarantined ones are returned as empty updates.
 
         Raises ArchiveUnavailable where they cannot be stored: then none of them is.
@@ -248,7 +236,7 @@ class InboxMiddleware(BaseRequestMiddleware):
         self.heard()
         return await self.parse(bot, raws)
 
-    async def parse(self, bot: Bot, raws: Sequence[RawUpdate]) -> list[Update]:
+    async def parse(self, bot: Bot, raws: Sequence[raw_updates.RawUpdate]) -> list[Update]:
         """Parse stored updates; those that fail are quarantined and returned as empty updates."""
         loop, parsed, wrong = asyncio.get_running_loop(), list[Update](), dict[int, str]()
         while waiting := raws[len(parsed) :]:
@@ -258,15 +246,15 @@ class InboxMiddleware(BaseRequestMiddleware):
         return parsed
 
 
-def _parse_some(bot: Bot, raws: Sequence[RawUpdate], wrong: dict[int, str]) -> list[Update]:
+def _parse_some(bot: Bot, raws: Sequence[raw_updates.RawUpdate], wrong: dict[int, str]) -> list[Update]:
     """Parse the first updates, as many as one step has time for; those that fail are empty, and `wrong` says why."""
     parsed, until = list[Update](), time.thread_time() + _STEP_SECONDS
     for raw in raws:
         kind = raw.kind
         try:
-            decoded = decode_update(raw.text)
+            decoded = raw_updates.decode_update(raw.text)
             kind = ", ".join(decoded)
-            check_bounds(decoded)
+            raw_updates.check_bounds(decoded)
             Update.model_rebuild()  # once: it takes longer than an update may
             with _limit_processor_time(_PARSE_SECONDS):
                 update = Update.model_validate(_copy_read_fields(decoded), context={"bot": bot})
@@ -279,7 +267,9 @@ def _parse_some(bot: Bot, raws: Sequence[RawUpdate], wrong: dict[int, str]) -> l
             elif isinstance(exc, UpdateTypeLookupError):
                 error = f"unknown kind: {kind}"
             else:
-                error = str(exc) if isinstance(exc, UpdateOutOfBounds) else f"{type(exc).__name__} when parsed"
+                error = (
+                    str(exc) if isinstance(exc, raw_updates.UpdateOutOfBounds) else f"{type(exc).__name__} when parsed"
+                )
             wrong[raw.update_id] = error[:_MAX_ERROR_LENGTH]
             log.error("update %s goes to quarantine: %s", raw.update_id, wrong[raw.update_id])
             update = Update.model_validate({"update_id": raw.update_id}, context={"bot": bot})
@@ -298,7 +288,7 @@ def _copy_read_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
             for name in UNREAD_FIELDS & copy.keys():
                 del copy[name]
         for key, value in list(copy.items()) if isinstance(copy, dict) else enumerate(copy):
-            if isinstance(value, CONTAINERS):
+            if isinstance(value, raw_updates.CONTAINERS):
                 copy[key] = value.copy()
                 copies.append(copy[key])
     return root
@@ -315,7 +305,7 @@ def _limit_processor_time(seconds: float) -> Iterator[None]:
     def check_time(*_: object) -> None:
         # The second clock is a call of the system's, and cannot be past its time before the first.
         if time.perf_counter() > earliest and time.thread_time() > until:
-            raise UpdateOutOfBounds("takes too long to parse")
+            raise raw_updates.UpdateOutOfBounds("takes too long to parse")
 
     sys.settrace(check_time)
     try:
@@ -362,7 +352,7 @@ class _WebhookHandler:
         except web.RequestPayloadError:  # invalid chunks
             raise web.HTTPBadRequest from None
         try:
-            raw = read_update(body.decode("utf-8", "replace"))
+            raw = raw_updates.read_update(body.decode("utf-8", "replace"))
         except ValueError:
             log.error("the webhook was brought something that is no update: is it cut short on its way?")
             return web.Response(status=400)
@@ -371,16 +361,17 @@ class _WebhookHandler:
         except ArchiveUnavailable as exc:
             log.error("update %d cannot be kept and is asked for again: %s", raw.update_id, exc.reason)
             return web.Response(status=503, headers=_RETRY_AFTER_HEADERS)
-        task = asyncio.create_task(self._handle(update))
+
+        async def handle() -> None:
+            try:
+                await self._feed(self._bot, update)
+            except Exception:  # the update is stored; its failure must not affect another one
+                log.exception("update %d cannot be handled", update.update_id)
+
+        task = asyncio.create_task(handle())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return web.Response()
-
-    async def _handle(self, update: Update) -> None:
-        try:
-            await self._feed(self._bot, update)
-        except Exception:  # the update is stored; its failure must not affect another one
-            log.exception("update %d cannot be handled", update.update_id)
 
     async def idle(self, seconds: float) -> None:
         """Let running handlers finish; the others are repeated after the next start."""
@@ -425,7 +416,13 @@ async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[st
         try:
             info = await bot.get_webhook_info() if registered else None
             if info is None or info.url != settings.url or set(info.allowed_updates or ()) != set(allowed):
-                await _set_webhook(bot, settings, allowed, again=registered)
+                if registered:
+                    log.warning("somebody took the webhook away: does another bot run with this token? It is set again")
+                secret = settings.secret.get_secret_value()
+                await bot.set_webhook(
+                    settings.url, allowed_updates=allowed, drop_pending_updates=False, secret_token=secret
+                )
+                log.info("updates come to %s", settings.url)
                 registered = True
             else:
                 failed = info.last_error_date
@@ -436,22 +433,7 @@ async def keep_webhook_set(bot: Bot, settings: WebhookSettings, allowed: list[st
                 if not info.pending_update_count:
                     heard()
         except (TelegramAPIError, ClientDecodeError) as exc:
+            if isinstance(exc, TelegramBadRequest) and not registered:
+                raise SettingsWrong(f"Telegram does not take WEBHOOK__URL ({exc.message}): correct it.") from None
             log.warning("the webhook could not be set or looked at (%s); trying again", exc)
         await asyncio.sleep(_CHECK_INTERVAL_SECONDS if registered else _RECONNECT_SECONDS)
-
-
-async def _set_webhook(bot: Bot, settings: WebhookSettings, allowed: list[str], *, again: bool) -> None:
-    if again:
-        log.warning("somebody took the webhook away: it is set again. Does another bot run with this token?")
-    try:
-        await bot.set_webhook(
-            settings.url,
-            allowed_updates=allowed,
-            drop_pending_updates=False,
-            secret_token=settings.secret.get_secret_value(),
-        )
-    except TelegramBadRequest as exc:
-        if again:
-            raise
-        raise SettingsWrong(f"Telegram does not take WEBHOOK__URL ({exc.message}): correct it.") from None
-    log.info("updates come to %s", settings.url)

@@ -18,7 +18,7 @@ from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.format import QUOTE_TYPES, neutralize_links, style_text
-from bot.views.keyboards import AnswerAction, AnswerCallback, build_keyboard, build_page_row, cut_page
+from bot.views.keyboards import Press, build_keyboard, build_page_row, cut_page
 from bot.views.text import (
     WRITING_STAGES,
     RenderContext,
@@ -33,10 +33,8 @@ from bot.views.text import (
 )
 from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive, channels, visible_posts
-from rag_core.storage.channels import load_channels
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import load_group_rules
-from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.post_text import POLL_LABELS, label_poll
 from rag_core.types import (
     Answer,
@@ -246,15 +244,15 @@ def render_stored_sentences(
     `texts` are the posts' texts as they were cited, `stored` the posts as they are now.
     """
     cited = {one.key: (number, one) for number, one in enumerate(answer.cited, 1)}
-    used = sorted({place.key for sentence in sentences for place in sentence.places}, key=lambda key: cited[key][0])
+    used = sorted({place.key for sentence in sentences for place in sentence.citations}, key=lambda key: cited[key][0])
     lines = [format_source(*cited[key], stored[key], known.get(key.chat_id), shown) for key in used]
     rendered = []
     for sentence in sentences:
         text = sentence.around
         if sentence.quote is not None:
-            key, start, end = sentence.places[sentence.quote]
-            text = f"{text} {texts[key][start:end]}".strip()
-        own = dict.fromkeys(place.key for place in sentence.places)
+            place = sentence.citations[sentence.quote]
+            text = f"{text} {texts[place.key][place.start : place.end]}".strip()
+        own = dict.fromkeys(place.key for place in sentence.citations)
         marks = [piece for key in own for piece in (" ", link_number(cited[key][0], key, known))]
         rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))
     return [*rendered, *([BlockQuote(as_list(*lines))] if lines else [])]
@@ -268,14 +266,14 @@ async def shorten_answer(
     if not answer.sentences:
         return None
     first = answer.sentences[0]
-    keys = tuple(dict.fromkeys(key for key, _, _ in first.places))
+    keys = tuple(dict.fromkeys(place.key for place in first.citations))
     if not keys or any(key.chat_id not in viewer.channels for key in keys):
         return None
-    stored = await fetch_posts(archive, keys)
+    stored = await visible_posts.fetch_posts(archive, keys)
     marks = {one.key: one.mark for one in answer.cited}
     if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
         return None
-    known = await load_channels(archive)
+    known = await channels.load_channels(archive)
     texts = {key: post.text for key, post in stored.items()}
     blocks = render_stored_sentences(answer, [first], texts, stored, known, shown)
     if answer.certainty is Certainty.PROBABLE:
@@ -350,13 +348,14 @@ async def render_sources_page(
             block = as_list(block, words("sources-changed"))
         elif post:
             places = sorted(place for place in answer.quotes if place.key == post.key)
-            quotes = [text for _, start, end in places if (text := strip_control_characters(post.text[start:end]))]
+            shown_words = (strip_control_characters(post.text[place.start : place.end]) for place in places)
+            quotes = [*filter(None, shown_words)]
             longest = _MAX_ONLY_QUOTE_LENGTH if len(quotes) == 1 else _MAX_QUOTE_LENGTH
             if listed := [shorten(text, longest) for text in quotes[:_MAX_QUOTES]]:
                 block = as_list(block, ExpandableBlockQuote(neutralize_links("\n\n".join(listed))))
         blocks.append(block)
-    row = build_page_row(page, last, lambda n: AnswerCallback(action=AnswerAction.PAGE, handle=asked.handle, page=n))
+    row = build_page_row(page, last, lambda n: Press(to="page", token=asked.handle, number=n))
     named = frozenset(one.key.chat_id for _, one in here)
     content = ShownContent(channels=named, counted=frozenset(one.key.chat_id for _, one in cited))
-    buttons = build_keyboard(row) if row else None
-    return View(as_list(*blocks, sep="\n\n"), collect_content_of_posts(stored.values()) | content, buttons)
+    content |= collect_content_of_posts(stored.values())
+    return View(as_list(*blocks, sep="\n\n"), content, build_keyboard(row))

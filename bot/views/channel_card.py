@@ -6,23 +6,21 @@ with made-up data, so that the presser is checked every time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from enum import StrEnum
 
-from aiogram.filters.callback_data import CallbackData
 from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Text, as_list
 
 from bot.access import Refusal
 from bot.app_context import AppContext
 from bot.i18n import Translator
+from bot.telegram.recheck import View
 from bot.views.answer import format_channel_title, link_channel_title, make_link
-from bot.views.keyboards import LabelledPress, build_keyboard, find_by_token, make_callback_token
+from bot.views.keyboards import LabelledPress, Press, build_keyboard, find_by_token, make_callback_token
 from bot.views.text import cut_lines
 from rag_core.storage import Archive, channel_history, channels
-from rag_core.storage.channel_history import Gap
 from rag_core.storage.channels import ChannelStatus, fetch_channel_status
 from rag_core.types import Channel, Visibility
 
@@ -39,42 +37,9 @@ def list_channel_titles(readable: Iterable[Channel], words: Translator) -> Text:
     return as_list(*cut_lines(lines, _MAX_LISTED_TITLES, words))
 
 
-class ChannelAction(StrEnum):
-    """Action of a channel button. Values are short: Telegram gives a button 64 bytes."""
-
-    LIST = "l"
-    CARD = "c"
-    PUBLIC = "p"
-    MEMBERS = "m"
-    ADMINS = "a"
-    PAUSE = "z"
-    RESUME = "r"
-    GUARDED_IN = "g"
-    GUARDED_OUT = "u"
-    BINDABLE = "b"
-    UNBINDABLE = "n"
-    ASK_REMOVE = "k"
-    REMOVE = "x"
-    LEAVE = "v"
-    HISTORY = "h"
-    HISTORY_BEGIN = "hb"
-    HISTORY_PAUSE = "hp"
-    HISTORY_RESUME = "hr"
-    HISTORY_CANCEL = "hc"
-    HISTORY_UNDO = "hu"
-
-
-class ChannelCallback(CallbackData, prefix="ch"):
-    """Callback data of a channel button: action, channel token, and one more number (a page, a time, an id)."""
-
-    action: ChannelAction
-    token: str = ""
-    number: int = 0
-
-
-def make_row(label: str, action: ChannelAction, token: str = "", number: int = 0) -> list[LabelledPress]:
-    """Make a row with one channel button."""
-    return [(label, ChannelCallback(action=action, token=token, number=number))]
+def make_row(label: str, to: str, token: str = "", number: int = 0) -> list[LabelledPress]:
+    """Make a row with one button."""
+    return [(label, Press(to=to, token=token, number=number))]
 
 
 def make_channel_token(archive: Archive, chat_id: int) -> str:
@@ -87,7 +52,7 @@ def find_channel_by_token(archive: Archive, token: str, known: Mapping[int, Chan
     return find_by_token(token, {str(chat_id): channel for chat_id, channel in known.items()}, archive.identity)
 
 
-async def find_pressed_channel(data: ChannelCallback, context: AppContext, words: Translator) -> Channel:
+async def find_pressed_channel(data: Press, context: AppContext, words: Translator) -> Channel:
     """Channel of a button. Raises Refusal where it is gone."""
     channel = find_channel_by_token(context.archive, data.token, await channels.load_channels(context.archive))
     if channel is None:
@@ -96,16 +61,15 @@ async def find_pressed_channel(data: ChannelCallback, context: AppContext, words
 
 
 def build_channel_rows(
-    listed: Iterable[Channel], press: Callable[[str], CallbackData], context: AppContext, words: Translator
+    listed: Iterable[Channel], to: str, context: AppContext, words: Translator
 ) -> list[list[LabelledPress]]:
-    """Build a row for each channel, with its title; `press` makes the callback data of its token."""
+    """Build a row for each channel, with its title."""
     return [
-        [(format_channel_title(one, words, _MAX_LABEL_LENGTH), press(make_channel_token(context.archive, one.chat_id)))]
-        for one in listed
+        make_row(format_channel_title(one, words, 60), to, make_channel_token(context.archive, one.chat_id))
+        for one in listed  # phones cut longer labels
     ]
 
 
-_MAX_LABEL_LENGTH = 60  # characters; phones cut longer labels
 _MAX_GAPS = 5  # shown one by one; further ones add nothing
 
 
@@ -120,7 +84,7 @@ class ChannelView:
 
     channel: Channel
     stands: ChannelStatus
-    gaps: Sequence[Gap]
+    gaps: Sequence[channel_history.Gap]
 
 
 async def load_channel_views(context: AppContext, channels: Iterable[Channel]) -> list[ChannelView]:
@@ -153,7 +117,7 @@ def render_channel_line(view: ChannelView, context: AppContext, words: Translato
     return Text(link_channel_title(channel, words), "\n", " · ".join(str(fact) for fact in facts if fact))
 
 
-def render_channel_card(view: ChannelView, context: AppContext, words: Translator) -> tuple[Text, InlineKeyboardMarkup]:
+def render_channel_card(view: ChannelView, context: AppContext, words: Translator) -> View:
     """Render a channel's card, with its buttons, and where posts may be missing the ways to add them."""
     channel, approved = view.channel, not awaits_approval(view.channel)
     blocks = [render_channel_line(view, context, words)]
@@ -163,46 +127,41 @@ def render_channel_card(view: ChannelView, context: AppContext, words: Translato
         if not context.history:
             blocks.append(Text(words("history-ways"), "\n", words.rich("gaps-fill")))
     blocks.append(Text(words("channel-ask-visibility"), "\n", words("channel-members-note")))
-    switches = [
-        (channel.bindable, "button-unbindable", ChannelAction.UNBINDABLE),
-        # a public one may be bound anyway
-        (
-            not channel.bindable and approved and channel.visibility is not Visibility.PUBLIC,
-            "button-bindable",
-            ChannelAction.BINDABLE,
-        ),
-        (channel.guarded_too, "button-guarded-out", ChannelAction.GUARDED_OUT),
-        (not channel.guarded_too and view.stands.guarded, "button-guarded-in", ChannelAction.GUARDED_IN),
-        (channel.state == "paused", "button-resume", ChannelAction.RESUME),
-        (channel.state != "paused" and approved, "button-pause", ChannelAction.PAUSE),
-        (context.history and approved, "button-history", ChannelAction.HISTORY),
-        (True, "button-remove", ChannelAction.ASK_REMOVE),
-    ]
+    hidden = approved and channel.visibility is not Visibility.PUBLIC  # a public one may be bound anyway
+    switches = {
+        "button-unbindable": channel.bindable,
+        "button-bindable": not channel.bindable and hidden,
+        "button-guarded-out": channel.guarded_too,
+        "button-guarded-in": not channel.guarded_too and view.stands.guarded,
+        "button-resume": channel.state == "paused",
+        "button-pause": channel.state != "paused" and approved,
+        "button-history": context.history and approved,
+        "button-remove": True,
+    }
     token = make_channel_token(context.archive, channel.chat_id)
-    rows = [make_row(words(label), action, token) for shown, label, action in switches if shown]
-    keyboard = build_keyboard(
-        _build_visibility_row(token, words), *rows, make_row(words("button-back"), ChannelAction.LIST)
-    )
-    return as_list(*blocks, sep="\n\n"), keyboard
+    rows = [_make_channel_row(name, token, words) for name, shown in switches.items() if shown]
+    back = make_row(words("button-back"), "channels")
+    buttons = build_keyboard(_build_visibility_row(token, words), *rows, back)
+    return View(as_list(*blocks, sep="\n\n"), buttons=buttons)
 
 
-def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup:
+def build_approval_keyboard(archive: Archive, chat_id: int, words: Translator) -> InlineKeyboardMarkup | None:
     """Buttons of a channel that waits for approval: choose its readers, or refuse it."""
     token = make_channel_token(archive, chat_id)
-    refuse = make_row(words("button-remove"), ChannelAction.ASK_REMOVE, token)
-    return build_keyboard(_build_visibility_row(token, words), refuse)
+    return build_keyboard(_build_visibility_row(token, words), _make_channel_row("button-remove", token, words))
 
 
 def _build_visibility_row(token: str, words: Translator) -> list[LabelledPress]:
-    labels = {
-        "button-public": ChannelAction.PUBLIC,
-        "button-members": ChannelAction.MEMBERS,
-        "button-admins": ChannelAction.ADMINS,
-    }
-    return [press for label, action in labels.items() for press in make_row(words(label), action, token)]
+    names = ("button-public", "button-members", "button-admins")
+    return [press for name in names for press in _make_channel_row(name, token, words)]
 
 
-def format_gap(gap: Gap, words: Translator, zone: tzinfo) -> str:
+def _make_channel_row(name: str, token: str, words: Translator) -> list[LabelledPress]:
+    """Make a row with one button of a channel: "button-pause" does "channel-pause"."""
+    return make_row(words(name), name.replace("button", "channel"), token)
+
+
+def format_gap(gap: channel_history.Gap, words: Translator, zone: tzinfo) -> str:
     """Format the period in which posts may be missing."""
     until = words.date(gap.until, zone)
     if gap.since is None:

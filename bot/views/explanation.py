@@ -22,7 +22,6 @@ from bot.views.text import RenderContext, cut_lines, join_lines, shorten, strip_
 from rag_core.engine import Engine
 from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.storage import Archive, channels, posts, visible_posts
-from rag_core.storage.posts import PostVersion, fetch_stored_posts, list_album_keys
 from rag_core.storage.questions import AnsweredQuestion
 from rag_core.text.tokens import list_dictionary_forms, tokenize
 from rag_core.types import Certainty, Post, Question, Viewer
@@ -109,10 +108,10 @@ async def _list_edits(
 ) -> list[Text]:
     """List the edits of a post, or of its whole album: those after the answer, and the last one before it."""
     edits = []
-    keys = await list_album_keys(archive, one.key) if post.album else (one.key,)
-    for key, now in (await fetch_stored_posts(archive, keys)).items():
+    keys = await posts.list_album_keys(archive, one.key) if post.album else (one.key,)
+    for key, now in (await posts.fetch_stored_posts(archive, keys)).items():
         # the newest version first
-        chain = [PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(archive, key)]
+        chain = [posts.PostVersion(now.stamp, now.post.text), *await posts.list_post_versions(archive, key)]
         if now.deleted or len(chain) == 1:
             continue
         then = next((place for place, version in enumerate(chain) if hash_text_version(version.text) == one.mark), None)
@@ -129,7 +128,7 @@ async def _list_edits(
     return edits or [Text(shown.words("why-unknown-before"))]
 
 
-async def _format_edit(sentence: str, old: PostVersion, new: PostVersion, shown: RenderContext) -> Text:
+async def _format_edit(sentence: str, old: posts.PostVersion, new: posts.PostVersion, shown: RenderContext) -> Text:
     words = shown.words
     head = words(sentence, date=words.date(new.stamp, shown.zone))
     # Comparing two long and different texts takes a while.

@@ -1,9 +1,8 @@
 """Keyboards: rows of buttons with callback data; those under answers (votes, sources, citations ...).
 
-Anybody who sees a button can press it, again and again, so that every press is checked
-(bot/handlers/answers.py). A button carries a handle or a token that only this archive can resolve. The token of
-a citation is looked up among the citations of the answer that the button is at: one that is made up, or of another
-answer, finds nothing.
+Anybody who sees a button can press it, again and again, and send made-up data, so that every press is checked. A button
+carries a handle or a token that only this archive can resolve. The token of a citation is looked up among the citations
+of the answer that the button is at: one that is made up, or of another answer, finds nothing.
 """
 
 from __future__ import annotations
@@ -11,25 +10,42 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from hashlib import blake2b
 from typing import TypeVar
 
+from aiogram import F
 from aiogram.exceptions import TelegramBadRequest
-from aiogram.filters.callback_data import CallbackData
+from aiogram.filters.callback_data import CallbackData, CallbackQueryFilter
 from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
 from aiogram.utils.formatting import Text
 
 from bot.i18n import Translator
 from bot.stored_answer import CitedSpan, StoredAnswer
+from bot.telegram.recheck import View
 from rag_core.storage import Archive
-from rag_core.storage.questions import QuestionRow, VoteCounts
+from rag_core.storage.questions import VOTE_REASONS, QuestionRow, VoteCounts
 
 CHANNELS_PER_PAGE = 8  # a phone shows about this many buttons without scrolling
 
 T = TypeVar("T")
 LabelledPress = tuple[str, CallbackData] | tuple[str, CallbackData, str]
 ButtonRow = list[InlineKeyboardButton]
+
+
+class Press(CallbackData, prefix="b"):
+    """Callback data of a button: what it does, on what (a token, handle or name), and a number (a page, time or id).
+
+    Telegram gives a button 64 bytes.
+    """
+
+    to: str
+    token: str = ""
+    number: int = 0
+
+
+def on_press(*to: str) -> CallbackQueryFilter:
+    """Filter: a press of a button that does one of these."""
+    return Press.filter(F.to.in_(to))
 
 
 def make_callback_token(said: str, key: str = "", size: int = 6) -> str:
@@ -45,19 +61,17 @@ def find_by_token(token: str, known: Mapping[str, T], key: str) -> T | None:
     return next((item for said, item in known.items() if make_callback_token(said, key) == token), None)
 
 
-async def redraw_message(
-    pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None, done: str = ""
-) -> None:
+async def redraw_message(pressed: CallbackQuery, said: Text | View, done: str = "") -> None:
     """Edit the button's message and answer the callback."""
-    await edit_message(pressed, said, buttons)
+    await edit_message(pressed, said)
     await pressed.answer(done[:200] or None)
 
 
-async def edit_message(pressed: CallbackQuery, said: Text, buttons: InlineKeyboardMarkup | None) -> None:
-    """Edit the message that has the button."""
+async def edit_message(pressed: CallbackQuery, said: Text | View) -> None:
+    """Edit the message that has the button; a text alone takes the buttons away."""
     if isinstance(pressed.message, Message):  # else it is too old to be edited
         with suppress(TelegramBadRequest):  # pressed twice: "message is not modified"
-            await pressed.message.edit_text(**said.as_kwargs(), reply_markup=buttons)
+            await pressed.message.edit_text(**said.as_kwargs())
 
 
 def cut_page(items: Sequence[T], number: int, size: int) -> tuple[Sequence[T], int, int]:
@@ -68,17 +82,18 @@ def cut_page(items: Sequence[T], number: int, size: int) -> tuple[Sequence[T], i
 
 
 def build_page_row(
-    number: int, last: int, press: Callable[[int], CallbackData], words: Translator | None = None
-) -> list[tuple[str, CallbackData]]:
+    number: int, last: int, press: Callable[[int], Press], words: Translator | None = None
+) -> list[tuple[str, Press]]:
     """Build the row of buttons to the page before and the page after: arrows, or words."""
     earlier, later = (words("button-earlier"), words("button-later")) if words else ("◀", "▶")
     row = [(earlier, press(number - 1))] if number > 0 else []
     return row + ([(later, press(number + 1))] if number < last else [])
 
 
-def build_keyboard(*rows: Sequence[LabelledPress]) -> InlineKeyboardMarkup:
-    """Build a keyboard from rows of labels and callback data, with a style where one is given; no empty rows."""
-    return InlineKeyboardMarkup(inline_keyboard=[build_row(row) for row in rows if row])
+def build_keyboard(*rows: Sequence[LabelledPress]) -> InlineKeyboardMarkup | None:
+    """Build a keyboard from rows of labels and callback data, with a style where one is given; None without rows."""
+    built = [build_row(row) for row in rows if row]
+    return InlineKeyboardMarkup(inline_keyboard=built) if built else None
 
 
 def build_row(row: Iterable[LabelledPress]) -> ButtonRow:
@@ -89,6 +104,16 @@ def build_row(row: Iterable[LabelledPress]) -> ButtonRow:
     ]
 
 
+def list_buttons(shown: InlineKeyboardMarkup | None) -> list[InlineKeyboardButton]:
+    """List all buttons of a keyboard."""
+    return [button for row in (shown.inline_keyboard if shown else ()) for button in row]
+
+
+def get_action(button: InlineKeyboardButton) -> str:
+    """What a button does."""
+    return (button.callback_data or "").partition(":")[2].partition(":")[0]
+
+
 def split_rows(buttons: Sequence[T], size: int) -> list[Sequence[T]]:
     """Split buttons into rows of at most `size`."""
     return [buttons[at : at + size] for at in range(0, len(buttons), size)]
@@ -97,63 +122,23 @@ def split_rows(buttons: Sequence[T], size: int) -> list[Sequence[T]]:
 DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
 DEEP_SENTENCES = 5  # the most sentences of its answer
 
-
-class AnswerAction(StrEnum):
-    """Action of an answer button. Values are short: Telegram gives a button 64 bytes."""
-
-    GOOD = "g"
-    BAD = "b"
-    WRONG = "w"
-    OUTDATED = "o"
-    OTHER = "n"
-    SOURCE = "e"
-    SOURCES = "s"
-    PAGE = "p"
-    MORE = "m"
-    BACK = "k"
-    WHY = "y"
-    SHORTER = "h"
-    DEEPER = "d"
-    LINK = "l"
-    SEARCH = "f"
-    REPHRASE = "r"
+_VOTE_EMOJI = {"good": "👍", "bad": "👎"}
+ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase".split())
 
 
-# Reasons for a bad answer, by their names in the archive.
-REASONS_BY_ACTION = {
-    AnswerAction.WRONG: "wrong",
-    AnswerAction.OUTDATED: "outdated",
-    AnswerAction.OTHER: "other",
-    AnswerAction.SOURCE: "source",
-}
-_VOTE_EMOJI = {AnswerAction.GOOD: "👍", AnswerAction.BAD: "👎"}
-
-
-class AnswerCallback(CallbackData, prefix="an"):
-    """Callback data of an answer button: action, handle of the question, and page."""
-
-    action: AnswerAction
-    handle: str
-    page: int = 0
-
-
-def _build_answer_row(actions: Iterable[tuple[str, AnswerAction]], handle: str) -> ButtonRow:
-    return build_row((label, AnswerCallback(action=action, handle=handle)) for label, action in actions)
+def _build_answer_row(labels: Mapping[str, str], handle: str) -> ButtonRow:
+    return build_row((label, Press(to=action, token=handle)) for action, label in labels.items())
 
 
 def build_answer_keyboard(
     asked: QuestionRow, given: StoredAnswer, words: Translator, *questions: ButtonRow
 ) -> InlineKeyboardMarkup:
     """Build the keyboard of an answer: one row, and below it rows with questions; for a refusal two ways to go on."""
-    actions: tuple[tuple[str, AnswerAction], ...] = (
-        (words("button-search"), AnswerAction.SEARCH),
-        (words("button-rephrase"), AnswerAction.REPHRASE),
-    )
+    labels = {"search": words("button-search"), "rephrase": words("button-rephrase")}
     if given.sentences:
-        sources = [(words("button-sources"), AnswerAction.SOURCES)] if given.cited else []
-        votes = [(emoji, action) for action, emoji in _VOTE_EMOJI.items()]
-        actions = (*votes, *sources, (words("button-more"), AnswerAction.MORE))
-    return InlineKeyboardMarkup(inline_keyboard=[_build_answer_row(actions, asked.handle), *questions])
+        sources = {"sources": words("button-sources")} if given.cited else {}
+        labels = {**_VOTE_EMOJI, **sources, "more": words("button-more")}
+    return InlineKeyboardMarkup(inline_keyboard=[_build_answer_row(labels, asked.handle), *questions])
 
 
 def build_details_keyboard(
@@ -161,43 +146,31 @@ def build_details_keyboard(
 ) -> InlineKeyboardMarkup:
     """Build the keyboard that "more" shows in place of the first: everything else that an answer offers."""
     quotes = build_quote_keyboard(given, archive, words)
-    shorter = [(words("button-shorter"), AnswerAction.SHORTER)] if len(given.sentences) > 1 else []
-    deeper = [(words("button-deeper"), AnswerAction.DEEPER)] if asked.mode != DEEP_MODE else []
-    details = [(words("button-why"), AnswerAction.WHY), (words("button-link"), AnswerAction.LINK), *shorter, *deeper]
+    labels = {"why": words("button-why"), "link": words("button-link")}
+    labels |= {"shorter": words("button-shorter")} if len(given.sentences) > 1 else {}
+    labels |= {"deeper": words("button-deeper")} if asked.mode != DEEP_MODE else {}
     rows = [
-        _build_answer_row(details, asked.handle),
+        _build_answer_row(labels, asked.handle),
         *(quotes.inline_keyboard if quotes else ()),
-        _build_answer_row([(words("button-back"), AnswerAction.BACK)], asked.handle),
+        _build_answer_row({"back": words("button-back")}, asked.handle),
         *questions,
     ]
     return InlineKeyboardMarkup(inline_keyboard=rows)
 
 
-class SuggestionCallback(CallbackData, prefix="sq"):
-    """Callback data of a suggested question: its token."""
-
-    token: str
-
-
 def build_suggestion_rows(suggested: Iterable[tuple[str, str]]) -> list[ButtonRow]:
     """Build a row for each suggested question, from its text and token."""
-    return [build_row([(text, SuggestionCallback(token=token))]) for text, token in suggested]
-
-
-def list_suggestion_rows(shown: InlineKeyboardMarkup | None) -> list[ButtonRow]:
-    """List the rows of a keyboard that suggest questions."""
-    prefix = f"{SuggestionCallback.__prefix__}:"
-    return [row for row in (shown.inline_keyboard if shown else ()) if (row[0].callback_data or "").startswith(prefix)]
+    return [build_row([(text, Press(to="suggestion", token=token))]) for text, token in suggested]
 
 
 def update_buttons(
-    shown: InlineKeyboardMarkup | None, done: Collection[AnswerAction], votes: VoteCounts | None = None
+    shown: InlineKeyboardMarkup | None, done: Collection[str], votes: VoteCounts | None = None
 ) -> InlineKeyboardMarkup:
     """Update a keyboard: without the buttons that have done their work, and with the votes counted."""
-    counts = {AnswerAction.GOOD: votes.good, AnswerAction.BAD: votes.bad} if votes else {}
+    counts = {"good": votes.good, "bad": votes.bad} if votes else {}
     rows = []
     for row in shown.inline_keyboard if shown else ():
-        kept = [(one, action) for one in row if (action := get_button_action(one)) not in done]
+        kept = [(one, action) for one in row if (action := get_action(one)) not in done]
         rows.append(
             [
                 one.model_copy(update={"text": f"{_VOTE_EMOJI[action]} {counts[action] or ''}".rstrip()})
@@ -211,29 +184,14 @@ def update_buttons(
 
 def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
     """Add the buttons with reasons for a bad answer, below the votes."""
-    rows = update_buttons(shown, REASONS_BY_ACTION).inline_keyboard
-    labelled = ((words("button-reason", reason=name), action) for action, name in REASONS_BY_ACTION.items())
-    reasons = _build_answer_row(labelled, handle)
+    rows = update_buttons(shown, VOTE_REASONS).inline_keyboard
+    reasons = _build_answer_row({reason: words("button-reason", reason=reason) for reason in VOTE_REASONS}, handle)
     return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
 
 
-def get_button_action(one: InlineKeyboardButton) -> AnswerAction | None:
-    """Action of a button; None for a button that is not one of these."""
-    prefix, _, rest = (one.callback_data or "").partition(":")
-    known = prefix == AnswerCallback.__prefix__ and rest[:1] in {action.value for action in AnswerAction}
-    return AnswerAction(rest[:1]) if known else None
-
-
 _BUTTONS_PER_ROW = 5
-# Up to this many buttons have room for a word on a phone.
-_MAX_LABELLED = 3
+_MAX_LABELLED = 3  # so many buttons have room for a word on a phone
 _MAX_QUOTE_BUTTONS = 20  # further citations have their links: more rows than this push the answer off a phone's screen
-
-
-class QuoteCallback(CallbackData, prefix="q"):
-    """Callback data of a quote button: the token of its citation."""
-
-    token: str
 
 
 def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translator) -> InlineKeyboardMarkup | None:
@@ -245,9 +203,9 @@ def build_quote_keyboard(given: StoredAnswer, archive: Archive, words: Translato
         labelled += zip(labels, quotes, strict=False)
     spelt, buttons = len(labelled) <= _MAX_LABELLED, list[LabelledPress]()
     for label, quoted in labelled[:_MAX_QUOTE_BUTTONS]:
-        press = QuoteCallback(token=_make_quote_token(quoted, given, archive))
+        press = Press(to="quote", token=_make_quote_token(quoted, given, archive))
         buttons.append((words("receipt", number=label) if spelt else f"❝ {label}", press))
-    return build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW)) if buttons else None
+    return build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW))
 
 
 def find_quote_by_token(given: StoredAnswer, archive: Archive, token: str) -> CitedSpan | None:
@@ -256,11 +214,4 @@ def find_quote_by_token(given: StoredAnswer, archive: Archive, token: str) -> Ci
 
 
 def _make_quote_token(quoted: CitedSpan, given: StoredAnswer, archive: Archive) -> str:
-    return make_callback_token(repr((given.trace_id, *quoted.key, quoted.start, quoted.end)), archive.identity, size=9)
-
-
-class WatchCallback(CallbackData, prefix="wt"):
-    """Callback data of the buttons of a watch: `action` is stop, pause, resume or mute."""
-
-    action: str
-    watch_id: int
+    return make_callback_token(repr((given.trace_id, *quoted)), archive.identity, size=9)

@@ -15,14 +15,7 @@ from operator import itemgetter
 from aiogram.utils.formatting import BlockQuote, Bold, Code, Italic, Text, as_list
 
 from bot.telegram.recheck import View, collect_content_of_posts
-from bot.views.answer import (
-    format_channel_title,
-    format_one_line,
-    format_reference,
-    link_author,
-    link_username,
-    make_link,
-)
+from bot.views import answer
 from bot.views.format import find_link_spans, neutralize_links, style_text
 from bot.views.keyboards import cut_page
 from bot.views.text import (
@@ -56,7 +49,7 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
     """Render a page of results, or the nearest that there is; where nothing was found, a sentence with advice."""
     words = shown.words
     if not listing.found:
-        names = [format_one_line(piece, _MAX_NAME_LENGTH) for piece in listing.sought.filters]
+        names = [answer.format_one_line(piece, _MAX_NAME_LENGTH) for piece in listing.sought.filters]
         if listing.shortfalls:  # "there is none" would be a claim that cannot be made
             said = words("search-nothing-partly")
         elif names:
@@ -80,7 +73,7 @@ def render_search_page(listing: SearchListing, number: int, shown: RenderContext
 
 def _render_head(listing: SearchListing, number: int, last: int, shown: RenderContext) -> Text:
     words, sought, only = shown.words, listing.sought, listing.only
-    named = format_one_line(sought.words, _MAX_QUERY_LENGTH)
+    named = answer.format_one_line(sought.words, _MAX_QUERY_LENGTH)
     what: list[Text | str] = [style_text(Bold, named) if named else words("search-all")]
     since = words.date(only.since, shown.zone) if only.since else ""
     until = words.date(only.until - _ONE_MICROSECOND, shown.zone) if only.until else ""
@@ -89,9 +82,9 @@ def _render_head(listing: SearchListing, number: int, last: int, shown: RenderCo
     elif since or until:
         what.append(words("search-since", date=since) if since else words("search-until", date=until))
     chosen = [channel for key, channel in sorted(listing.channels.items()) if key in (sought.plan.channels or ())]
-    what += cut_lines([format_channel_title(one, words, _MAX_NAME_LENGTH) for one in chosen], _MAX_NAMED, words)
+    what += cut_lines([answer.format_channel_title(one, words, _MAX_NAME_LENGTH) for one in chosen], _MAX_NAMED, words)
     what += [
-        words.rich("search-quoted", text=neutralize_links(format_one_line(piece, _MAX_NAME_LENGTH)))
+        words.rich("search-quoted", text=neutralize_links(answer.format_one_line(piece, _MAX_NAME_LENGTH)))
         for piece in sought.beside[:_MAX_NAMED]
     ]
     exact, similar = listing.whole, len(listing.found) - listing.whole
@@ -112,9 +105,11 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
     """Render a result: author as a link, day, number of other channels with the post, and a snippet."""
     post, words = found.post, shown.words
     channel = listing.channels.get(post.key.chat_id) or Channel(post.key.chat_id, "")
-    origin = replace(post.origin, name=format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
+    origin = (
+        replace(post.origin, name=answer.format_one_line(post.origin.name, _MAX_NAME_LENGTH)) if post.origin else None
+    )
     author = format_author(
-        replace(channel, title=format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words, post.topic
+        replace(channel, title=answer.format_channel_title(channel, words, _MAX_NAME_LENGTH)), origin, words, post.topic
     )
     marks = [format_day_and_edit(post.date, post.edited, shown)]
     if others := {key.chat_id for key in found.copies} - {post.key.chat_id}:
@@ -122,9 +117,9 @@ def _render_entry(place: int, found: FoundPost, listing: SearchListing, shown: R
     if find_poll(post):
         marks.append(POLL_LABELS[words.lang].rstrip(":").lower())
     link = format_channel_post_link(post.key, channel, post.topic)
-    head = Text(f"{place}. ", make_link(author, link), " · ", " · ".join(marks))
+    head = Text(f"{place}. ", answer.make_link(author, link), " · ", " · ".join(marks))
     snippet = _render_snippet(found.text, listing.spots)
-    return Text(head, "\n", snippet) if format_one_line(snippet.render()[0]) else head
+    return Text(head, "\n", snippet) if answer.format_one_line(snippet.render()[0]) else head
 
 
 def _render_snippet(text: str, spots: TextMatcher) -> Text:
@@ -158,7 +153,7 @@ def render_verdicts(found: Verification, posts: Mapping[PostKey, Post], shown: R
         return Text(words("verify-nothing"))
     several, blocks = len(found.verdicts) > 1, list[Text]()
     if same := found.same:  # the message is this post
-        author = link_author(same.key, found.channels.get(same.key.chat_id), same.origin, words)
+        author = answer.link_author(same.key, found.channels.get(same.key.chat_id), same.origin, words)
         day = words.date(same.date, shown.zone)
         blocks.append(words.rich("verify-same", day=day, channel=author, state=found.same_post_state))
     blocks += [
@@ -198,7 +193,7 @@ def _render_verdict(
         key = verdict.earliest
         if key and key in posts and verdict.sources >= 1:  # independent ones, and the first of them
             author, when = (
-                link_username(key, found.channels.get(key.chat_id), words),
+                answer.link_username(key, found.channels.get(key.chat_id), words),
                 format_moment(posts[key].date, shown),
             )
             yield words.rich("verify-sources", count=verdict.sources, first=author, when=when)
@@ -214,7 +209,7 @@ def _render_quotes(
     quotes = []
     for citation in citations:
         channel = found.channels.get(citation.post.chat_id)
-        reference = format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
+        reference = answer.format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
         quotes.append(Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference))
     return BlockQuote(as_list(*quotes, sep="\n\n"))
 
@@ -229,7 +224,7 @@ def render_digest(
     items = []
     for line in lines:
         channel, post = channels[line.post.key.chat_id], line.post
-        link = link_author(post.key, channel, post.origin, words)
+        link = answer.link_author(post.key, channel, post.origin, words)
         tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
         tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "

@@ -1,10 +1,8 @@
 """Delivery of answers: saved before they are sent, retried until they arrive or a day has passed.
 
-A message that may or may not have arrived (the connection broke) is not simply sent again: a short message is sent,
-and the text is edited into it. An edit can be repeated, so that a reader sees an answer twice at most.
-
-The access check runs before each attempt. An answer whose posts were changed, deleted or closed meanwhile is
-replaced by a sentence that says so.
+Where nobody knows whether a message arrived, a short message is sent and the text is edited into it: an edit can be
+repeated, so that a reader sees an answer twice at most. Access is checked before each attempt; an answer whose posts
+were changed, deleted or closed meanwhile is replaced by a sentence that says so.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -22,19 +20,13 @@ from typing import Any
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramMigrateToChat
 from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
+from pydantic import ConfigDict, TypeAdapter
 
 from bot.access import AdminRegistry, get_question_reader
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
-from bot.telegram.recheck import (
-    ContentWithdrawn,
-    RecheckUnavailable,
-    ShownContent,
-    parse_shown_content,
-    recheck_before_sending,
-    recheck_shown_content,
-)
+from bot.telegram import recheck
 from bot.telegram.session import PERMANENT_ERRORS, SendOnce, get_backoff, may_have_arrived, send_in_background
 from bot.views.format import Page
 from rag_core.errors import RagError
@@ -44,6 +36,8 @@ from rag_core.storage.readers import forget_turns, move_group
 
 log = logging.getLogger(__name__)
 
+_ENTITIES = TypeAdapter(tuple[MessageEntity, ...], config=ConfigDict(defer_build=True))
+
 
 def build_delivery_messages(
     pages: Sequence[Page], markup: InlineKeyboardMarkup | None = None, first: int | None = None
@@ -52,50 +46,47 @@ def build_delivery_messages(
     buttons = markup.model_dump_json(exclude_none=True) if markup else None
     messages = []
     for n, page in enumerate(pages):
-        entities = [entity.model_dump(mode="json", exclude_none=True) for entity in page.entities]
+        entities = _ENTITIES.dump_json(page.entities, exclude_none=True).decode()
         under = buttons if n == len(pages) - 1 else None
-        target = None if n else first
-        messages.append(
-            DeliveryMessage(n, page.text, json.dumps(entities, ensure_ascii=False), under, message_id=target)
-        )
+        messages.append(DeliveryMessage(n, page.text, entities, under, message_id=None if n else first))
     return messages
 
 
+@dataclass(slots=True)
 class AnswerDelivery:
     """Delivery of one answer. `send` may be called again; messages that have arrived are not sent again.
 
     Where the archive cannot be written the answer is sent all the same: only a restart would not know the progress.
     """
 
-    def __init__(self, bot: Bot, archive: Archive, asked: QuestionRow, waiting: Sequence[DeliveryMessage]) -> None:
-        self.asked = asked
-        self._bot = bot
-        self._archive = archive
-        self._messages = list(waiting)
-        self.whole: str | None = None  # the serialized answer
+    bot: Bot
+    archive: Archive
+    asked: QuestionRow
+    messages: list[DeliveryMessage]
+    whole: str | None = None  # the serialized answer
 
     async def keep(self, whole: str | None) -> None:
         """Save the messages until they have arrived, and `whole`, the serialized answer."""
         self.whole = whole
         with self.log_archive_errors():
-            await questions.save_delivery(self._archive, self.asked.id, self._messages, whole)
+            await questions.save_delivery(self.archive, self.asked.id, self.messages, whole)
 
     async def replace(self, said: str) -> None:
         """Replace all unsent messages by one sentence, and drop the stored answer."""
-        sent = [message for message in self._messages if message.sent]
+        sent = [message for message in self.messages if message.sent]
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
-        begun = next((message.message_id for message in self._messages if not message.sent), None)
-        self._messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
+        begun = next((message.message_id for message in self.messages if not message.sent), None)
+        self.messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
         await self.keep(None)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
         sent = []
-        for message in [*self._messages]:
+        for message in [*self.messages]:
             message_id = message.message_id if message.sent else await self._deliver_message(message)
             assert message_id is not None
             sent.append(message_id)
-            if not message.sent and len(self._messages) > 1:
+            if not message.sent and len(self.messages) > 1:
                 await self._save_state(replace(message, message_id=message_id, sent=True))
         return sent
 
@@ -106,7 +97,7 @@ class AnswerDelivery:
             message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
                 where = {"chat_id": self.asked.chat_id, **self._build_target(message)}
-                return (await self._bot(SendOnce(**where, **_build_content(message)))).message_id
+                return (await self.bot(SendOnce(**where, **_build_content(message)))).message_id
             except Exception as exc:
                 if not may_have_arrived(exc):
                     await self._save_state(replace(message, tried=False))
@@ -114,9 +105,9 @@ class AnswerDelivery:
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
         # Send a short message and edit the text into it: the reader may then see the text twice, which is counted.
         with self.log_archive_errors():
-            await questions.record_repeated_send(self._archive, self.asked.id)
+            await questions.record_repeated_send(self.archive, self.asked.id)
         notice = get_translator(self.asked.lang)("delivery-again")
-        short = await self._bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
+        short = await self.bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
         await self._save_state(replace(message, message_id=short.message_id))
         await self._edit_message(message, short.message_id)
         return short.message_id
@@ -124,7 +115,7 @@ class AnswerDelivery:
     async def _edit_message(self, message: DeliveryMessage, message_id: int) -> bool:
         """Edit the text into a message; False where the message is gone."""
         try:
-            await self._bot.edit_message_text(
+            await self.bot.edit_message_text(
                 chat_id=self.asked.chat_id, message_id=message_id, **_build_content(message)
             )
         except TelegramBadRequest as exc:
@@ -138,9 +129,9 @@ class AnswerDelivery:
         return {"message_thread_id": self.asked.thread, "reply_parameters": reply if quoted else None}
 
     async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
-        self._messages[message.page] = message
+        self.messages[message.page] = message
         with self.log_archive_errors():
-            await questions.update_delivery_message(self._archive, self.asked.id, message)
+            await questions.update_delivery_message(self.archive, self.asked.id, message)
         return message
 
     @contextmanager
@@ -154,8 +145,7 @@ class AnswerDelivery:
 
 def _build_content(message: DeliveryMessage) -> dict[str, Any]:
     markup = InlineKeyboardMarkup.model_validate_json(message.markup) if message.markup else None
-    entities = [MessageEntity.model_validate(entity) for entity in json.loads(message.entities)]
-    return {"text": message.text, "entities": entities, "reply_markup": markup}
+    return {"text": message.text, "entities": [*_ENTITIES.validate_json(message.entities)], "reply_markup": markup}
 
 
 ANSWERS_JOB = "answers"  # name in the job log
@@ -167,6 +157,7 @@ _WAIT_CHECK_SECONDS = 60.0  # the back-off ends early where something else arriv
 _MAX_ANSWER_AGE = timedelta(days=1)
 
 
+@dataclass(slots=True)
 class Outbox:
     """Sends answers and closes their questions; `closed` is called when a late answer's question has been closed.
 
@@ -174,32 +165,29 @@ class Outbox:
     (bot/telegram/recheck.py); an answer that no longer holds is replaced by a sentence that says so.
     """
 
-    def __init__(
-        self, bot: Bot, archive: Archive, rights: AdminRegistry, job_log: JobLog, closed: Callable[[], None]
-    ) -> None:
-        self._bot = bot
-        self._archive = archive
-        self._rights = rights
-        self._job_log = job_log
-        self._on_closed = closed
-        self._retries: set[asyncio.Task[None]] = set()
+    bot: Bot
+    archive: Archive
+    rights: AdminRegistry
+    job_log: JobLog
+    closed: Callable[[], None]
+    retries: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
         """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
-        delivery = AnswerDelivery(self._bot, self._archive, asked, parcels)
+        delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels])
         await delivery.keep(whole)
         if not await self._try_to_send(delivery):
             task = asyncio.create_task(self._retry(delivery))
-            self._retries.add(task)
-            task.add_done_callback(self._retries.discard)
+            self.retries.add(task)
+            task.add_done_callback(self.retries.discard)
 
     async def recheck_kept(self, asked: QuestionRow, whole: str | None) -> None:
         """Check an answer left by an earlier run. Raises ContentWithdrawn or RecheckUnavailable."""
-        await recheck_shown_content(_load_shown_content(whole), get_question_reader(asked), self._rights)
+        await recheck.recheck_shown_content(_load_shown_content(whole), get_question_reader(asked), self.rights)
 
     async def stop(self) -> None:
         """Stop retrying; undelivered answers are sent after the next start."""
-        late = [*self._retries]
+        late = [*self.retries]
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
@@ -209,43 +197,42 @@ class Outbox:
         asked, sent = delivery.asked, list[int]()
         try:
             try:
-                with recheck_before_sending(
-                    _load_shown_content(delivery.whole), get_question_reader(asked), self._rights
-                ):
+                content = _load_shown_content(delivery.whole)
+                with recheck.recheck_before_sending(content, get_question_reader(asked), self.rights):
                     sent = await delivery.send()
-            except ContentWithdrawn:
+            except recheck.ContentWithdrawn:
                 log.info("question %d: the answer does not hold any more and is not sent", asked.id)
                 await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
                 try:  # a follow-up would repeat the names of the answer
-                    await forget_turns(self._archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
+                    await forget_turns(self.archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
                 except RagError as exc:
                     log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
                 sent = await delivery.send()
-        except (TelegramAPIError, ClientDecodeError, RecheckUnavailable) as exc:
+        except (TelegramAPIError, ClientDecodeError, recheck.RecheckUnavailable) as exc:
             log.warning("question %d: the answer was not delivered: %s", asked.id, exc)
             if isinstance(exc, TelegramMigrateToChat) and asked.chat_id != exc.migrate_to_chat_id:
                 delivery.asked = replace(asked, chat_id=exc.migrate_to_chat_id)
                 with delivery.log_archive_errors():
-                    await move_group(self._archive, asked.chat_id, exc.migrate_to_chat_id)
+                    await move_group(self.archive, asked.chat_id, exc.migrate_to_chat_id)
                 return False
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
         final = dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
         state, first = "answered" if final else "failed", sent[0] if sent else None
-        close = partial(questions.finish_question, self._archive, asked.id, state=state, answer=final, message_id=first)
-        await retry_until_saved(close, self._job_log)
+        close = partial(questions.finish_question, self.archive, asked.id, state=state, answer=final, message_id=first)
+        await retry_until_saved(close, self.job_log)
         return True
 
     async def _retry(self, delivery: AnswerDelivery) -> None:
         """Retry until the answer arrives. Meanwhile the question stays open, and the reader's next one waits."""
-        backoff = get_backoff(self._bot)
+        backoff = get_backoff(self.bot)
         with send_in_background():
             while True:
                 wait = backoff.get_wait(delivery.asked.chat_id)
                 await asyncio.sleep(min(max(wait, _RETRY_SECONDS), _WAIT_CHECK_SECONDS))
                 if not backoff.get_wait(delivery.asked.chat_id) and await self._try_to_send(delivery):
-                    return self._on_closed()
+                    return self.closed()
 
 
 async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobLog) -> None:
@@ -259,11 +246,7 @@ async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobL
             await asyncio.sleep(FAILURE_PAUSE_SECONDS)
 
 
-def _load_shown_content(whole: str | None) -> ShownContent:
-    """Load the shown content of a stored answer. Raises ContentWithdrawn where an earlier version stored none."""
+def _load_shown_content(whole: str | None) -> recheck.ShownContent:
+    """Load the shown content of a stored answer; none where the message is only a sentence of the bot."""
     stored = json.loads(whole) if whole else None
-    if not stored:
-        return ShownContent()  # only a sentence of the bot
-    if "basis" not in stored:
-        raise ContentWithdrawn
-    return parse_shown_content(stored["basis"])
+    return recheck.parse_shown_content(stored["basis"]) if stored else recheck.ShownContent()

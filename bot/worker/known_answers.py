@@ -1,16 +1,11 @@
 """Answers that need no search: pinned posts, the answer cache, and the questions that readers are offered.
 
-A pinned post goes before the answer cache and before all search, for readers of its channel alone. A pin holds the post
-and a keyed hash of the question's terms, none of its words, and goes with the post. Readers who ask alike get the
-beginning of the post as it stands now.
+A pin holds the post and a keyed hash of the question's terms, none of its words; readers of the channel who ask alike
+get the beginning of the post as it stands now. The cache gives the same question by a reader of the same channels the
+same answer, checked again, for ten minutes; follow-up questions, refusals and answers with a shortfall are not cached.
 
-The cache gives the same question by a reader of the same channels the same answer, for ten minutes. It is checked again
-before it is shown: a post that was edited or deleted, or a channel that was closed, drops it at once. Follow-up
-questions, refusals and answers with a shortfall are not cached.
-
-Suggested questions are made from the newest posts in the background, and offered while their posts answer them. Each is
-asked beforehand as a reader of that one channel, without a model, and kept if its own post answers it first: what is
-offered from a channel depends on this channel alone. They are kept in memory; a start of the bot makes the same again.
+Suggested questions are made from the newest posts in the background. Each is asked beforehand as a reader of that one
+channel, without a model, and kept if its own post answers it first: what is offered from a channel depends on it alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Question queue: workers take a question, answer it for what its asker may read, render the answer and deliver it.
 
-A question is a row from the moment it is asked. A worker that dies leaves its row, and the next start queues it
-again. The answer is saved before it is sent (bot/worker/delivery.py), so that neither is lost.
-
-A semaphore lets two questions search at a time, as searching is work for the processor; a question that waits for
-the model gives its slot back. Waiting readers are told their position, and again when it changes. A question that
-is asked again for a deeper answer searches in two rounds, keeps 80 passages and may have five sentences.
+A question is a row from the moment it is asked, and its answer is saved before it is sent: a worker that dies leaves
+its row to the next start. A semaphore lets two questions search at a time; one that waits for the model gives its slot
+back.
 """
 
 from __future__ import annotations
@@ -39,18 +36,11 @@ from bot.stored_answer import (
     serialize_answer,
     serialize_verdicts,
 )
-from bot.telegram.recheck import (
-    ContentWithdrawn,
-    RecheckUnavailable,
-    collect_content_of_answer,
-    collect_content_of_verdicts,
-    recheck_before_sending,
-)
+from bot.telegram import recheck
 from bot.telegram.session import EditWithoutRetry
 from bot.views import keyboards
 from bot.views.answer import apply_group_rules, get_answer_translator, render_answer
 from bot.views.format import split_pages
-from bot.views.keyboards import DEEP_MODE, DEEP_SENTENCES
 from bot.views.results import render_verdicts
 from bot.views.text import RenderContext
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
@@ -85,9 +75,7 @@ class QueuePositions:
     """Queue positions shown to waiting readers, with the screen of each question, which its answer then uses."""
 
     def __init__(self, bot: Bot, archive: Archive, running: Callable[[], int]) -> None:
-        self._bot = bot
-        self._archive = archive
-        self._count_running = running
+        self._bot, self._archive, self._count_running = bot, archive, running
         self._screens: dict[int, Screen] = {}
         # question id -> position shown, and when it may be shown again
         self._shown_positions: dict[int, tuple[int, float]] = {}
@@ -132,21 +120,19 @@ class QueuePositions:
                 log.warning("places are not told: %s", exc)
                 continue
             for place, asked in enumerate(waiting, self._count_running()):
-                if place and asked.id in seen:  # the others have only just come, or are about to be taken
-                    await self._show_position(asked, place)
+                if not place or asked.id not in seen:  # they have only just come, or are about to be taken
+                    continue
+                shown, due = self._shown_positions.get(asked.id, (None, 0.0))
+                screen, late = self.screen(asked), time.monotonic() >= due
+                changed = shown != place
+                if (changed or late) if asked.private else (changed and late):  # a draft fades: it is sent again
+                    pause = screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS
+                    self._shown_positions[asked.id] = place, time.monotonic() + pause
+                    await screen.update(Italic(get_translator(asked.lang)("live-place", count=place)))
+                    await asyncio.sleep(_CALL_SPACING_SECONDS)
             seen = {asked.id for asked in waiting}
             if waiting:
                 self._changed.set()  # a draft must be sent again before it fades
-
-    async def _show_position(self, asked: QuestionRow, place: int) -> None:
-        shown, due = self._shown_positions.get(asked.id, (None, 0.0))
-        screen, now = self.screen(asked), time.monotonic()
-        # a draft fades: it is sent again although the position is the same
-        if (shown == place and (not asked.private or now < due)) or (not asked.private and now < due):
-            return
-        self._shown_positions[asked.id] = place, now + (screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS)
-        await screen.update(Italic(get_translator(asked.lang)("live-place", count=place)))
-        await asyncio.sleep(_CALL_SPACING_SECONDS)
 
 
 _DEEP_ROUNDS = 2
@@ -174,11 +160,7 @@ class QuestionWorker:
         job_log: JobLog | None = None,
         watch: BotObserver | None = None,
     ) -> None:
-        self._bot = bot
-        self._rag = rag
-        self._settings = settings
-        self._rights = rights
-        self._watch = watch
+        self._bot, self._rag, self._settings, self._rights, self._watch = bot, rag, settings, rights, watch
         self.meter = Meter()
         self.suggestions: QuestionSuggester | None = None
         # looks whether posts are still in their channels; True where an answer must be made anew
@@ -281,10 +263,10 @@ class QuestionWorker:
         if waiting:
             try:
                 await self._outbox.recheck_kept(asked, stored)
-            except ContentWithdrawn:
+            except recheck.ContentWithdrawn:
                 await questions.save_delivery(self._rag.archive, asked.id, [], None)  # it is answered again
                 waiting = []
-            except RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
+            except recheck.RecheckUnavailable:  # the outbox checks before it sends, and waits as long as that fails
                 log.info("question %d: its answer of an earlier life is checked later", asked.id)
         if not waiting:
             screen = self._positions.screen(asked)
@@ -308,7 +290,7 @@ class QuestionWorker:
             offered = await self.suggestions.suggest(viewer, asked.lang)
             cited = {one.key for one in given.cited}
             chosen = [one for one in offered if one.lang == asked.lang and one.post not in cited][:_MAX_NEXT_QUESTIONS]
-            found["basis"]["posts"] += [[*one.post, one.mark, []] for one in chosen]
+            found["basis"]["posts"] += [{"key": one.post, "mark": one.mark} for one in chosen]
             suggested = [(one.text, self.suggestions.make_token(one)) for one in chosen]
         return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(suggested))
 
@@ -318,9 +300,26 @@ class QuestionWorker:
             if asked.attempts > _MAX_ATTEMPTS:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
             live = ProgressView(await get_answer_translator(asked, self._rag.archive))
-            checking = partial(recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
+            checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
             async with show_progress(live, self._positions.screen(asked), self._bot, asked, checking):
-                return await self._answer_unless_stopped(asked, live)
+                work = asyncio.create_task(self._answer(asked, live))
+                self._running[asked.id] = asked, work
+                try:
+                    return await work
+                except asyncio.CancelledError:
+                    me = asyncio.current_task()
+                    if asked.id not in self._stopped_by_reader or (me and me.cancelling()):
+                        raise
+                    # Partial answer of a question that its reader stopped
+                    found = live.so_far(self._rag.writer.name if self._rag.writer else None)
+                    self.meter.count_question("stopped", found)
+                    if found is None:
+                        return Text(live.words("stopped-nothing")), {}
+                    stopped = replace(found, shortfalls=(*found.shortfalls, Shortfall("stopped", "")))
+                    return await self._render(asked, stopped, live.words)
+                finally:
+                    del self._running[asked.id]
+                    self._stopped_by_reader.discard(asked.id)
         except Exception as exc:
             self.meter.count_question("trouble")
             bug = None if isinstance(exc, RagError) else exc  # only a bug needs a traceback
@@ -328,35 +327,12 @@ class QuestionWorker:
             admin = asked.private and asked.user_id in self._rights
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
-    async def _answer_unless_stopped(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
-        work = asyncio.create_task(self._answer(asked, live))
-        self._running[asked.id] = asked, work
-        try:
-            return await work
-        except asyncio.CancelledError:
-            me = asyncio.current_task()
-            if asked.id not in self._stopped_by_reader or (me and me.cancelling()):
-                raise
-            # Partial answer of a question that its reader stopped
-            found = live.so_far(self._rag.writer.name if self._rag.writer else None)
-            self.meter.count_question("stopped", found)
-            if found is None:
-                return Text(live.words("stopped-nothing")), {}
-            stopped = replace(found, shortfalls=(*found.shortfalls, Shortfall("stopped", "")))
-            return await self._render(asked, stopped, live.words)
-        finally:
-            del self._running[asked.id]
-            self._stopped_by_reader.discard(asked.id)
-
     async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
         archive = self._rag.archive
         viewer = await access.build_viewer(self._rights, get_question_reader(asked))
         if not viewer.channels:
             self.meter.count_question("refused")
-            admin = asked.user_id in self._rights
-            return Text(
-                await access.format_no_access(archive, live.words, admin=admin, private=asked.private, viewer=viewer)
-            ), {}
+            return Text(await access.format_no_access(self._rights, live.words, get_question_reader(asked), viewer)), {}
         asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
         text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
         if not viewer.channels:
@@ -388,8 +364,8 @@ class QuestionWorker:
             slot.callback(self._searches.release)
             live.waits = slot.close  # released early where the question waits for a model
             rag = self._rag
-            if asked.mode == DEEP_MODE:
-                longer = rag.settings.answer.model_copy(update={"sentences": DEEP_SENTENCES})
+            if asked.mode == keyboards.DEEP_MODE:
+                longer = rag.settings.answer.model_copy(update={"sentences": keyboards.DEEP_SENTENCES})
                 settings = rag.settings.model_copy(update={"answer": longer})
                 rag = replace(rag, settings=settings, rounds=_DEEP_ROUNDS, keep=_DEEP_PASSAGES)
             found = await answer_question(question, rag, **live.callbacks())
@@ -400,10 +376,10 @@ class QuestionWorker:
         cited = await visible_posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
-        stored = serialize_answer(found, cited) | {"basis": collect_content_of_answer(found, cited).as_json()}
+        stored = serialize_answer(found, cited) | {"basis": recheck.collect_content_of_answer(found, cited).as_json()}
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
-        if asked.mode == DEEP_MODE:  # with a line that says whether the deeper search found anything new
+        if asked.mode == keyboards.DEEP_MODE:  # with a line that says whether the deeper search found anything new
             asked_in = asked.bot_id, asked.chat_id, asked.message_id
             earlier = await fetch_previous_answer(self._rag.archive, *asked_in, asked.id)
             known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
@@ -423,5 +399,7 @@ class QuestionWorker:
         self.meter.count_question("answered")
         named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
-        stored = serialize_verdicts(found, named) | {"basis": collect_content_of_verdicts(found, named).as_json()}
+        stored = serialize_verdicts(found, named) | {
+            "basis": recheck.collect_content_of_verdicts(found, named).as_json()
+        }
         return render_verdicts(found, named, shown), stored

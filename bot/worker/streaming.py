@@ -1,9 +1,7 @@
 """Streaming of answers: a draft in private chats, one message that is edited in groups.
 
-The reader sees the best quote of the posts first, then the sentences that the model writes, and the current stage.
 Drafts exist in private chats only and disappear after 30 seconds
-(https://core.telegram.org/bots/api#sendmessagedraft). A group takes about 20 messages a minute, so that its message
-changes every three seconds at most.
+(https://core.telegram.org/bots/api#sendmessagedraft). A group takes about 20 messages a minute.
 """
 
 from __future__ import annotations
@@ -17,33 +15,21 @@ from typing import Any
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramRetryAfter
-from aiogram.filters.callback_data import CallbackData
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, ReplyParameters
+from aiogram.types import ReplyParameters
 from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.telegram.recheck import (
-    DRAFT_MEMBERSHIP_MAX_AGE_SECONDS,
-    SendingRefused,
-    View,
-    collect_content_of_draft,
-)
+from bot.telegram import recheck
 from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
 from bot.views.format import neutralize_links, split_pages
+from bot.views.keyboards import Press, build_keyboard
 from bot.views.text import strip_control_characters
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
-from rag_core.storage.questions import QuestionRow
 from rag_core.types import Answer, Certainty, Sentence
 
 log = logging.getLogger(__name__)
-
-
-class StopCallback(CallbackData, prefix="halt"):
-    """Callback data of the button that stops a question. Anybody in a group can press it, so the presser is checked."""
-
-    question: int
 
 
 class DraftScreen:
@@ -51,11 +37,9 @@ class DraftScreen:
 
     every, lasts = 1.0, 20.0  # seconds between two changes, and until it disappears
 
-    def __init__(self, bot: Bot, asked: QuestionRow) -> None:
-        self._bot = bot
-        self._asked = asked
+    def __init__(self, bot: Bot, asked: questions.QuestionRow) -> None:
+        self._bot, self._asked, self._closed = bot, asked, False
         self.message_id: int | None = None
-        self._closed = False
 
     async def update(self, text: Text) -> float:
         """Replace the text shown before; returns the seconds that Telegram asks to wait."""
@@ -77,32 +61,26 @@ class MessageScreen:
     # 20 messages a minute and group: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
     every, lasts = 3.0, 3600.0
 
-    def __init__(self, bot: Bot, asked: QuestionRow, archive: Archive) -> None:
-        self._bot = bot
-        self._asked = asked
-        self._archive = archive
+    def __init__(self, bot: Bot, asked: questions.QuestionRow, archive: Archive) -> None:
+        self._bot, self._asked, self._archive, self._closed = bot, asked, archive, False
         self.message_id = asked.shown_in
         self._lock = asyncio.Lock()
-        self._closed = False
-        self._running_call: asyncio.Future[float] | None = None
 
     async def update(self, text: Text) -> float:
         """Replace the text shown before. Calls are serialized: an older text must not replace a newer one."""
-        self._running_call = asyncio.ensure_future(self._put_in_order(text))
-        # After a cancelled call it would be unknown whether the text is shown, and in which message.
-        return await asyncio.shield(self._running_call)
 
-    async def _put_in_order(self, text: Text) -> float:
-        async with self._lock:
-            return 0.0 if self._closed else await call_best_effort(self._send_or_edit(text))
+        async def put_in_order() -> float:
+            async with self._lock:
+                return 0.0 if self._closed else await call_best_effort(self._send_or_edit(text))
+
+        # After a cancelled call it would be unknown whether the text is shown, and in which message.
+        self._running_call = asyncio.ensure_future(put_in_order())
+        return await asyncio.shield(self._running_call)
 
     async def _send_or_edit(self, text: Text) -> None:
         page, asked = split_pages(text)[0], self._asked
-        stop = InlineKeyboardButton(
-            text=get_translator(asked.lang)("button-halt"), callback_data=StopCallback(question=asked.id).pack()
-        )
-        buttons = InlineKeyboardMarkup(inline_keyboard=[[stop]])
-        shown: dict[str, Any] = page.as_kwargs() | {"reply_markup": buttons}
+        stop = get_translator(asked.lang)("button-halt"), Press(to="stop", number=asked.id)
+        shown: dict[str, Any] = page.as_kwargs() | {"reply_markup": build_keyboard([stop])}
         if self.message_id is not None:
             await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
             return
@@ -156,41 +134,36 @@ class ProgressView:
 
     def callbacks(self) -> dict[str, Any]:
         """Callbacks for `answer_question`."""
-        return {
-            "on_extract": self.show_extract,
-            "on_sentence": self.add_sentence,
-            "on_place": self.show_position,
-            "on_stage": self.show_stage,
-        }
+        return {"on_extract": self.show_extract, "on_sentence": self.add_sentence, "on_place": self.show_position,
+                "on_stage": self.show_stage}  # fmt: skip
 
     def show_extract(self, answer: Answer) -> None:
         """Show an extract: the posts' best sentences."""
         self.waits()
         self.extract = answer
-        self._notify(worth=True)
+        self.news.set()
+        self.worth.set()
 
     def add_sentence(self, sentence: Sentence) -> None:
         """Add a sentence written by the model."""
         self.sentences.append(sentence)
-        self._notify(worth=True)
+        self.news.set()
+        self.worth.set()
 
     def show_position(self, place: int) -> None:
         """Show the number of questions before this one."""
         self.waits()
         self.place = place
-        self._notify(worth=place > 0)
+        self.news.set()
+        if place:
+            self.worth.set()
 
     def show_stage(self, stage: str) -> None:
         """Show the stage that has begun."""
         stage = _TOLD_AS.get(stage, "search" if stage.startswith("tool.") else stage)
         if stage in _SHOWN_STAGES and stage != self.stage:
             self.stage = stage
-            self._notify()
-
-    def _notify(self, *, worth: bool = False) -> None:
-        self.news.set()
-        if worth:
-            self.worth.set()
+            self.news.set()
 
     def so_far(self, model: str | None) -> Answer | None:
         """Partial answer: the model's sentences, else the extract; None where there is neither."""
@@ -198,22 +171,24 @@ class ProgressView:
             return self.extract
         return replace(self.extract, sentences=tuple(self.sentences), model=model)
 
-    def render(self, *, with_posts: bool = True) -> View:
+    def render(self, *, with_posts: bool = True) -> recheck.View:
         """View that the reader sees now; without posts, only the current stage."""
         now = self.words("live-place", count=self.place) if self.place else self.words("live-stage", stage=self.stage)
         stage, extract = Text(Italic(now)), self.extract if with_posts else None
         if extract is None:
-            return View(stage)
+            return recheck.View(stage)
         if self.sentences:
             written = replace(extract, sentences=tuple(self.sentences), model="")
-            content = collect_content_of_draft(written.sentences, ())
-            return View(as_list(render_sentences(written), stage, sep="\n\n"), content)
+            content = recheck.collect_content_of_draft(written.sentences, ())
+            return recheck.View(as_list(render_sentences(written), stage, sep="\n\n"), content)
         first = extract.sentences[0]
         key = first.citations[0].post
         author = link_author(key, extract.channels.get(key.chat_id), None, self.words)
         unsure = [self.words("answer-probable")] if extract.certainty is Certainty.PROBABLE else []
         quote = as_list(*unsure, BlockQuote(neutralize_links(strip_control_characters(first.text))), author)
-        return View(as_list(quote, stage, sep="\n\n"), collect_content_of_draft([first], extract.channels))
+        return recheck.View(
+            as_list(quote, stage, sep="\n\n"), recheck.collect_content_of_draft([first], extract.channels)
+        )
 
 
 Screen = DraftScreen | MessageScreen
@@ -222,7 +197,7 @@ RecheckFactory = Callable[..., AbstractContextManager[None]]
 
 @asynccontextmanager
 async def show_progress(
-    live: ProgressView, screen: Screen, bot: Bot, asked: QuestionRow, checking: RecheckFactory
+    live: ProgressView, screen: Screen, bot: Bot, asked: questions.QuestionRow, checking: RecheckFactory
 ) -> AsyncIterator[None]:
     """Show progress and "typing" until the block ends.
 
@@ -247,9 +222,9 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
         live.news.clear()
         try:
             view = live.render()
-            with checking(view.content, max_age_s=DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
+            with checking(view.content, max_age_s=recheck.DRAFT_MEMBERSHIP_MAX_AGE_SECONDS):
                 pause = await screen.update(view.text)
-        except SendingRefused:
+        except recheck.SendingRefused:
             pause = await screen.update(live.render(with_posts=False).text)
         await asyncio.sleep(max(pause, screen.every))
         with suppress(TimeoutError):
@@ -257,7 +232,7 @@ async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFa
                 await live.news.wait()
 
 
-async def _show_typing(bot: Bot, asked: QuestionRow) -> None:
+async def _show_typing(bot: Bot, asked: questions.QuestionRow) -> None:
     while True:
         await call_best_effort(bot.send_chat_action(asked.chat_id, "typing", message_thread_id=asked.thread))
         await asyncio.sleep(_TYPING_INTERVAL_SECONDS)

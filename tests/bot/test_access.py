@@ -20,10 +20,6 @@ from rag_core.types import Channel, Visibility
 READER, OTHER_GROUP = 500, -1010
 PUBLIC, MEMBERS, ADMINS, PENDING = -1001, -1002, -1003, -1004
 ANONYMOUS = 1087968824
-SECRETS = {
-    "which digits open the boathouse padlock?": "4417",
-    "where did the treasurer hide the silver trophy?": "staircase",
-}
 
 
 @pytest.fixture
@@ -71,11 +67,6 @@ async def test_who_reads_what_where(archive: Archive, who: int, where: int, seen
     assert (viewer.user_id, viewer.channels) == (who, seen)
 
 
-async def test_without_admins_nobody_is_one(archive: Archive) -> None:
-    viewer = await build_viewer(rights(archive), Reader(ADMIN, ADMIN, True))
-    assert viewer.channels == {PUBLIC}
-
-
 def message(**fields: Any) -> Message:
     group = Chat(id=GROUP, type="supergroup")
     return Message(message_id=1, date=datetime(2024, 1, 1, tzinfo=UTC), chat=group, **fields)
@@ -89,30 +80,6 @@ def test_an_admin_who_writes_as_a_chat_is_not_recognised() -> None:
         assert not is_admin(masked, (ADMIN,))
         assert get_reader_id(masked) == sender.id
     assert not is_admin(message(), (ADMIN,))
-
-
-async def ask_everything(sandbox: Sandbox, who: int, chat: int | None = None) -> str:
-    before = "" if chat is None else "/ask@citegram_bot "
-    for question in SECRETS:
-        await sandbox.say(who, before + question, chat_id=chat)
-    return "\n".join(reply["text"] for reply in await sandbox.replies(chat or who, len(SECRETS)))
-
-
-async def test_a_reader_hears_nothing_of_closed_channels(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        heard = await ask_everything(sandbox, 502)
-        heard += await ask_everything(sandbox, 502, -1009)
-    assert not any(secret in heard for secret in SECRETS.values())
-    assert "Crew only" not in heard
-    assert "The safe" not in heard
-
-
-async def test_an_admin_hears_it_in_private_and_not_in_a_group(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        heard = await ask_everything(sandbox, 501)
-        in_group = await ask_everything(sandbox, 501, -1009)
-    assert all(secret in heard for secret in SECRETS.values())
-    assert not any(secret in in_group for secret in SECRETS.values())
 
 
 async def test_the_one_thing_to_do_is_said_where_nothing_can_be_read(sandbox: Sandbox, live: Any, home: Path) -> None:

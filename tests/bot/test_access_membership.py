@@ -19,11 +19,8 @@ from driver import (
     OTTO,
     RITA,
     SAFE,
-    buttons,
     execute,
     open_archive,
-    press,
-    say,
     say_text,
     wait_until_handled,
 )
@@ -34,7 +31,6 @@ from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
 from bot.telegram.session import TelegramSession
 from rag_core.storage import channels
-from rag_core.types import Channel
 
 PADLOCK = "Which digits open the boathouse padlock?"
 
@@ -93,26 +89,6 @@ async def test_a_member_is_asked_about_once_in_four_minutes(
     clock.now += 300  # five minutes are the promise
     assert await joined(who, OTTO, [CREW]) == set()
     assert calls(sandbox) == 2
-
-
-async def test_who_joins_unseen_waits_for_half_a_minute_at_most(
-    sandbox: Sandbox, asked: tuple[MembershipCache, Clock]
-) -> None:
-    who, clock = asked
-    assert await joined(who, OTTO, [CREW]) == set()
-    set_chat_member(sandbox.world, CREW, OTTO, "member")
-    assert await joined(who, OTTO, [CREW]) == set()
-    clock.now += 31
-    assert await joined(who, OTTO, [CREW]) == {CREW}
-
-
-async def test_an_update_makes_it_be_asked_at_once(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
-    who, _ = asked
-    set_chat_member(sandbox.world, CREW, OTTO, "member")
-    await joined(who, OTTO, [CREW])
-    set_chat_member(sandbox.world, CREW, OTTO, "kicked")
-    who.forget(CREW, OTTO)
-    assert await joined(who, OTTO, [CREW]) == set()
 
 
 async def test_what_was_asked_before_the_update_counts_for_nothing(sandbox: Sandbox) -> None:
@@ -174,17 +150,6 @@ async def test_the_first_question_of_a_member_of_many_channels_is_whole(
     clock.now += 300
     assert len(await joined(who, OTTO, chats)) == 50
     assert calls(sandbox) == 70  # a few whose answers are old are asked about anew, the others count meanwhile
-
-
-async def test_an_old_answer_counts_for_a_day(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
-    who, clock = asked
-    chats = [-1002000000 - n for n in range(30)]
-    for chat in chats:
-        sandbox.world.add_channel(chat, str(chat), members=[ADMIN, OTTO])
-    await joined(who, OTTO, chats)
-    clock.now += 90_000
-    assert len(await joined(who, OTTO, chats)) == 30
-    assert calls(sandbox) == 60
 
 
 async def test_an_outdated_update_is_skipped(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
@@ -253,18 +218,6 @@ async def test_an_outage_is_told_in_the_same_words_where_there_is_no_channel_for
         assert MISSED[1] in await say_text(sandbox, OTTO, PADLOCK)
 
 
-async def test_memberships_are_told_and_erased(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await inside(home, CREW)
-    set_chat_member(sandbox.world, CREW, RITA, "member")
-    async with live():
-        await say_text(sandbox, RITA, PADLOCK)
-        assert execute(home, "SELECT user_id, chat_id FROM memberships") == [(RITA, CREW)]
-        asked = await say(sandbox, RITA, "/forget")
-        await press(sandbox, asked, next(iter(buttons(asked))), RITA)
-        await wait_until_handled(sandbox)
-        assert execute(home, "SELECT user_id, chat_id FROM memberships") == []
-
-
 async def test_who_leads_a_group(sandbox: Sandbox, asked: tuple[MembershipCache, Clock]) -> None:
     who, clock = asked
     assert await who.leads(OTTO, GROUP)  # the owner
@@ -316,30 +269,3 @@ async def test_a_channel_the_bot_is_not_in_is_for_admins(sandbox: Sandbox, live:
         assert "4417" in await say_text(sandbox, ADMIN, PADLOCK)
     asked = [call["params"]["chat_id"] for call in sandbox.transcript if call["method"] == "getChatMember"]
     assert [*map(str, asked)] == [str(RITA)]  # only whether Telegram answers
-
-
-async def test_the_bot_thrown_out_closes_the_channel_to_its_members(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await inside(home, CREW)
-    set_chat_member(sandbox.world, CREW, RITA, "member")
-    async with live():
-        assert "4417" in await say_text(sandbox, RITA, PADLOCK)
-        set_chat_member(sandbox.world, CREW, sandbox.world.bot.id, "kicked", by=ADMIN)
-        await wait_until_handled(sandbox)
-        assert "4417" not in await say_text(sandbox, RITA, PADLOCK)
-
-
-async def test_an_admin_opens_a_channel_to_its_members_with_a_button(sandbox: Sandbox, live: Any, home: Path) -> None:
-    await inside(home, SAFE)
-    set_chat_member(sandbox.world, SAFE, RITA, "member")
-    trophy = "where did the treasurer hide the silver trophy?"
-    async with live():
-        assert "staircase" not in await say_text(sandbox, RITA, trophy)
-        listed = await say(sandbox, ADMIN, "/channels")
-        await press(sandbox, listed, "The safe", ADMIN)
-        await press(sandbox, listed, "Members", ADMIN)
-        assert "staircase" in await say_text(sandbox, RITA, trophy)
-        assert "staircase" not in await say_text(sandbox, OTTO, trophy)
-
-
-def test_a_channel_begins_closed() -> None:
-    assert not Channel(-1, "new").bindable

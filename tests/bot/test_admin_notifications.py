@@ -16,7 +16,6 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 from driver import ADMIN, HARBOUR, OTTO, RITA, open_archive
-from sandbox_chat_changes import set_bot_blocked
 
 from bot import access, admin_notifications, jobs
 from bot.admin_notifications import AdminNotifier, notify_of_errors
@@ -60,34 +59,17 @@ async def test_gaps_are_told_in_one_message_with_the_way_to_fill_them(sandbox: S
     assert text == await said(sandbox, OTTO)
 
 
-async def test_many_gaps_are_cut_short(sandbox: Sandbox, told: AdminNotifier) -> None:
-    gaps = tuple((Channel(n, f"Channel {n}"), Gap(n, n, None, DAY)) for n in range(1, 31))
-    await told(GapsFound(gaps))
-    text = await said(sandbox)
-    assert "30 times" in text
-    assert "Channel 10:" in text
-    assert "Channel 11:" not in text
-    assert "20 more" in text
-
-
 async def test_an_admin_is_told_in_the_language_of_their_questions(
     sandbox: Sandbox, told: AdminNotifier, home: Path
 ) -> None:
     row: dict[str, Any] = {"bot_id": 42, "update_id": 1, "chat_id": ADMIN, "message_id": 1, "thread": None}
     row |= {"user_id": ADMIN, "text": "когда?", "lang": "ru", "asked_at": DAY, "private": True}
-    await questions.queue_question(told._context.archive, questions.QuestionRow(**row))
+    await questions.queue_question(told.context.archive, questions.QuestionRow(**row))
     await told(JobFailing("backup", "There is no room for a backup."))
     assert "резервная копия. There is no room for a backup." in await said(sandbox)
     assert "backup. There is no room for a backup." in await said(sandbox, OTTO)
     await told(IndexesRepaired(again=3, out=1))
     assert "добавлено снова: 3" in await said(sandbox)
-
-
-async def test_whether_anybody_was_reached_is_known(sandbox: Sandbox, told: AdminNotifier) -> None:
-    set_bot_blocked(sandbox.world, ADMIN)
-    assert await told(IndexesRepaired(1, 0))
-    set_bot_blocked(sandbox.world, OTTO)
-    assert not await told(IndexesRepaired(1, 0))
 
 
 async def test_a_bot_that_was_off_for_three_days_tells_its_admins_once(

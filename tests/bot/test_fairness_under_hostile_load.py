@@ -56,18 +56,3 @@ async def test_six_hostile_requests_do_not_delay_another_reader(
     assert spent <= MOST_CPU_S
     came = {int(c["params"]["chat_id"]): c["at"] for c in sandbox.transcript if c["method"] == "sendMessage"}
     assert waited <= MOST_S or came[RITA] < max(came[attacker] for attacker in ATTACKERS)
-
-
-async def test_the_requests_of_one_reader_wait_in_a_row_of_their_own(sandbox: Sandbox, live: Any, home: Path) -> None:
-    """Six hostile requests of one reader: another's question, asked last, does not wait for the last."""
-    await keep_hostile_posts(home)
-    sandbox.world.add_person(ATTACKERS[0], "A", lang="en")
-    async with live():
-        for n, pattern in enumerate(PATTERNS[:3]):
-            await sandbox.say(ATTACKERS[0], "/verify " + (pattern * 4000)[: 3990 - n])
-        await sandbox.say(RITA, "When does the ferry to Owl Island leave?")
-        (reply,) = await sandbox.replies(RITA, timeout=30)
-        assert "7:30" in reply["text"]
-        await sandbox.replies(ATTACKERS[0], 3, timeout=60)
-    order = [int(c["params"]["chat_id"]) for c in sandbox.transcript if c["method"] == "sendMessage"]
-    assert order.index(RITA) <= 2  # the first may be over, and the second under way, when she asks

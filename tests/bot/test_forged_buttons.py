@@ -8,47 +8,33 @@ import logging
 import sqlite3
 import time
 from contextlib import closing
-from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from aiogram.filters.callback_data import CallbackData
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, wait_until_idle
 
-import bot.app  # noqa: F401 - declares every kind of button
 from bot.sandbox import Sandbox
+from bot.views import keyboards
 
 TABLES = "channels posts bindings grants group_rules rebuilds votes".split()
 ODD = ["", "0", "-1", "9" * 20, "x", "'; DROP TABLE posts; --", "\u202e", str(OTTO), str(HARBOUR), "True", "None"]
 MOST = 64  # bytes: https://core.telegram.org/bots/api#inlinekeyboardbutton
 
 
-def kinds() -> list[type[CallbackData]]:
-    found = [kind for kind in CallbackData.__subclasses__() if kind.__module__.startswith("bot.")]
-    assert len(found) >= 13
-    return found
+ACTIONS = (*keyboards.ANSWER_ACTIONS, *"""
+    channel channel-public channel-pause channel-resume channel-guarded-in channel-bindable channel-remove
+    channel-remove-yes channel-leave channel-history channels delete delete-not forget forget-not grant grant-cancel
+    group-bind group-channels group-cited group-lang group-unbind history-begin history-cancel history-undo mode
+    mode-off mode-share model model-pull pin-ask pin-nearest pin-off privacy quote reindex reindex-choose reindex-one
+    reindex-stop revoke search search-page settings stop suggestion watch-mute watch-stop zone no-such-action
+""".split())  # fmt: skip
 
 
-def values(annotation: Any, now: int) -> list[Any]:
-    """A few values that a field of this type takes."""
-    if args := [arg for arg in get_args(annotation) if arg is not type(None)]:
-        return values(args[0], now)
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return list(annotation)
-    if annotation is bool:
-        return [True, False]
-    return [OTTO, HARBOUR, now, 0] if annotation is int else ["a", "0123456789abcdef"]
-
-
-def made_up(kind: type[CallbackData], now: int) -> list[str]:
+def made_up(now: int) -> list[str]:
     """Well-formed data that no button ever had."""
-    each = [values(field.annotation, now) for field in kind.model_fields.values()]
-    found = []
-    for chosen in itertools.islice(itertools.product(*each), 0, 400):
-        data = kind.model_construct(**dict(zip(kind.model_fields, chosen, strict=True))).pack()
-        found.append(data)
-    return found[:: max(1, len(found) // 14)]
+    fields = (("a", OTTO), ("0123456789abcdef", HARBOUR), (str(now), now), (str(now), 0))
+    return [keyboards.Press(to=to, token=a, number=b).pack() for to in ACTIONS for a, b in fields]
 
 
 def bent(data: str) -> list[str]:
@@ -107,11 +93,9 @@ async def test_no_button_of_others_or_of_nobody_does_anything(
         await seen_by_others(sandbox, home)
         theirs, mine = buttons(sandbox, ADMIN, RITA, GROUP), buttons(sandbox, OTTO)
         before, now = state(home), int(time.time())
-        real = {data.split(":")[0]: data for data in theirs}
-        forged = [data for kind in kinds() for data in made_up(kind, now)]
-        forged += [one for data in real.values() for one in bent(data)]
-        assert {data.split(":")[0] for data in forged} >= {kind.__prefix__ for kind in kinds()}
-        assert len(real) >= 8
+        real = {":".join(data.split(":")[:2]): data for data in theirs}
+        forged = [*made_up(now), *(one for data in real.values() for one in bent(data))]
+        assert len(real) >= 20
         _, hangs = next(iter(mine.values()))
         await pressed(sandbox, OTTO, OTTO, hangs, [*theirs, *(d for d in forged if len(d.encode()) <= MOST)])
         in_group = max(sandbox.world.sent[GROUP])

@@ -96,12 +96,3 @@ async def test_a_forward_is_the_word_of_its_origin(
         assert cited.count(channel) == cited.count(who)
         assert "Ada" not in told["text"]
     assert find_formatted(answer, "text_link")[-1] == who
-
-
-async def test_a_hidden_author_is_the_speaker_of_a_forward(sandbox: Sandbox, live: Any, ask: Any, eyes: Any) -> None:
-    text = "The swimming pool reopens on the second of June."
-    async with live(watch=eyes):
-        await sandbox.post(HARBOUR, text, origin="Somebody Shy")
-        await eyes.see(text)
-        answer = await ask(OTTO, "When does the swimming pool reopen?")
-    assert "Somebody Shy, forwarded by Harbour News · " in answer["text"]

@@ -14,8 +14,7 @@ from fluent.syntax import FluentParser
 from fluent.syntax import ast as ftl
 from fluent.syntax.visitor import Visitor
 
-from bot.i18n import LANGUAGES, choose_interface_language, detect_question_language, get_translator
-from bot.telegram.session import _ADMIN_COMMANDS, _READER_COMMANDS
+from bot.i18n import LANGUAGES, get_translator
 from rag_core.errors import ArchiveUnavailable, RagError
 
 BOT = Path(__file__).parents[2] / "bot"
@@ -120,12 +119,6 @@ def test_every_sentence_can_be_said(lang: str, caplog: pytest.LogCaptureFixture)
     assert not caplog.records
 
 
-def test_counts_have_their_plural_forms() -> None:
-    counts = [get_translator("ru")("channel-posts", count=n) for n in (1, 2, 5, 21, 1000)]
-    assert counts == ["1 пост", "2 поста", "5 постов", "21 пост", "1\xa0000 постов"]
-    assert [get_translator("en")("channel-posts", count=n) for n in (0, 1, 2)] == ["0 posts", "1 post", "2 posts"]
-
-
 def test_a_day_is_said_in_the_readers_language_and_time_zone() -> None:
     late = datetime(2024, 3, 11, 22, 30, tzinfo=UTC)
     assert get_translator("ru").date(late, ZoneInfo("Europe/Moscow")) == "12 марта 2024"
@@ -142,30 +135,6 @@ def test_formatted_values_keep_their_formatting_wherever_the_sentence_puts_them(
 def test_a_value_cannot_forge_a_formatted_place() -> None:
     text, _ = get_translator("en").rich("bind-unknown", name="\ue0007\ue001", channels="/channels").render()
     assert text.startswith("I do not know the channel 7.")
-
-
-def test_an_unknown_sentence_is_a_bug() -> None:
-    with pytest.raises(LookupError):
-        get_translator("en")("no-such-sentence")
-
-
-@pytest.mark.parametrize(
-    ("text", "lang"),
-    [
-        ("когда открывается запись?", "ru"),
-        ("when does registration open?", "en"),
-        ("когда концерт Golden Gate Quartet?", "ru"),
-        ("what did Ivan (Иван) say about the harbour?", "en"),
-        ("2024?", "ru"),
-    ],
-)
-def test_the_answer_has_the_language_of_the_question(text: str, lang: str) -> None:
-    assert detect_question_language(text, "ru") == lang
-
-
-@pytest.mark.parametrize(("code", "lang"), [("ru", "ru"), ("ru-RU", "ru"), ("en", "en"), ("de", "en"), (None, "ru")])
-def test_menus_have_the_language_of_the_reader(code: str | None, lang: str) -> None:
-    assert choose_interface_language(code, "ru") == lang
 
 
 def selectors(lang: str) -> dict[str, set[str]]:
@@ -198,23 +167,6 @@ def test_what_is_counted_has_all_plural_forms_of_its_language() -> None:
     assert len(english) > 20
     assert {name for name, forms in english.items() if not {"one", "other"} <= forms} == set()
     assert {name for name, forms in russian.items() if not {"one", "few", "many"} <= forms} <= ALIKE
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_numbers_are_written_as_the_language_writes_them(lang: str) -> None:
-    assert get_translator(lang).number(1234.56, 1) == {"en": "1,234.6", "ru": "1\xa0234,6"}[lang]
-
-
-def test_what_a_command_does_is_said_in_both_languages_where_it_can_be_used() -> None:
-    for names in (_READER_COMMANDS, _ADMIN_COMMANDS):
-        for name in names:
-            english, russian = (get_translator(lang)("menu", command=name) for lang in ("en", "ru"))
-            assert english != russian
-            assert name == "help" or english != get_translator("en")("menu", command="help")
-            assert 3 <= len(english) <= 256
-            assert 3 <= len(russian) <= 256
-            assert re.search("[а-я]", russian)
-    assert not {*_READER_COMMANDS} & {*_ADMIN_COMMANDS}
 
 
 def test_the_reason_of_an_error_is_said_in_the_readers_language() -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from apscheduler.events import EVENT_JOB_SUBMITTED
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from driver import wait_until
 
-from bot import jobs
 from bot.jobs import (
     FixedDelayTrigger,
     JobLog,
@@ -25,36 +22,11 @@ from bot.jobs import (
 from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, channel_history, channels, db, index_state, questions, raw_updates
+from rag_core.storage import Archive, channel_history, channels, index_state, questions, raw_updates
 from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
 FULL = ArchiveUnavailable("The disk is full.")
-
-
-async def test_every_run_is_counted_and_the_last_failure_stays_to_be_seen(archive: Archive) -> None:
-    job_log = JobLog(archive)
-    job_log.record_success("backup", 1.5, "made")
-    job_log.record_failure("backup", FULL)
-    assert job_log.jobs["backup"].failing
-    job_log.record_success("backup", 0.25, "made again")
-    await job_log.write()
-    (job,) = await index_state.load_jobs(archive)
-    assert (job.name, job.runs, job.failures, job.took_ms, job.said) == ("backup", 3, 1, 250, "made again")
-    assert job.error == "The disk is full."
-    assert job.failed_at is not None
-    assert not job.failing
-
-
-async def test_an_earlier_life_is_remembered(archive: Archive) -> None:
-    before = JobLog(archive)
-    before.record_failure("check", FULL)
-    await before.write()
-    job_log = JobLog(archive)
-    await job_log.read()
-    assert job_log.jobs["check"].failing
-    job_log.record_success("check", 1)
-    assert (job_log.jobs["check"].runs, job_log.jobs["check"].failures) == (2, 1)
 
 
 async def test_the_same_sentence_is_said_once_and_that_it_is_over_too(
@@ -75,41 +47,12 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
     archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 5000.0
-    monkeypatch.setattr(jobs, "get_monotonic_time", lambda: now)
+    monkeypatch.setattr("bot.jobs.outages.get_monotonic_time", lambda: now)
     job_log = JobLog(archive)
     for _ in range(130):
         job_log.record_failure("inbox", FULL)
         now += 60
     assert len(caplog.records) == 3
-
-
-async def test_work_of_every_second_is_not_written_every_second(archive: Archive) -> None:
-    job_log = JobLog(archive)
-    job_log.record_success("inbox", 0.01)
-    await job_log.keep()
-    for _ in range(100):
-        job_log.record_success("inbox", 0.01)
-        await job_log.keep()
-    assert (await index_state.load_jobs(archive))[0].runs == 1
-    job_log.record_failure("inbox", FULL)  # this is not kept back
-    await job_log.keep()
-    assert (await index_state.load_jobs(archive))[0].failures == 1
-
-
-async def test_what_cannot_be_written_is_written_when_the_archive_can_be(
-    archive: Archive, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    job_log = JobLog(archive)
-    async with archive.writing() as connection:
-        await connection.execute("PRAGMA query_only = ON")
-    job_log.record_failure("inbox", FULL)
-    await job_log.keep()  # fails in silence: what met the same failure says so itself
-    assert await index_state.load_jobs(archive) == []
-    async with archive._turn:
-        await archive._writer.execute("PRAGMA query_only = OFF")
-    await job_log.write()
-    assert [job.error for job in await index_state.load_jobs(archive)] == ["The disk is full."]
 
 
 SOON = timedelta(seconds=0.02)
@@ -176,26 +119,6 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     assert not job_log.jobs["backup"].failing
 
 
-async def test_two_instances_of_a_job_never_run_at_once_and_the_one_left_out_is_said(archive: Archive) -> None:
-    running, most, release = 0, 0, asyncio.Event()
-
-    async def slow() -> str:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await release.wait()
-        running -= 1
-        return ""
-
-    job_log = JobLog(archive)
-    async with open_scheduler([ScheduledJob("check", slow, FixedDelayTrigger(0.02))], job_log, Told()):
-        await wait_until(lambda: "check" in job_log.jobs)
-        assert "still running" in str(job_log.jobs["check"].error)
-        release.set()
-        await asyncio.sleep(0.05)
-    assert most == 1
-
-
 async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_is_made_up_for(
     archive: Archive,
 ) -> None:
@@ -217,23 +140,10 @@ async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_i
         assert scheduler.get_job("strict").next_run_time > datetime.now(UTC)
 
 
-async def test_many_missed_times_are_made_up_for_once(archive: Archive) -> None:
-    work, done = counting(1)
-    started: list[object] = []
-    async with open_scheduler(
-        [ScheduledJob("inbox", work, FixedDelayTrigger(3))], JobLog(archive), Told()
-    ) as scheduler:
-        scheduler.add_listener(started.append, EVENT_JOB_SUBMITTED)
-        # a clock that was at 1970 when the bot started: APScheduler's own trigger would count for an hour
-        scheduler.modify_job("inbox", next_run_time=datetime(1970, 1, 1, tzinfo=UTC))
-        await until(done)
-    assert len(started) == 1
-
-
 async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "_CLOCK_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("bot.jobs._CLOCK_CHECK_SECONDS", 0.01)
     work, done = counting(1)
     shift = 0.0
     clock = Clock(lambda: datetime.now(UTC).timestamp() + shift)
@@ -251,7 +161,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
 async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "_OVERDUE_START_DELAY", SOON)
+    monkeypatch.setattr("bot.jobs._OVERDUE_START_DELAY", SOON)
     job_log = JobLog(archive)
     far = (datetime.now(UTC) + timedelta(hours=12)).hour
 
@@ -284,14 +194,6 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
         await asyncio.wait_for(begun.wait(), 30)
     assert ended
     assert "check" not in job_log.jobs  # it did not fail
-
-
-def test_a_job_may_begin_sooner_than_it_comes_back() -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    often = FixedDelayTrigger(20, first=3)
-    assert often.get_next_fire_time(None, now) == now + timedelta(seconds=3)
-    assert often.get_next_fire_time(now, now) == now + timedelta(seconds=20)
-    assert FixedDelayTrigger(20).get_next_fire_time(None, now) == now + timedelta(seconds=20)
 
 
 HARBOUR = -1001000000001
@@ -340,13 +242,6 @@ async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
     assert len(list_backups(desk.archive.folder)) == 2
     names = [job.name for job in desk.chores.jobs(DataSettings(backups=0), UTC)]
     assert "backup" not in names
-
-
-async def test_a_large_archive_is_looked_through_once_after_the_start(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 0)
-    await desk.run("damage")
 
 
 async def test_a_gap_is_told_with_the_heartbeat_that_finds_it(desk: Desk) -> None:

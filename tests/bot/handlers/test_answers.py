@@ -29,7 +29,7 @@ from sandbox_chat_changes import create_topic
 
 from bot.sandbox.state import set_chat_member
 from bot.stored_answer import hash_text_version
-from bot.views.keyboards import AnswerAction, AnswerCallback
+from bot.views.keyboards import Press
 from rag_core.calibration import Calibration
 from rag_core.storage import channels, posts, readers
 from rag_core.types import Certainty, Post, PostKey, Visibility
@@ -66,16 +66,6 @@ async def test_a_reader_votes_changes_their_mind_and_says_why(sandbox, live, ask
     assert "Votes in 7 days: 👍 0, 👎 1 (wrong 0, out of date 1, not what was asked 0, wrong source 0)" in stats["text"]
 
 
-async def test_votes_outlive_a_restart_and_are_in_the_language_of_the_reader(sandbox, live, ask, home):
-    async with live():
-        answer = await ask(RITA, COURSE)
-    assert list(buttons(answer))[2:] == ["Источники", "Ещё"]
-    async with live():
-        assert await press(sandbox, answer, "👎", RITA) == "Учтено. Что не так?"
-        assert await press(sandbox, answer, "Спрашивали о другом", RITA) == "Спасибо, записал."
-    assert votes(home) == [(RITA, 0, "other")]
-
-
 async def test_in_a_group_every_member_has_one_vote_and_others_none(sandbox, live, ask, home):
     await bind(home, HARBOUR)
     sandbox.world.add_person(900, "Stranger", lang="en")
@@ -98,7 +88,7 @@ async def test_made_up_stale_and_foreign_buttons_are_one_sentence(sandbox, live,
     async with live():
         answer = await ask(OTTO, FERRY)
         other = await ask(RITA, COURSE)
-        made_up = AnswerCallback(action=AnswerAction.SOURCES, handle="0" * 20).pack()
+        made_up = Press(to="sources", token="0" * 20).pack()
         foreign = buttons(other)["Источники"]
         assert await press(sandbox, answer, made_up, OTTO) == gone
         assert await press(sandbox, answer, foreign, OTTO) == gone  # Rita's answer, from Otto's chat
@@ -229,18 +219,6 @@ async def test_in_a_group_sources_are_those_of_the_group(sandbox, live, ask, hom
 # Why, shorter, deeper
 
 
-async def test_why_and_deeper_are_for_whoever_asked(sandbox, live, ask, home):
-    await bind(home, HARBOUR)
-    async with live():
-        answer = await ask(OTTO, f"/ask@citegram_bot {FERRY}", GROUP)
-        for label in ("Why?", "Deeper"):
-            assert (await press(sandbox, answer, label, RITA)).startswith("Это для того, кто спрашивал")
-        assert len(execute(home, "SELECT id FROM questions")) == 1
-        await press(sandbox, answer, "Why?", OTTO)
-        (told,) = await sandbox.replies(GROUP)
-    assert told["text"].startswith(f"You asked: “{FERRY}”")
-
-
 async def test_shorter_is_the_first_sentence_without_asking_again(sandbox, live, ask, home):
     async with live():
         answer = await ask(OTTO, MARCH)
@@ -254,17 +232,6 @@ async def test_shorter_is_the_first_sentence_without_asking_again(sandbox, live,
         assert sorted(said) == ["", "It is already below."]
         assert len(execute(home, "SELECT id FROM questions")) == 1
     assert len(sandbox.world.sent[OTTO]) == 2
-
-
-async def test_shorter_reads_its_quote_from_the_post_again(sandbox, live, ask, home):
-    async with live():
-        answer, other = await ask(OTTO, MARCH), await ask(OTTO, MARCH)
-        await many(home)
-        await press(sandbox, answer, "Shorter", OTTO)
-        (short,) = await sandbox.replies(OTTO)
-        await query_archive(home, lambda archive: posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 50)], how="test"))
-        assert (await press(sandbox, other, "Shorter", OTTO)).startswith("A post behind this answer has changed")
-    assert short["text"].startswith("Tug 0 is red. [1]\n\n1. Harbour News · 1 June 2024\n\nThis is the first sentence.")
 
 
 async def test_deeper_asks_again_and_says_what_came_of_it(sandbox, live, ask, home):
@@ -284,20 +251,6 @@ async def test_deeper_asks_again_and_says_what_came_of_it(sandbox, live, ask, ho
             assert "Deeper" not in buttons(current(sandbox, answer))
             assert not {"Deeper", "Подробнее"} & set(buttons(deep))
             assert deep.get("message_thread_id") == thread
-
-
-async def test_deeper_keeps_to_the_limits_and_can_be_pressed_later(sandbox, live, ask, home):
-    async with live(reader_limit=1):
-        answer = await ask(OTTO, FERRY)
-        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("That was a lot of questions!")
-        assert "Deeper" in buttons(current(sandbox, answer))
-        execute(home, "UPDATE questions SET queued_at = queued_at - 3700, finished_at = finished_at - 3700")
-        assert (await press(sandbox, answer, "Deeper", OTTO)).startswith("Looking deeper")
-        await sandbox.replies(OTTO)
-        assert (await ask(OTTO, MARCH))["text"].startswith("That was a lot of questions!")
-        answer = await ask(ADMIN, FERRY)  # who has no limits
-        assert (await press(sandbox, answer, "Deeper", ADMIN)).startswith("Looking deeper")
-        await sandbox.replies(ADMIN)
 
 
 # Links
@@ -389,13 +342,6 @@ async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brie
         assert (await ask(OTTO, FERRY))["text"].startswith("The answer is probably here:")
         assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not sure")
         assert (await say_text(sandbox, OTTO, "tldr")).startswith("The answer is probably here:")
-
-
-async def test_without_an_answer_before_it_a_remark_is_a_text_like_any_other(sandbox, live, ask, home):
-    async with live():
-        assert (await say_text(sandbox, OTTO, "точно?")).startswith("Хорошо.")
-        assert "found nothing" in (await ask(OTTO, "full text pls"))["text"]
-    assert asked_questions(home) == ["full text pls"]
 
 
 async def test_others_in_a_group_ask_about_an_answer_and_see_what_the_group_may(sandbox, live, ask, home):

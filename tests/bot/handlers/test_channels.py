@@ -19,28 +19,25 @@ from driver import (
     RITA,
     SAFE,
     bind,
-    current,
     execute,
     load_channel,
     open_archive,
     open_channels,
-    press,
     query_archive,
     say,
     say_text,
     wait_until,
 )
-from sandbox_chat_changes import create_topic, rename_chat
+from sandbox_chat_changes import create_topic
 
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_chat_member
-from bot.views.channel_card import ChannelAction, ChannelCallback, make_channel_token
-from rag_core.storage import Archive, channel_history, channels, index_state, posts, readers
-from rag_core.storage import channels as standing
+from bot.views.channel_card import make_channel_token
+from bot.views.keyboards import Press
+from rag_core.storage import Archive, channel_history, channels, readers
 from rag_core.storage.channels import set_channel_visibility
-from rag_core.storage.readers import load_channel_sets, save_channel_sets
-from rag_core.types import Channel, PostKey, Visibility
+from rag_core.storage.readers import save_channel_sets
+from rag_core.types import Channel, Visibility
 
 TROPHY = "Where did the treasurer hide the silver trophy?"
 FERRY = "When does the ferry to Owl Island leave?"
@@ -86,10 +83,10 @@ async def test_foreign_and_old_buttons_change_nothing(sandbox, live, home, tmp_p
     other = mark(tmp_path / "other")
     async with live():
         card = await open_channels(sandbox)
-        said = await card.send(ChannelCallback(action=ChannelAction.PUBLIC, token=other).pack())
+        said = await card.send(Press(to="channel-public", token=other).pack())
         assert said["text"].startswith("I no longer have this channel.")
         for when in (time.time() - 601, time.time() + 3600, 0, -5):
-            yes = ChannelCallback(action=ChannelAction.REMOVE, token=mark(home), number=int(when))
+            yes = Press(to="channel-remove-yes", token=mark(home), number=int(when))
             assert (await card.send(yes.pack()))["text"] == "This is too old. Open the channel again: /channels"
     assert await query_archive(home, channels.load_channels) == before
 
@@ -120,7 +117,7 @@ async def test_a_long_list_with_hostile_titles_is_turned_like_pages_and_fits(san
             await card.press("Later ›")
         assert len(seen) == 30
         for number in range(1, 2 * len(HOSTILE), 2):
-            await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, -(10**15) - number)).pack())
+            await card.send(Press(to="channel", token=mark(home, -(10**15) - number)).pack())
             assert "Who can ask me about this channel?" in card.text
         assert "I read" in (await say(sandbox, ADMIN, "/start"))["text"]
 
@@ -146,8 +143,8 @@ async def test_an_old_button_does_not_approve_a_channel_that_waits(sandbox, live
     await query_archive(home, lambda archive: channels.set_channel_state(archive, SAFE, "pending"))
     async with live():
         card = await open_channels(sandbox)
-        for act in (ChannelAction.PAUSE, ChannelAction.RESUME):
-            assert "not approved yet" in (await card.send(ChannelCallback(action=act, token=mark(home)).pack()))["text"]
+        for act in ("channel-pause", "channel-resume"):
+            assert "not approved yet" in (await card.send(Press(to=act, token=mark(home)).pack()))["text"]
         assert "2 posts · waiting for your approval" in card.text
     channel = await load_channel(home, SAFE)
     assert channel.state == "pending"
@@ -213,7 +210,7 @@ async def test_a_removed_channel_that_posts_on_waits_for_approval(sandbox, live)
         await sandbox.post(SAFE, "The new combination is nine four four one.")
         async with asyncio.timeout(10):
             while "The safe\n1 post · waiting for your approval" not in card.text:
-                await card.send(ChannelCallback(action=ChannelAction.LIST).pack())
+                await card.send(Press(to="channels").pack())
         assert "nine four" not in (await say(sandbox, ADMIN, "What is the new combination?"))["text"]
         await card.press("The safe", "Admins only")
         assert await found(sandbox, "What is the new combination?", "nine four")
@@ -269,62 +266,7 @@ async def test_gaps_are_shown_with_the_way_to_fill_them(sandbox, live, home):
         assert "; … and 3 more." in card.text  # with the one until today, when it came in
 
 
-async def test_what_the_indexes_have_not_taken_in_is_counted_for_each_channel(home, make_post):
-    async def counted(archive: Archive) -> None:
-        done = await posts.get_last_seq(archive)
-        assert await standing.fetch_channel_status(archive, SAFE, done, None) == standing.ChannelStatus(
-            2, 0, datetime(2024, 3, 13, 9, tzinfo=UTC), 0, None, left=False
-        )
-        new = [make_post(n, "Fresh", chat=SAFE, guarded="paid" if n == 71 else None) for n in range(70, 73)]
-        await posts.save_posts(archive, [*new, make_post(1, "Elsewhere", chat=HARBOUR)], source="test")
-        await posts.mark_posts_deleted(archive, [PostKey(SAFE, 10)], how="test")
-        now = await standing.fetch_channel_status(archive, SAFE, done, "store")
-        assert (now.posts, now.guarded, now.lexical, now.dense) == (4, 1, 4, 5)
-        await index_state.queue_changed_posts(archive, "store", "model")
-        assert (await standing.fetch_channel_status(archive, SAFE, done, "store")).dense == 5
-        await index_state.dequeue_posts(archive, await index_state.list_queued_posts(archive, 100))
-        after = await standing.fetch_channel_status(archive, SAFE, await posts.get_last_seq(archive), "store")
-        assert (after.lexical, after.dense) == (0, 0)
-        assert (await standing.fetch_channel_status(archive, SAFE, done, "another store")).dense == 5
-
-    await query_archive(home, counted)
-
-
-async def test_what_waits_is_said(sandbox, live, home, monkeypatch):
-    async def slow(*_: Any, **__: Any) -> int:
-        return 0
-
-    monkeypatch.setattr("ingest.indexer.LexicalIndexer.catch_up", slow)
-    async with live():
-        for text in ("One.", "Two."):
-            await sandbox.post(SAFE, text)
-        card = await open_channels(sandbox)
-        while "The safe\n4 posts" not in card.text:
-            await card.send(ChannelCallback(action=ChannelAction.LIST).pack())
-        assert "search by words: 2 changes behind" in card.text
-        assert "meaning" not in card.text
-
-
 # what Telegram knows
-
-
-async def test_a_card_shows_the_name_the_channel_has_now(sandbox, live, home):
-    world = sandbox.world
-    async with live():
-        card = await open_channels(sandbox)
-        rename_chat(world, HARBOUR, "Harbour News", username="harbour_today")  # no update tells of a username
-        await card.press("Harbour News")
-        entities = current(sandbox, card.message)["entities"]
-        assert [e["url"] for e in entities if e["type"] == "text_link"] == ["https://t.me/harbour_today"]
-        await card.press("‹ Back")
-        rename_chat(world, HARBOUR, "Port Herald", username=None)
-        await card.send(ChannelCallback(action=ChannelAction.CARD, token=mark(home, HARBOUR)).pack())
-        assert card.text.startswith("Port Herald\n")
-        assert not [e for e in current(sandbox, card.message)["entities"] if e["type"] == "text_link"]
-        await card.press("‹ Back")
-        sandbox.faults.fail_next("getChatMember", "stall", seconds=60)
-        await card.press("The safe")
-        assert card.text.startswith("The safe\n2 posts")  # Telegram did not answer
 
 
 async def test_a_topic_of_an_imported_forum_gets_its_title(sandbox, live, home):
@@ -343,21 +285,6 @@ async def test_a_topic_of_an_imported_forum_gets_its_title(sandbox, live, home):
         room = sandbox.world.room(GROUP)
         sandbox.world.queue.push("message", sandbox.world.add(room, renamed | place))
         await wait_until(lambda: title() == [(topic, "Ships")])
-
-
-async def test_a_card_notices_that_the_bot_was_thrown_out_long_ago(sandbox, live, home):
-    world = sandbox.world
-    async with live():
-        card = await open_channels(sandbox)
-        await card.press("The safe")
-        assert "do not see new posts" not in card.text and "no longer" not in card.text
-    set_chat_member(world, SAFE, world.bot.id, "kicked", by=ADMIN)
-    world.queue.kept.clear()  # more than a day went by
-    async with live():
-        card = await open_channels(sandbox)
-        assert "no longer in it" not in card.text
-        await card.press("The safe")
-        assert "I am no longer in it" in card.text
 
 
 async def test_a_set_is_made_asked_and_removed(sandbox, live):
@@ -420,13 +347,3 @@ async def test_a_groups_sets_are_its_admins(sandbox, live, home):
         made = await say_text(sandbox, OTTO, "/sets@citegram_bot town = @harbour_news", chat=GROUP)
         assert made.startswith("Saved: town is Harbour News")
         assert "7:30" in await say_text(sandbox, RITA, f"/ask@citegram_bot in town: {FERRY}", chat=GROUP)
-
-
-async def test_sets_are_shown_and_erased_with_what_is_kept_of_a_reader(sandbox, live, home):
-    async with live():
-        await say(sandbox, OTTO, "/sets town = @harbour_news")
-        asked = await say(sandbox, OTTO, "/forget")
-        await press(sandbox, asked, "Erase", OTTO)
-    async with open_archive(home) as archive:
-        assert await load_channel_sets(archive, OTTO) == {}
-        assert await archive.rows("SELECT * FROM choices WHERE name LIKE 'sets %'") == []

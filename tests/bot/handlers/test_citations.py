@@ -1,19 +1,10 @@
 from __future__ import annotations
 
-import asyncio
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
-from aiogram import Bot
-from aiogram.client.default import DefaultBotProperties
-from aiogram.enums import ParseMode
-from aiogram.types import ReplyParameters
-from driven_sandbox import DrivenSandbox
 from driver import (
     ADMIN,
     GROUP,
@@ -22,15 +13,11 @@ from driver import (
     OTTO,
     RITA,
     SAFE,
-    LoopbackSession,
     bind,
     execute,
     open_more,
     query_archive,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from sample_sizes import choose_size
 from sandbox_chat_changes import create_topic
 
 from bot.handlers.citations import MAX_QUOTE_LENGTH, build_native_quote, load_cited_words, locate_quote
@@ -39,14 +26,9 @@ from bot.sandbox import Sandbox
 from bot.sandbox.messages import count_utf16_units
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, hash_text_version
 from bot.views import keyboards
-from bot.views.format import split_pages
-from ingest.indexer import split_into_passages
-from rag_core import Engine, RagSettings, Viewer, open_engine
+from bot.views.keyboards import Press
 from rag_core.storage import channels, posts, readers, visible_posts
-from rag_core.text.query_terms import QueryTerms
-from rag_core.types import Channel, Citation, Draft, Entity, Evidence, Post, PostKey, Sentence, Source, Visibility
-from rag_core.verification.support import check_citations
-from rag_core.writing.extract import quote_piece, select_best_pieces
+from rag_core.types import Entity, Post, PostKey, Visibility
 
 FERRY = "When does the ferry to Owl Island leave?"
 LEAVES = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
@@ -181,7 +163,7 @@ async def test_a_button_means_nothing_elsewhere_or_made_up_or_without_its_answer
         again = await ask(OTTO, "From which pier does the ferry to Owl Island leave?")
         assert await press(sandbox, OTTO, mine, receipts(secret)[0][1]) == lost
         assert await press(sandbox, OTTO, mine, receipts(again)[0][1]) == lost
-        for made_up in ("q:", "q:1", "q:AAAAAAAAAAAA", "q:1:2"):
+        for made_up in ("b:quote::0", "b:quote:1:0", "b:quote:AAAAAAAAAAAA:0"):
             assert await press(sandbox, OTTO, mine, made_up)
         execute(home, "DELETE FROM questions")
         assert await press(sandbox, OTTO, mine) == lost
@@ -230,41 +212,28 @@ async def test_a_private_channel_without_the_bot_gives_words_as_text(sandbox, li
         assert [e["url"] for e in one["entities"] if e["type"] == "text_link"] == ["https://t.me/c/1000004/10"]
 
 
-async def test_receipts_are_under_the_last_part_of_a_long_answer(sandbox, live, monkeypatch):
-    monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        first, _, last = await sandbox.replies(OTTO, 3)
-        assert "7:30" in first["text"]
-        assert not {"reply_markup", "reply_to_message"} & first.keys()
-        while not receipts(last := await open_more(sandbox, last, OTTO)):  # noqa: ASYNC110 - rings no bell
-            await asyncio.sleep(0.02)
-        while said := await press(sandbox, OTTO, last):  # the answer is kept a moment after its last part
-            assert said.startswith("I no longer have this answer. Please")
-        assert (await sandbox.replies(OTTO))[0]["quote"]["text"] == LEAVES
-
-
 async def test_several_places_of_a_post_have_a_button_each(empty_library):
     archive, one, other = empty_library.rag.archive, PostKey(-1, 1), PostKey(-1, 2)
     date = empty_library.now
-    quotes = (CitedSpan(one, 0, 5), CitedSpan(other, 0, 9), CitedSpan(one, 7, 9))
+    quotes = (CitedSpan(*one, 0, 5), CitedSpan(*other, 0, 9), CitedSpan(*one, 7, 9))
     said = (StoredSentence("", 0, quotes[:2]), StoredSentence("", 0, quotes[1:]))
-    given = StoredAnswer((CitedPost(one, date, ""), CitedPost(other, date, "")), (), (), "t", said)
+    given = StoredAnswer((CitedPost(*one, date, ""), CitedPost(*other, date, "")), (), (), "t", said)
     assert given.quotes == quotes
     shown = keyboards.build_quote_keyboard(given, archive, get_translator("ru"))
     assert shown is not None
     (row,) = shown.inline_keyboard
     assert [button.text for button in row] == ["❝ Цитата 1.1", "❝ Цитата 1.2", "❝ Цитата 2"]
-    meant = [keyboards.find_quote_by_token(given, archive, str(button.callback_data)[2:]) for button in row]
+    tokens = [Press.unpack(str(button.callback_data)).token for button in row]
+    meant = [keyboards.find_quote_by_token(given, archive, token) for token in tokens]
     assert meant == [quotes[0], quotes[2], quotes[1]]
-    many = tuple(CitedSpan(one, n, n + 1) for n in range(30))
+    many = tuple(CitedSpan(*one, n, n + 1) for n in range(30))
     rows = keyboards.build_quote_keyboard(
         StoredAnswer(given.cited, (), (), "", (StoredSentence("", 0, many),)), archive, get_translator("ru")
     )
     assert rows is not None
     assert [button.text for button in rows.inline_keyboard[3]] == ["❝ 1.16", "❝ 1.17", "❝ 1.18", "❝ 1.19", "❝ 1.20"]
     assert len(rows.inline_keyboard) == 4
-    assert keyboards.find_quote_by_token(replace(given, trace_id="u"), archive, str(row[0].callback_data)[2:]) is None
+    assert keyboards.find_quote_by_token(replace(given, trace_id="u"), archive, tokens[0]) is None
 
 
 async def test_of_an_album_the_right_caption_is_quoted(empty_library, make_post):
@@ -275,140 +244,21 @@ async def test_of_an_album_the_right_caption_is_quoted(empty_library, make_post)
     archive, key = library.rag.archive, first.key
     union = (await visible_posts.fetch_posts(archive, [key]))[key].text
     start = union.index("Сад")
-    cited = CitedPost(key, first.date, hash_text_version(union))
-    found = await load_cited_words(archive, CitedSpan(key, start, len(union)), cited)
+    cited = CitedPost(*key, first.date, hash_text_version(union))
+    found = await load_cited_words(archive, CitedSpan(*key, start, len(union)), cited)
     assert found is not None
     place = await locate_quote(archive, found)
     assert place is not None
     said_in, quote = place
     assert (said_in.message_id, quote.text, quote.position) == (8, "Сад за домом.", 0)
     assert [(e.type, e.offset, e.length) for e in quote.entities] == [("bold", 0, 3)]
-    both = await load_cited_words(archive, CitedSpan(key, 0, len(union)), cited)
+    both = await load_cited_words(archive, CitedSpan(*key, 0, len(union)), cited)
     assert both is not None
     assert await locate_quote(archive, both) is None  # no message has them both
 
 
-async def test_words_whose_text_nobody_kept_are_not_guessed(library):
-    key = PostKey(library.harbour, 1)
-    found = await load_cited_words(library.rag.archive, CitedSpan(key, 0, 9), CitedPost(key, library.now, ""))
-    assert found is not None
-    assert (found.text, found.at) == ("", None)
-
-
-READER, CHANNEL = 500, -1001111
-FIRE = "🔥"  # always a custom emoji here
 FIRST = Entity("custom_emoji", 0, 2)
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
-# Words with one of these may be left out of a quote.
-CHANGED = re.compile(f"[\\x00-\\x1f\u200e\u200f\u202e\u030a\u0333{FIRE}]")
-STYLES = ["bold", "italic", "underline", "strikethrough", "spoiler", "text_link", "code", "blockquote"]
-# With what Telegram takes out of a quote (a turn of direction, a ring, a carriage return) or puts in its place.
-PIECES = st.sampled_from(
-    ["Паром", "ferry", "уходит", "leaves", "7:30", "5 млн", "C++ <b>&amp;</b>", "a_b*c", "№4", ",", "—", " ", "\u00a0",
-     ". ", "! ", "… ", "\n", "\n\n", "\r\n", "\t", "🚢", FAMILY, "👍🏽", "🏴\U000e0067\U000e007f", "🇷🇺", "1️⃣",
-     "☕️", FIRE, "שלום", "مرحبا", "\u200f", "\u200e\u200f", "\u202e", "\u2066x\u2069", "e\u0301", "й", "и\u0306",
-     "A\u030a", "n\u0333", "ß", "𝔘𝔫𝔦", "汉字", "ก็", "\u200b", "\ufeff"]
-)  # fmt: skip
-
-
-@st.composite
-def written(draw: st.DrawFn) -> tuple[str, tuple[Entity, ...]]:
-    """A post's text with entities, which begin and end at its pieces and may overlap."""
-    pieces = draw(st.lists(PIECES, min_size=1, max_size=40))
-    places = [count_utf16_units("".join(pieces[:n])) for n in range(len(pieces) + 1)]
-    marks = [Entity("custom_emoji", places[n], 2) for n, piece in enumerate(pieces) if piece == FIRE]
-    for _ in range(draw(st.integers(0, 4))):
-        a, b = sorted((draw(st.integers(0, len(pieces))), draw(st.integers(0, len(pieces)))))
-        if places[b] > places[a]:
-            marks.append(Entity(draw(st.sampled_from(STYLES)), places[a], places[b] - places[a]))
-    return "".join(pieces), tuple(marks)
-
-
-class Rig:
-    """A real archive and the sandbox's real server, on a loop of their own, for tests that hypothesis runs."""
-
-    def __init__(self, runner: asyncio.Runner, rag: Engine, sandbox: Sandbox, bot: Bot) -> None:
-        self.runner, self.rag, self.sandbox, self.bot = runner, rag, sandbox, bot
-        self.ids, self.sent = count(1), 0
-
-    async def check(self, texts: list[tuple[str, tuple[Entity, ...]]]) -> None:
-        now = datetime(2025, 3, 1, 12, tzinfo=UTC)
-        kept = [Post(PostKey(CHANNEL, next(self.ids)), now, text, entities=marks) for text, marks in texts]
-        await posts.save_posts(self.rag.archive, kept, source="test")
-        self.sandbox.world.add_history(CHANNEL, kept)
-        for post in kept:
-            for citation in await self.cited(post):
-                await self.quote(post, citation)
-
-    async def cited(self, post: Post) -> list[Citation]:
-        """What extraction takes from a post, and what of that citing lets stand: all of it."""
-        channel = Channel(CHANNEL, "Harbour News", "harbour", visibility=Visibility.PUBLIC)
-        sources = [Source(n, passage, 1.0) for n, passage in enumerate(split_into_passages(post, channel, None), 1)]
-        asked = QueryTerms.of("When does the ferry leave? Когда уходит паром?", lambda term: 1.0)
-        pieces = select_best_pieces(asked, Evidence(tuple(sources)), 3, 100.0)
-        sentences = tuple(map(quote_piece, pieces)) + whole(sources)
-        standing = await check_citations(Draft(sentences), Viewer(READER, frozenset({CHANNEL})), self.rag)
-        assert standing == sentences
-        return [citation for sentence in standing for citation in sentence.citations]
-
-    async def quote(self, post: Post, citation: Citation) -> None:
-        assert post.text[citation.start : citation.end] == citation.quote
-        quote = build_native_quote(post.text, citation.start, citation.end, post.entities)
-        if quote is None:
-            assert all(CHANGED.search(word) for word in citation.quote.split())
-            return
-        assert quote.text and quote.text in citation.quote
-        wanted = ReplyParameters(
-            chat_id=CHANNEL,
-            message_id=post.key.message_id,
-            quote=quote.text,
-            quote_parse_mode=None,
-            quote_entities=list(quote.entities),
-            quote_position=quote.position,
-        )
-        sent = await self.bot.send_message(READER, "re", parse_mode=None, reply_parameters=wanted)
-        assert sent.quote is not None
-        assert (sent.quote.text, sent.quote.position) == (quote.text, quote.position)
-        self.sent += 1
-
-
-def whole(sources: list[Source]) -> tuple[Sentence, ...]:
-    """Each passage as a model may cite it: from end to end."""
-    found = (source.passage for source in sources)
-    cited = (Citation(p.key, p.text, p.start, p.end, p.date) for p in found if p.text)
-    return tuple(Sentence("x", (citation,)) for citation in cited)
-
-
-@pytest.fixture
-def rig(tmp_path):
-    with asyncio.Runner() as runner:
-        sandbox = DrivenSandbox()
-        sandbox.world.add_person(READER, "Rita")
-        sandbox.world.people[READER].started = True
-        sandbox.world.add_channel(CHANNEL, "Harbour News", "harbour")
-        runner.run(sandbox.start())
-        # a default that would read the quotes as markup
-        bot = Bot(sandbox.token, LoopbackSession(sandbox.url), DefaultBotProperties(parse_mode=ParseMode.HTML))
-        opening = open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}}))
-        rag = runner.run(opening.__aenter__())
-        runner.run(channels.save_channel(rag.archive, Channel(CHANNEL, "Harbour News", "harbour")))
-        yield Rig(runner, rag, sandbox, bot)
-        runner.run(bot.session.close())
-        runner.run(opening.__aexit__(None, None, None))
-        runner.run(sandbox.stop())
-
-
-def test_what_is_cited_of_many_posts_is_quoted_word_for_word(rig):
-    examples = choose_size(200, 30)
-
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    @given(st.lists(written(), min_size=5, max_size=5))
-    def checked(texts: list[tuple[str, tuple[Entity, ...]]]) -> None:
-        rig.runner.run(rig.check(texts))
-
-    checked()
-    assert next(rig.ids) > 5 * examples
-    assert rig.sent > 5 * examples
 
 
 def test_a_quote_has_the_styles_of_its_words_and_its_place_in_units():

@@ -79,48 +79,6 @@ async def test_a_new_channel_waits_until_an_admin_says_who_may_read_it(sandbox, 
         assert after.visibility is Visibility.PUBLIC
 
 
-async def test_whoever_added_it_is_told_in_their_language(sandbox, live, home):
-    world = sandbox.world
-    world.add_channel(NEW, "Пекарня", members=[RITA], bot=False)
-    started(sandbox, RITA)
-    async with live():
-        set_chat_member(world, NEW, world.bot.id, "administrator", by=RITA)
-        (thanks,) = await sandbox.replies(RITA)
-        assert thanks["text"].startswith("Спасибо, что добавили меня в канал Пекарня! Сначала его одобрит")
-        assert (await channel_when(home, NEW, lambda c: True)).state == "pending"
-        assert "Пекарня" not in await say_text(sandbox, RITA, "/start")
-        assert "7:30" in await say_text(sandbox, RITA, FERRY)
-
-
-async def test_an_admin_who_adds_it_is_asked_once(sandbox, live, home):
-    world = sandbox.world
-    world.add_channel(NEW, "Bakery", members=[ADMIN], bot=False)
-    started(sandbox, ADMIN)
-    async with live():
-        set_chat_member(world, NEW, world.bot.id, "administrator", by=ADMIN)
-        (notice,) = await sandbox.replies(ADMIN)
-        assert "Everyone" in buttons(notice)
-        await channel_when(home, NEW, lambda c: c.inside)
-        set_chat_member(world, NEW, world.bot.id, "kicked", by=ADMIN)
-        await channel_when(home, NEW, lambda c: not c.inside)
-        assert "7:30" in await say_text(sandbox, ADMIN, FERRY)
-    assert len(world.sent[ADMIN]) == 2
-
-
-async def test_a_paused_channel_stays_paused_when_the_bot_is_added_again(sandbox, live, home):
-    world = sandbox.world
-    await query_archive(home, lambda archive: channels.set_channel_state(archive, HARBOUR, "paused"))
-    started(sandbox, ADMIN, OTTO)
-    async with live():
-        set_chat_member(world, HARBOUR, world.bot.id, "left", by=OTTO)
-        set_chat_member(world, HARBOUR, world.bot.id, "administrator", by=OTTO)
-        notice = next(n for n in await sandbox.replies(ADMIN, 2) if "was added" in n["text"])
-        assert "which is paused: I keep its new posts" in notice["text"]
-        assert "reply_markup" not in notice
-    assert (await channel_when(home, HARBOUR, lambda c: c.inside)).state == "paused"
-    assert OTTO not in world.sent  # nothing to approve, so there is nothing to tell
-
-
 async def test_admins_are_told_when_the_bot_is_thrown_out_and_added_again(sandbox, live, home):
     world = sandbox.world
     started(sandbox, ADMIN)
@@ -141,16 +99,6 @@ async def test_admins_are_told_when_the_bot_is_thrown_out_and_added_again(sandbo
         assert "I read its new posts" in notice["text"]
         assert (await channel_when(home, HARBOUR, lambda c: c.inside)).visibility is Visibility.PUBLIC
         assert "7:30" in await say_text(sandbox, OTTO, FERRY)
-
-
-async def test_a_demoted_bot_is_out(sandbox, live, home):
-    world = sandbox.world
-    started(sandbox, RITA)
-    async with live(admins=(RITA,)):
-        set_chat_member(world, HARBOUR, world.bot.id, "member", by=RITA)
-        (notice,) = await sandbox.replies(RITA)
-        assert notice["text"].startswith("Я больше не администратор канала Harbour News и новых постов")
-        assert not (await channel_when(home, HARBOUR, lambda c: True)).inside
 
 
 async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(sandbox, live, home):
@@ -356,13 +304,6 @@ async def test_nobody_else_grants_not_even_with_an_admins_button(sandbox, live, 
         assert await sure(sandbox, ADMIN, f"/grant {OTTO}", choice=1) == "Nothing was changed."
     assert await granted(home) == []
     assert not sandbox.world.sent.get(GROUP)
-
-
-async def test_who_cannot_be_reached_is_an_admin_all_the_same(sandbox, live, home):
-    async with live():
-        said = await sure(sandbox, ADMIN, f"/grant {RITA}")
-    assert "they have to write to me first" in said
-    assert await granted(home) == [(RITA, ADMIN)]
 
 
 async def test_who_writes_as_a_chat_is_no_admin(sandbox, live, home):

@@ -135,22 +135,12 @@ async def test_only_what_was_asked_about_is_deleted(sandbox, live, ask, archive)
         late = Post(PostKey(HARBOUR, 23), DAY, "", album="a", media=Media("photo"))
         await posts.save_posts(archive, [late], source="live")
         grown = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-        made_up = await sandbox.press(ADMIN, ADMIN, asked["message_id"], "delete:1:0000000000000000")
+        made_up = await sandbox.press(ADMIN, ADMIN, asked["message_id"], "b:delete:00000000:0")
         stranger = await sandbox.press(OTTO, ADMIN, asked["message_id"], data(asked)[0])
         assert PostKey(HARBOUR, 21) in await visible_posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
     for told in (grown, made_up):
         assert told["answer"]["text"] == "These posts have changed since. Send /delete again."
     assert stranger["answer"]["text"].startswith("Only this bot's admins")
-
-
-async def test_a_button_that_is_pressed_after_a_restart_still_works(sandbox, live, ask):
-    async with live():
-        asked = await ask(ADMIN, "/delete https://t.me/harbour_news/10")
-    async with live():
-        told = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-        again = await sandbox.press(ADMIN, ADMIN, asked["message_id"], data(asked)[0])
-    assert told["answer"]["text"].startswith("Done: I no longer")
-    assert again["answer"]["text"].startswith("These posts have changed since")
 
 
 async def test_what_cannot_be_done_is_one_sentence(live, ask, archive):
@@ -170,24 +160,6 @@ async def test_what_cannot_be_done_is_one_sentence(live, ask, archive):
                 assert told["text"].startswith(said)
                 assert "reply_markup" not in told
     assert await posts.get_last_seq(archive) == before
-
-
-async def test_what_is_only_suspected_can_be_deleted_for_good(sandbox, live, ask, archive):
-    key = PostKey(HARBOUR, 10)
-    await posts.mark_posts_suspected(archive, [key])
-    async with live():
-        _, toast = await confirmed(sandbox, ask, "/delete https://t.me/harbour_news/10")
-    assert toast.startswith("Done: I no longer")
-    await posts.save_posts(archive, [Post(key, DAY, FERRY_POST)], source="import")
-    assert await visible_posts.fetch_posts(archive, [key]) == {}
-
-
-async def test_a_post_that_is_there_is_copied_and_the_copy_taken_away(sandbox, live, ask):
-    async with live():
-        await sandbox.say(ADMIN, "/check https://t.me/harbour_news/10")
-        (told,) = await sandbox.replies(ADMIN, 2)  # the copy is no longer among them
-    assert told["text"] == f"1. Harbour News · 12 March 2024\n{FERRY_POST}\nIt is there."
-    assert [m["text"] for m in sandbox.world.room(ADMIN).messages.values()][1:] == [told["text"]]
 
 
 async def test_a_post_that_is_gone_is_left_out_until_an_edit_brings_it_back(sandbox, live, ask, eyes):
@@ -212,17 +184,6 @@ async def test_a_post_that_is_gone_is_left_out_until_an_edit_brings_it_back(sand
             assert found in (await ask(reader, question))["text"]
 
 
-async def test_a_suspected_post_that_is_found_there_is_used_again(sandbox, live, ask, eyes, archive):
-    await posts.mark_posts_suspected(archive, [PostKey(HARBOUR, 10)])
-    async with live(watch=eyes):
-        assert "7:30" not in (await ask(OTTO, FERRY))["text"]
-        await sandbox.say(ADMIN, "/check https://t.me/harbour_news/10")
-        (told,) = await sandbox.replies(ADMIN, 2)
-        await eyes.see(FERRY_POST)
-        assert "7:30" in (await ask(OTTO, FERRY))["text"]
-    assert told["text"].endswith("It is there, and I use it in answers again.")
-
-
 async def test_where_the_bot_cannot_look_nothing_is_marked(sandbox, live, ask, archive):
     before, bot_id = await posts.get_last_seq(archive), sandbox.world.bot.id
     await sandbox.delete(SAFE, 10)
@@ -240,19 +201,6 @@ async def test_where_the_bot_cannot_look_nothing_is_marked(sandbox, live, ask, a
         keys = [PostKey(chat, 10) for chat in (SAFE, HARBOUR, KILN)]
         assert {*await visible_posts.fetch_posts(archive, keys)} == {*keys}
     assert await posts.get_last_seq(archive) == before
-
-
-async def test_of_an_album_the_photo_that_is_gone_is_suspected_alone(sandbox, live, ask, archive):
-    await album(archive)
-    for n, text in ((20, ""), (21, "The regatta begins at noon.")):
-        shown = Post(PostKey(HARBOUR, n), DAY, text, media=Media("photo"), album="a")
-        sandbox.world.add_history(HARBOUR, [shown])
-    async with live():
-        await sandbox.say(ADMIN, "/check https://t.me/harbour_news/20")
-        (told,) = await sandbox.replies(ADMIN, 3)
-        found = await visible_posts.fetch_posts(archive, [PostKey(HARBOUR, 21)])
-    assert told["text"].endswith("It is there.")
-    assert found[PostKey(HARBOUR, 21)].text == "The regatta begins at noon."
 
 
 CALL = CopyMessage(chat_id=1, from_chat_id=-1001, message_id=2)

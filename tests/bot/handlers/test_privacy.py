@@ -6,13 +6,12 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, SAFE, bind, buttons, execute, open_archive, say
 from sandbox_chat_changes import create_topic
 from stored_updates import save_updates
 
-from bot.handlers.privacy import ForgetCallback
 from bot.sandbox import Sandbox
+from bot.views.keyboards import Press
 from rag_core.storage import channels, questions, raw_updates, readers
 from rag_core.types import Visibility
 
@@ -81,7 +80,7 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox, live, ask,
             "• 2 questions with their answers\n• 1 vote\n"
             "• 2 questions remembered for follow-ups"
         )
-        old = ForgetCallback(erase=True, user_id=OTTO, asked=int(time.time()) - 3600).pack()
+        old = Press(to="forget", number=OTTO, token=str(int(time.time()) - 3600)).pack()
         assert (await press(sandbox, question, old, OTTO))[1].startswith("This is too old, or already done. Send")
         assert len(execute(home, "SELECT * FROM questions")) == 3
         told, _ = await press(sandbox, question, "Erase", OTTO)
@@ -113,7 +112,7 @@ async def test_in_a_group_only_mine_of_that_group_is_erased_and_only_by_me(sandb
         assert question["message_thread_id"] == thread
         _, said = await press(sandbox, question, "Erase", RITA)
         assert said == "Это для того, кто отправил команду. Отправьте /forget сами."
-        forged = ForgetCallback(erase=True, user_id=RITA, asked=int(time.time())).pack()
+        forged = Press(to="forget", number=RITA, token=str(int(time.time()))).pack()
         await press(sandbox, question, "Erase", OTTO)
         assert execute(home, "SELECT user_id, chat_id FROM questions ORDER BY id") == [(OTTO, OTTO), (RITA, GROUP)]
         _, late = await press(sandbox, question, forged, OTTO)
@@ -189,18 +188,3 @@ async def test_after_its_days_all_of_it_is_forgotten_and_stays_counted(sandbox, 
     assert execute(home, "SELECT text, user_id, handle FROM questions") == [("", 0, None)]
     assert execute(home, "SELECT * FROM linked_questions") == []
     assert execute(home, "SELECT * FROM updates WHERE raw IS NOT NULL") == []
-
-
-@pytest.mark.parametrize(("reason", "kept"), [("wrong", "wrong"), (None, "source")])
-async def test_a_bad_vote_said_again_keeps_its_reason(home, reason, kept):
-    async with open_archive(home) as archive:
-        async with archive.writing() as connection:
-            await connection.execute(
-                "INSERT INTO questions (id, bot_id, update_id, chat_id, message_id, user_id, text, lang, asked_at, "
-                "private, state) VALUES (1, 1, 1, 1, 1, 1, 'x', 'en', 0, 1, 'answered')"
-            )
-        assert await questions.save_vote(archive, 1, 7, good=False, reason="source")
-        assert await questions.save_vote(archive, 1, 7, good=False, reason=reason) is (reason is not None)
-        assert execute(home, "SELECT good, reason FROM votes") == [(0, kept)]
-        assert await questions.save_vote(archive, 1, 7, good=True)
-        assert execute(home, "SELECT good, reason FROM votes") == [(1, None)]

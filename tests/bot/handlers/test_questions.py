@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,7 +15,6 @@ from driver import (
     bind,
     execute,
     open_archive,
-    press,
     save,
     say,
     say_text,
@@ -30,7 +27,6 @@ from bot.sandbox.page_api import UserMessage
 from bot.sandbox.state import Membership, UploadedFile
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.storage import questions
 from rag_core.storage.posts import save_posts
 from rag_core.types import Origin, Post, PostKey
 
@@ -110,19 +106,6 @@ async def test_a_follow_up_is_not_answered_with_what_another_talk_meant_by_it(sa
         assert "7:30" in (await ask(RITA, WHY))["text"]
 
 
-async def test_what_talks_remember_is_sent_and_erased_with_the_rest(sandbox, live, ask, home):
-    async with live():
-        await ask(OTTO, FERRY)
-        await ask(RITA, FERRY)
-        sent = await ask(OTTO, "/mydata")
-        document = json.loads(sandbox.world.files[sent["document"]["file_id"]].data)
-        assert [one["question"] for one in document["remembered"]] == [FERRY]
-        question = await ask(OTTO, "/forget")
-        assert "1 question remembered for follow-ups" in question["text"]
-        await press(sandbox, question, "Erase", OTTO)
-        assert execute(home, "SELECT user_id FROM talks") == [(RITA,)]
-
-
 async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox, live, home):
     async with live():
         addressed = await sandbox.say(OTTO, "@citegram_bot thank you!", chat_id=GROUP)
@@ -138,15 +121,6 @@ async def test_small_talk_is_answered_in_its_language_and_not_kept(sandbox, live
     assert [list(reactions.get((GROUP, m["message_id"]), {}).values()) for m in (addressed, overheard)] == [[["❤"]], []]
     assert GROUP not in sandbox.world.sent
     assert execute(home, "SELECT id FROM questions") + execute(home, "SELECT * FROM talks") == []
-
-
-async def test_a_question_behind_a_greeting_is_answered_and_thanks_do_not_end_a_talk(sandbox, live, ask):
-    async with live():
-        reply = (await ask(OTTO, "Hello! When does the ferry to Owl Island leave? Thanks!"))["text"]
-        assert "7:30" in reply
-        assert "Answering:" not in reply
-        assert (await say_text(sandbox, OTTO, "thanks")).startswith("You are welcome!")
-        assert "7:30" in (await ask(OTTO, "why so early?"))["text"]
 
 
 @pytest.mark.parametrize("text", ["What is this channel about?", "о чём этот канал?"])
@@ -265,23 +239,6 @@ async def test_a_verdict_for_one_reader_is_none_for_another(sandbox, live, home,
     assert "7:30" not in kept[-1][1]
 
 
-async def test_what_was_asked_before_a_restart_is_told_after_it(sandbox, live, home):
-    message = page_api.send_as_person(sandbox.world, OTTO, OTTO, UserMessage("x"))
-    async with open_archive(home) as archive:
-        row = {"bot_id": int(sandbox.token.split(":")[0]), "update_id": 10**6, "chat_id": OTTO, "thread": None}
-        row |= {"message_id": message["message_id"], "user_id": OTTO, "asked_at": datetime.now(UTC), "private": True}
-        queued = await questions.queue_question(
-            archive, questions.QuestionRow(**row, text=CLAIM, lang="en", kind="verify")
-        )  # type: ignore[arg-type]
-        taken = await questions.take_next_question(archive)  # a worker had begun when the process ended
-    assert taken is not None
-    assert taken.id == queued
-    async with live():
-        async with asyncio.timeout(30):
-            said = [reply["text"] for reply in await sandbox.replies(OTTO, 2)]
-    assert any(text.startswith(f"“{CLAIM}”\n{YES}") for text in said)
-
-
 async def test_an_index_that_is_down_is_never_not_found(sandbox, live, ask, monkeypatch):
     def broken(*_: Any) -> Any:
         raise IndexUnavailable("index /srv/x is damaged")
@@ -321,12 +278,3 @@ async def test_copies_and_forwards_are_one_source_and_the_first_is_named(sandbox
         two = await ask(OTTO, "/verify The drawbridge was raised 214 times this winter.")
     assert "1 independent source, first @harbour_news, 1 May 2024, 10:32" in one["text"]
     assert "2 independent sources, first @harbour_news" in two["text"]
-
-
-async def test_a_later_post_of_the_channel_changes_the_verdict(sandbox, live, home, ask):
-    later = Post(PostKey(HARBOUR, 300), datetime(2024, 8, 1, tzinfo=UTC), LATE)
-    await save(home, later)
-    async with live():
-        told = (await ask(OTTO, f"/verify {CLAIM}"))["text"]
-    assert told.startswith(f"“{CLAIM}”\nThe posts said so until 1 August 2024\nA later post says otherwise:\n{LATE}\n")
-    assert "1 August 2024\nEarlier posts said so:\nThe ferry to Owl Island leaves at 7:30" in told

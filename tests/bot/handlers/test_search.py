@@ -26,10 +26,9 @@ from sandbox_chat_changes import create_topic
 
 from bot.handlers import search
 from bot.sandbox import Sandbox
-from bot.worker import question_worker
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.storage import channels, posts
+from rag_core.storage import channels
 from rag_core.types import Post, PostKey, Visibility
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -139,45 +138,16 @@ async def test_pages_show_only_what_may_be_read_when_they_are_turned(sandbox, li
         assert not buttons(closed)
 
 
-async def test_buttons_work_after_a_restart(sandbox, live, home):
-    await save(home, *TUGS)
-    async with live():
-        first = await say(sandbox, OTTO, "/search tugboat since 3 May 2024")
-    async with live():
-        second, toast = await turn(sandbox, first, "▶", OTTO)
-    assert (second["text"].split("\n")[:2], toast) == (
-        ["Search: tugboat · since 3 May 2024", "Found 10 posts · page 2 of 2"],
-        "",
-    )
-
-
-async def test_a_page_that_is_not_there_any_more_is_the_last_one_there_is(sandbox, live, home):
-    await save(home, *TUGS)
-    moved = "The posts have changed, so the pages may have moved."
-    async with live():
-        first = await say(sandbox, OTTO, "/search tugboat")
-        second, _ = await turn(sandbox, first, "▶", OTTO)
-        async with open_archive(home) as archive:
-            await posts.mark_posts_deleted(archive, [post.key for post in TUGS[2:]], how="admin")
-            left, toast = await turn(sandbox, second, "▶", OTTO)
-            assert "Found 2 posts\n\n1. Harbour News" in left["text"]
-            assert (toast, buttons(left)) == (moved, {})
-            await posts.mark_posts_deleted(archive, [post.key for post in TUGS], how="admin")
-            none, toast = await turn(sandbox, left, buttons(second)["◀"], OTTO)
-            assert none["text"].startswith("I found no such post")
-            assert toast == moved
-
-
 async def test_made_up_foreign_and_stale_page_buttons_do_nothing(sandbox, live, home):
     await save(home, *TUGS)
     async with live():
         first, other = await say(sandbox, OTTO, "/search tugboat"), await say(sandbox, OTTO, "/search number")
-        for data in (buttons(other)["▶"], "s:1:AAAAAAAA:AAAA", "s:1::", "s:-1:x:y"):
+        for data in (buttons(other)["▶"], "b:search-page:AAAAAAAA.AAAA:1", "b:search-page::1", "b:search-page:x.y:-1"):
             same, told = await turn(sandbox, first, data, OTTO)
             assert (same["text"], told) == (first["text"], STALE)
-        _, search_mark, found = buttons(first)["▶"].rsplit(":", 2)
+        token = buttons(first)["▶"].split(":")[2]
         for number, shown in ((-(10**20), "page 1 of 3"), (10**20, "page 3 of 3")):
-            data = f"s:{number}:{search_mark}:{found}"
+            data = f"b:search-page:{token}:{number}"
             assert shown in (await turn(sandbox, first, data, OTTO))[0]["text"]
         room = sandbox.world.room(OTTO)
         edited = {**other["reply_to_message"], "text": "/search silver trophy"}
@@ -212,24 +182,6 @@ async def test_an_index_that_is_down_is_said_to_be_so(sandbox, live, home, monke
         same, told = await turn(sandbox, first, "▶", OTTO)
         assert same["text"] == first["text"]
         assert told.startswith("The search is down right now, so I")
-
-
-async def test_a_search_does_not_wait_behind_answers(sandbox, live, monkeypatch):
-    begun, free = asyncio.Event(), asyncio.Event()
-
-    async def slow(*given: Any, **told: Any) -> Any:
-        begun.set()
-        await free.wait()
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(question_worker, "answer_question", slow)
-    async with live():
-        for who in (OTTO, RITA, ADMIN):
-            await sandbox.say(who, "When does the ferry leave?")
-        await begun.wait()
-        found = await say(sandbox, OTTO, "/search mackerel")
-        assert "quay" in found["text"]
-        free.set()
 
 
 async def test_few_searches_run_at_once_and_of_one_reader_only_one(sandbox, live, monkeypatch):
@@ -270,21 +222,6 @@ async def test_hostile_posts_and_searches_are_only_text(sandbox, live, home):
             assert "\u202e" not in found["text"]
             links = {e["url"] for e in found["entities"] if e["type"] == "text_link"}
             assert links == {"https://t.me/harbour_news/99"}, text
-
-
-async def test_yesterday_is_that_of_the_readers_zone_when_it_was_asked(sandbox, live, home):
-    border = datetime(2026, 3, 14, 21, tzinfo=UTC)  # midnight in Moscow
-    texts = {-25: "The day before.", -2: "The evening.", 1: "The night."}
-    await save(home, *(Post(PostKey(HARBOUR, 200 + h), border + timedelta(hours=h), t) for h, t in texts.items()))
-    sandbox.world.clock = lambda: (border + timedelta(hours=1.5)).timestamp()
-    async with live(timezone="Europe/Moscow"):
-        there = (await say(sandbox, OTTO, "/search posts of yesterday"))["text"]
-    async with live():
-        utc = (await say(sandbox, OTTO, "/search posts of yesterday"))["text"]
-    assert there.startswith("Search: all posts · 14 March 2026\nFound 1 post\n")
-    assert "The evening." in there
-    assert utc.startswith("Search: all posts · 13 March 2026\nFound 1 post\n")
-    assert "The day before." in utc
 
 
 LINES = (

@@ -39,20 +39,6 @@ async def test_start_with_nothing_to_read_says_what_to_do(sandbox, live, home):
     assert link == "https://t.me/citegram_bot?startchannel=true"
 
 
-async def test_help_is_for_the_reader_and_for_the_admin(sandbox, live):
-    async with live():
-        reader, admin = await say(sandbox, RITA, "/help"), await say(sandbox, ADMIN, "/help")
-        (more_command,) = [line.split()[0] for line in reader["text"].splitlines() if line.endswith("всё остальное")]
-        more = await say(sandbox, RITA, more_command)  # all that a tap on the line sends
-        assert (await say(sandbox, RITA, "/help more"))["text"] == more["text"]
-    assert reader["text"].startswith("Просто напишите вопрос")
-    assert "/channels" not in reader["text"] + more["text"]
-    assert [name for name in ("/why", "/mode", "/forget") if name in reader["text"]] == []
-    assert [name for name in ("/why", "/mode", "/forget") if name in more["text"]] == ["/why", "/mode", "/forget"]
-    assert "/channels — channels, and who can ask about them" in admin["text"]
-    assert "/stats" in admin["text"]
-
-
 async def test_in_a_group_help_and_start_answer_by_name_only(sandbox, live):
     async with live():
         sandbox.world.rooms[GROUP].bot_spoke = True  # then bare commands reach the bot as well

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from bot.control.answers import TerminalAnswerer
 from bot.i18n import get_translator
 from bot.stored_answer import hash_text_version, parse_stored_answer, serialize_answer
 from bot.views.explanation import explain_answer
-from bot.views.format import split_pages
-from bot.views.terminal_text import format_answer_trace, format_plan_lines, plan_as_json
+from bot.views.terminal_text import format_answer_trace, plan_as_json
 from bot.views.text import RenderContext
 from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, posts, readers, visible_posts
@@ -113,26 +111,6 @@ async def test_a_reply_chooses_the_answer(sandbox, live, ask):
     assert nothing["text"].startswith("This message is not one of my answers")
 
 
-async def test_any_message_of_a_long_answer_will_do(sandbox, live, monkeypatch):
-    monkeypatch.setattr("bot.worker.question_worker.split_pages", partial(split_pages, limit=60))
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        *_, last = await sandbox.replies(OTTO, 3)
-        told = ""
-        while not told.startswith("You asked: “"):  # the row is finished a moment after the last message
-            await sandbox.say(OTTO, "/why", reply_to=last["message_id"])
-            told = (await sandbox.replies(OTTO))[0]["text"]
-    assert FERRY in told
-
-
-async def test_without_an_answer_of_ones_own_there_is_nothing_to_explain(live, ask):
-    async with live():
-        await ask(ADMIN, "Where did the treasurer hide the silver trophy?")
-        assert "The safe" in (await ask(ADMIN, "/why"))["text"]
-        assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")
-        assert (await ask(RITA, "/why"))["text"].startswith("Вы здесь ещё ничего не спрашивали.")
-
-
 async def test_in_a_group_everybody_hears_of_their_own_answers(sandbox, live, ask, home):
     await bind(home, HARBOUR, KILN)
     async with live():
@@ -218,14 +196,6 @@ async def test_edits_before_and_after_an_answer_are_told_apart(archive):
     assert "Изменено после ответа, 17 марта 2024:\n" in await said(archive, asked, RU)
 
 
-async def test_two_edits_after_an_answer_are_one_change(archive):
-    versions = [written_at(HARBOUR, 1, f"Bread costs {n}0 roubles.", edited=n) for n in (1, 2, 3)]
-    asked = given(versions[0])
-    await keep(archive, *versions)
-    content = await told(archive, asked)
-    assert (marked(content, "strikethrough"), marked(content, "bold")[-1]) == (["10"], "30")
-
-
 async def test_an_album_tells_of_the_caption_that_was_edited(archive):
     def members(first: str, second: str, edited: int) -> list[Post]:
         texts = {1: "", 2: first, 3: second}
@@ -301,17 +271,6 @@ async def test_an_explanation_names_few_others_and_what_was_done_without(archive
     assert text == "You asked: “Hm?”\n\nI found no posts about it."
 
 
-async def test_a_long_post_is_cut_around_the_change_and_fits_a_phone(archive):
-    long = " ".join(f"word{n}" for n in range(600))
-    await keep(archive, written_at(HARBOUR, 1, long))
-    await keep(archive, written_at(HARBOUR, 1, long.replace("word300", "NEW"), edited=1))
-    text = await said(archive, given(written_at(HARBOUR, 1, long)))
-    shown = text.split(":\n")[-1]
-    assert shown.startswith("… word294 ")
-    assert "word299 word300 NEW word301" in shown
-    assert shown.endswith("word306 …")
-
-
 def test_nothing_that_stands_in_a_post_is_kept():
     post = written_at(HARBOUR, 1, "The silver trophy is under the staircase.")
     framed = Sentence(f"Posted on 12 March: {post.text}", (Citation(post.key, post.text, 0, len(post.text), DAY),))
@@ -323,16 +282,6 @@ def test_nothing_that_stands_in_a_post_is_kept():
 
 
 ASKED = "How much does a ferry ticket cost in April 2025?"
-
-
-async def test_a_plan_shows_queries_legs_and_ranks(library):
-    found = await plan_as_json(library.question(ASKED), library.rag)
-    assert found["plan"]["normalized_queries"][0] == "How much does a ferry ticket cost in April 2025?"
-    assert found["fused"][0]["lexical"] == 1 and found["fused"][0]["dense"] is None
-    lines = format_plan_lines(found)
-    assert lines[0].startswith("normalized_queries: ")
-    assert any(line.startswith("legs: ") for line in lines)
-    assert lines[-1].endswith(found["fused"][-1]["link"])
 
 
 async def test_a_plan_holds_nothing_of_closed_channels(library, make_post):

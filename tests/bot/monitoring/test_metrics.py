@@ -23,8 +23,8 @@ from prometheus_client.metrics_core import Metric
 
 from bot.app import run_bot
 from bot.jobs import JobLog
-from bot.metrics import Meter, StateCollector
-from bot.monitoring import ReadinessCheck
+from bot.metrics import Meter
+from bot.monitoring import ReadinessCheck, StateCollector
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from bot.views.keyboards import DEEP_MODE
@@ -109,7 +109,7 @@ def test_what_is_asked_again_did_not_wait_since_the_first_asking() -> None:
 async def test_states_are_read_when_they_are_asked_for(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.metrics._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.monitoring._REFRESH_SECONDS", 0.0)
     port = find_free_port()
     with closing(sqlite3.connect(home / "citegram.db")) as archive, archive:
         archive.execute("INSERT INTO gaps (chat_id, since, until, noted_at) VALUES (-1001000001, 1, 2, 3)")
@@ -137,7 +137,7 @@ async def test_states_are_read_when_they_are_asked_for(
 async def test_caches_votes_and_refusals_are_told_and_no_text_reader_or_channel(
     sandbox: Sandbox, live: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.metrics._REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("bot.monitoring._REFRESH_SECONDS", 0.0)
     port, handlers = find_free_port(), list(logging.getLogger().handlers)
     async with live(sections=watching(port)):
         assert len(logging.getLogger().handlers) > len(handlers)

@@ -30,7 +30,7 @@ from bot.telegram.session import TelegramSession
 from bot.telegram.updates import UNREAD_FIELDS, InboxMiddleware
 from ingest.inbox import process_pending_posts
 from rag_core.storage import Archive, posts, raw_updates
-from rag_core.storage.raw_updates import RawUpdate, encode_update, split_updates
+from rag_core.storage.raw_updates import RawUpdate, encode_update
 
 MAX_SECONDS = 0.05  # of processor time
 RICH_DEPTH, RICH_CHARACTERS = 16, 32_768
@@ -228,24 +228,6 @@ async def test_a_reply_with_a_rich_message_in_it_takes_little_time(method: Teleg
     assert time.thread_time() - began < MAX_SECONDS
     assert (reply.pinned_message or reply).chat.id == HARBOUR
     await bot.session.close()
-
-
-def test_a_batch_is_split_into_the_texts_that_came() -> None:
-    raws = [{"update_id": n, "message": {"text": f'"}}, {{"update_id":{n}, "x": [\ud83d'}} for n in (1, 2)]
-    for separators in ((",", ":"), (", ", ": "), (",\n", " : ")):
-        pieces = split_updates(json.dumps({"ok": True, "result": raws}, separators=separators)) or []
-        assert [(piece.update_id, piece.kind, json.loads(piece.text)) for piece in pieces] == [
-            (raw["update_id"], "message", raw) for raw in raws
-        ]
-        turned = [dict(reversed(raw.items())) for raw in raws]
-        assert split_updates(json.dumps({"ok": True, "result": turned}, separators=separators)) == [
-            encode_update(raw) for raw in raws
-        ]
-        swapped = json.dumps({"result": raws, "ok": True}, separators=separators)
-        assert split_updates(swapped) == [encode_update(raw) for raw in raws]
-    assert split_updates('{"ok":true,"result":[]}') == []
-    assert split_updates("<html>502</html>") is None
-    assert split_updates('{"ok":false,"error_code":409,"description":"x"}') is None
 
 
 async def test_a_batch_of_the_worst_never_holds_the_event_loop(archive: Archive) -> None:

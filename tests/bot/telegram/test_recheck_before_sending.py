@@ -492,7 +492,7 @@ async def test_every_method_is_checked_but_those_that_carry_nothing(bot: Bot, mo
 
 
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
-    content = parse_shown_content({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
+    content = parse_shown_content({"posts": [{"key": [CREW, 10], "mark": ""}], "channels": [], "counted": []})
     here = Reader(OTTO, OTTO, private=True)
     async with open_archive(home) as archive:
         with pytest.raises(ContentWithdrawn):

@@ -170,18 +170,6 @@ async def test_no_sender_asks_more_than_three_times_a_minute(
     assert 1 <= asked <= (3 * 4 if refused else 3)
 
 
-async def test_late_answers_ask_nothing_during_a_flood_wait(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
-    sandbox.faults.fail_next("sendMessage", "429", times=100_000, retry_after=600)
-    async with live():
-        for who in (OTTO, RITA, ADMIN):
-            await sandbox.say(who, "When does the ferry to Owl Island leave?")
-        await asyncio.sleep(3)
-    assert 1 <= sum(call["method"] == "sendMessage" for call in sandbox.transcript) <= 3
-
-
 async def test_watches_and_digests_follow_a_group_to_its_new_id(sandbox: Sandbox, live: Any, home: Path) -> None:
     await bind(home, HARBOUR)
     sandbox.world.add_group(MOVED_TO, "Moved", members=[OTTO, RITA])

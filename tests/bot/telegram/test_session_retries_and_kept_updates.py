@@ -9,11 +9,7 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import (
-    ClientDecodeError,
-    TelegramBadRequest,
-    TelegramNetworkError,
     TelegramRetryAfter,
-    TelegramServerError,
 )
 from aiogram.methods import SendMessage
 from driver import HARBOUR, OTTO
@@ -71,13 +67,6 @@ async def test_a_batch_that_cannot_be_kept_is_not_confirmed(
     assert (await raw_updates.count_updates_by_state(archive))["pending"] == 1
 
 
-async def test_a_repeated_batch_is_kept_once(sandbox: Sandbox, bot: Bot, archive: Archive) -> None:
-    await sandbox.say(OTTO, "twice")
-    await bot.get_updates()
-    await bot.get_updates()
-    assert (await raw_updates.count_updates_by_state(archive))["pending"] == 1
-
-
 @pytest.mark.parametrize("kind", ["500", "502html", "drop"])
 async def test_a_message_gets_through_when_telegram_stumbles(sandbox: Sandbox, bot: Bot, kind: Any) -> None:
     sandbox.faults.fail_next("sendMessage", kind, times=2)
@@ -97,29 +86,6 @@ async def test_a_wait_of_minutes_is_not_kept(sandbox: Sandbox, bot: Bot) -> None
     sandbox.faults.fail_next("sendMessage", "429", retry_after=3600)
     with pytest.raises(TelegramRetryAfter):
         await bot.send_message(OTTO, "hello")
-
-
-@pytest.mark.parametrize(
-    ("kind", "error"), [("500", TelegramServerError), ("502html", ClientDecodeError), ("drop", TelegramNetworkError)]
-)
-async def test_patience_has_an_end(sandbox: Sandbox, bot: Bot, kind: Any, error: type[Exception]) -> None:
-    sandbox.faults.fail_next("sendMessage", kind, times=10)
-    with pytest.raises(error):
-        await bot.send_message(OTTO, "hello")
-    assert len(sandbox.transcript) == 3
-
-
-async def test_what_is_refused_is_not_repeated(sandbox: Sandbox, bot: Bot) -> None:
-    with pytest.raises(TelegramBadRequest):
-        await bot.send_message(OTTO, "x" * 5000)
-    assert len(sandbox.transcript) == 1
-
-
-async def test_typing_is_not_worth_a_second_try(sandbox: Sandbox, bot: Bot) -> None:
-    sandbox.faults.fail_next("sendChatAction", "429", retry_after=1)
-    with pytest.raises(TelegramRetryAfter):
-        await bot.send_chat_action(OTTO, "typing")
-    assert len(sandbox.transcript) == 1
 
 
 async def test_the_model_of_a_reply_is_kept() -> None:

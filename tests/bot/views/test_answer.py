@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,10 +12,9 @@ from sample_sizes import choose_size
 
 from bot.i18n import get_translator
 from bot.sandbox.messages import count_utf16_units, prepare_text
-from bot.stored_answer import deserialize_answer, serialize_answer
 from bot.views.answer import make_link, render_answer, render_sentences
 from bot.views.format import split_pages
-from bot.views.text import RenderContext, format_author
+from bot.views.text import RenderContext
 from rag_core.types import Answer, Certainty, Channel, Citation, Origin, Passage, Post, PostKey, Sentence, Shortfall
 
 DAY = datetime(2024, 3, 12, 10, tzinfo=UTC)
@@ -67,23 +65,6 @@ def test_a_source_tells_of_edits_origins_and_copies():
     assert "1. Студия, forwarded by Гавань · 12 March 2024 · edited 14 March 2024 · also in 2 channels" in text
 
 
-@pytest.mark.parametrize(
-    ("shown", "count", "said"),
-    [
-        (EN, 1, "12 March 2024 · also in channel\n\n"),
-        (EN, 2, "12 March 2024 · also in 2 channels\n\n"),
-        (RU, 1, "12 марта 2024 · ещё в канал\n\n"),
-        (RU, 21, "12 марта 2024 · ещё в 21 канале\n\n"),
-    ],
-)
-def test_a_source_tells_in_how_many_other_channels_it_is(shown, count, said):
-    key = PostKey(PUBLIC, 1)
-    copies = [PostKey(-2000 - n, n) for n in range(count)]
-    posts = {one: Post(one, DAY + n * timedelta(minutes=7), "x") for n, one in enumerate((key, *copies))}
-    content = render_answer(answered(cited("Yes.", key), copies={key: tuple(copies)}), posts, shown)
-    assert said in content.render()[0]  # the source itself was first, and is not named again
-
-
 def test_who_was_first_is_told_with_the_day_and_in_the_reader_s_time():
     key, first, forward = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7), PostKey(PRIVATE, 3)
     posts = {
@@ -104,22 +85,6 @@ def test_who_was_first_is_not_told_where_a_copy_went_meanwhile():
     key, gone = PostKey(PUBLIC, 1), PostKey(PRIVATE, 7)
     text, _ = render_answer(answered(cited("Да.", key), copies={key: (gone,)}), {key: Post(key, DAY, "x")}, RU).render()
     assert "12 марта 2024 · ещё в 1 канале\n" in text
-
-
-def test_a_forward_is_its_origin_s_word_in_a_refusal_too_and_its_edit_is_told():
-    forward = replace(nearest("Скоро откроемся."), origin=Origin("Студия"), edited=LATER)
-    content = render_answer(answered(nearest=(forward, replace(forward, origin=Origin("")))), {}, RU)
-    text, _ = content.render()
-    assert "1. Студия, переслал канал Гавань · 12 марта 2024 · изменён 14 марта 2024\nСкоро" in text
-    assert "2. кто-то, переслал канал Гавань · " in text
-    assert links(content)[0] == ("Студия, переслал канал Гавань", "https://t.me/harbour/4")
-
-
-def test_a_channel_that_forwards_itself_speaks_for_itself():
-    own, namesake = Origin("Гавань", PUBLIC, 3), Origin("Гавань")
-    assert format_author(CHANNELS[PUBLIC], own, EN.words) == "Гавань"
-    assert format_author(CHANNELS[PUBLIC], namesake, EN.words) == "Гавань, forwarded by Гавань"
-    assert format_author(None, Origin("\u202eСтудия\n"), EN.words) == "Студия, forwarded by channel"
 
 
 def test_a_long_list_of_sources_folds_and_a_short_one_does_not():
@@ -184,11 +149,6 @@ def test_what_may_answer_besides_the_first_is_folded(certainty, folded):
     assert ("If not, perhaps in one of these:" in text) is bool(folded)
 
 
-def test_a_snippet_is_not_cut_behind_a_separator():
-    text, _ = render_answer(answered(nearest=(nearest(f"{'паром ' * 22}баржа · {'я' * 20}"),)), {}, EN).render()
-    assert re.search(r"\w…$", text), text
-
-
 YES = cited("Yes.", PostKey(PUBLIC, 1))
 FAILED = (Shortfall("search", "a"), Shortfall("search", "b"), Shortfall("unheard-of", "c"))
 
@@ -213,12 +173,6 @@ def test_an_answer_begins_with(answer, group, said):
     assert text.startswith(said), text
     assert text.count("Part of the search failed, so something") == bool(answer.shortfalls)  # each is said once
     assert ("I skipped one step of the search, so" in text) == bool(answer.shortfalls)
-
-
-@pytest.mark.parametrize("certainty", [Certainty.SURE, Certainty.PROBABLE])
-def test_a_stored_answer_keeps_its_certainty(certainty):
-    stored = serialize_answer(answered(YES, certainty=certainty), {})
-    assert deserialize_answer(stored).certainty is certainty
 
 
 NOON = datetime(2024, 3, 12, 10, tzinfo=UTC)

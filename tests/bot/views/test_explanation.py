@@ -58,23 +58,11 @@ def test_a_long_text_is_cut_around_its_changes():
     )
 
 
-def test_a_word_or_two_are_not_cut_away():
-    assert told("a b 1 2 3 4 5 6 old 1 2 3 4 5 6 c d", "a b 1 2 3 4 5 6 new 1 2 3 4 5 6 c d") == (
-        "a b 1 2 3 4 5 6 [old] {new} 1 2 3 4 5 6 c d"
-    )
-
-
 def test_of_very_many_changes_the_first_are_shown_and_the_others_counted():
     words = [f"w{n}" for n in range(400)]
     edited = [f"E{n}" if n % 40 == 5 else word for n, word in enumerate(words)]
     assert told(" ".join(words), " ".join(edited)).count("{") == 5
     assert told(" ".join(words), " ".join(edited)).endswith(" (+5)")
-
-
-def test_a_text_written_anew_is_shown_by_its_beginning_and_its_end():
-    text, _ = format_changes("старое " * 500, "новое " * 500)[0].render()
-    assert len(text) < 500
-    assert text.count(" … ") == 2
 
 
 @pytest.mark.parametrize(("old", "new"), [("a b " * 1000, "b a " * 1000), ("a " * 2000, "b " + "a " * 1999 + "c")])

@@ -54,15 +54,6 @@ def test_whatever_is_cut_stays_within_limits_and_loses_nothing(
             entity.extract_from(page.text).encode("utf-8")  # no half of a pair
 
 
-def test_a_short_text_is_one_message_as_it_is():
-    (page,) = split_pages(Text("yes ", TextLink("[1]", url="https://t.me/x/1")))
-    assert (page.text, links(page)) == ("yes [1]", [("[1]", "https://t.me/x/1")])
-
-
-def test_a_blank_text_is_no_message():
-    assert split_pages(Text(" \n ")) == []
-
-
 @pytest.mark.parametrize("seam", ["\n\n", "\n", " "])
 def test_a_cut_falls_between_paragraphs_lines_words(seam):
     first, second = split_pages(Text("a" * 30 + seam + "b" * 30), 40)
@@ -77,13 +68,6 @@ def test_a_quote_goes_on_in_the_next_message():
         (quote,) = (e for e in page.entities if e.type == "blockquote")
         assert page.text.endswith(quote.extract_from(page.text))
     assert [url for page in cut for _, url in links(page)] == [f"https://t.me/x/{n}" for n in range(1, 11)]
-
-
-def test_many_links_are_spread_over_messages():
-    marks = [piece for n in range(250) for piece in (" word ", TextLink("[1]", url=f"https://t.me/x/{n}"))]
-    cut = split_pages(Text(*marks))
-    assert sum(len(page.entities) for page in cut) == 250
-    assert max(len(page.entities) for page in cut) <= MAX_ENTITIES
 
 
 def test_a_link_longer_than_a_message_opens_from_each_of_its_parts():

@@ -46,11 +46,6 @@ def said(listing: SearchListing, number: int = 0, shown: RenderContext = EN) -> 
     return str(render_search_page(listing, number, shown).render()[0])
 
 
-def bold(listing: SearchListing) -> list[str]:
-    text, entities = render_search_page(listing, 0, EN).render()
-    return [entity.extract_from(text) for entity in entities if entity.type == "bold"]
-
-
 def test_edits_forwards_and_copies_are_said():
     edited = post(edited=DAY + timedelta(days=2))
     forward = post(8, chat=CREW, origin=Origin("Port Herald"))
@@ -76,20 +71,6 @@ def test_what_was_understood_is_said_in_the_readers_days():
     assert "· 1 March 2024\n" in said(replace(listing, only=day, sought=SearchRequest(Plan(()))), shown=english)
     assert "ferry · since 1 March" in said(replace(listing, only=replace(only, until=None)), shown=english)
     assert "ferry · по 31 марта" in said(replace(listing, only=replace(only, since=None)), shown=russian)
-
-
-@pytest.mark.parametrize(
-    ("more", "english", "russian"),
-    [
-        ({}, "Found 1 post\n", "Найден 1 пост\n"),
-        ({"matching": 3}, "Found 3 posts · different: 1\n", "Найдено 3 поста · разных: 1\n"),
-        ({"matching": 500, "more": True}, "Found more than 500 posts\n", "Найдено больше 500 постов\n"),
-    ],
-)
-def test_how_many_were_found_is_said(more, english, russian):
-    listing = listed(post(), **more)
-    assert english in said(listing)
-    assert russian in said(listing, shown=RU)
 
 
 def test_posts_that_are_merely_near_stand_apart():
@@ -122,24 +103,6 @@ def test_posts_that_are_merely_near_stand_apart():
 def test_where_nothing_was_found_it_is_said_what_to_try(more, english, russian):
     assert said(listed(**more)).startswith(english)
     assert said(listed(**more), shown=RU).startswith(russian)
-
-
-def test_a_long_post_is_shown_around_the_words():
-    text = f"{'nothing of note ' * 60}the ferry sinks{' and nobody knows' * 60}"
-    shown = said(listed(post(text=text))).split("\n")[-1]
-    assert shown.startswith("…")
-    assert shown.endswith("…")
-    assert "the ferry sinks" in shown
-    assert len(shown) <= 182
-
-
-def test_pages_hold_five_posts_and_go_on_counting():
-    listing = listed(*(post(n, f"Ferry {n}.") for n in range(1, 13)))
-    assert cut_page(listing.found, 0, RESULTS_PER_PAGE)[2] == 2
-    text = said(listing, 2)
-    assert "page 3 of 3" in text
-    assert re.findall(r"^\d+\.", text, re.M) == ["11.", "12."]
-    assert cut_page(range(RESULTS_PER_PAGE), 0, RESULTS_PER_PAGE)[2] == 0
 
 
 def test_a_text_that_turns_the_writing_around_or_looks_like_nothing_does_no_harm():

@@ -87,16 +87,6 @@ async def test_where_replies_are_lost_an_answer_comes_twice_at_most_and_that_is_
     assert execute(home, "SELECT * FROM deliveries") == []
 
 
-async def test_however_often_replies_are_lost_an_answer_comes_twice_at_most(
-    sandbox: Sandbox, live: Any, home: Path
-) -> None:
-    sandbox.faults.fail_next("sendMessage", "lost", times=4)
-    async with live():
-        await sandbox.say(OTTO, QUESTIONS[0])
-        await settled(home, 1)
-    assert list(answers(sandbox).values()) == [2]
-
-
 @pytest.mark.parametrize("kind", ["drop", "lost"])
 async def test_an_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the_bot(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch, kind: FaultKind

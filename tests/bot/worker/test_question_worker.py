@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, OTTO, RITA, say
+from driver import OTTO, RITA, say
 from sandbox_chat_changes import set_bot_blocked
 
 from bot.sandbox import Sandbox
@@ -74,17 +73,6 @@ async def test_what_goes_wrong_is_a_sentence_and_never_nothing_found(
     assert [row["state"] for row in await rows(home)] == ["failed", "failed"]
 
 
-async def test_an_admin_is_told_the_reason_in_private(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        question_worker, "answer_question", raising(IndexUnavailable("The index is damaged: run citegram reindex."))
-    )
-    async with live():
-        reply = await say(sandbox, ADMIN, FERRY)
-    assert reply["text"].endswith("For the admin: The index is damaged: run citegram reindex.")
-
-
 async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them(
     sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,21 +102,6 @@ async def test_a_reader_has_one_question_running_and_others_do_not_wait_for_them
     assert max(most) == 1
 
 
-async def test_what_is_kept_of_an_answer_is_where_it_stands(sandbox: Sandbox, live: Any, home: Path) -> None:
-    async with live():
-        reply = await say(sandbox, OTTO, FERRY)
-    (row,) = await rows(home)
-    assert row["state"] == "answered"
-    kept = json.loads(row["answer"])
-    chat_id, message_id, start, end = kept["sentences"][0]["citations"][0]
-    assert (chat_id, message_id) == (-1001000001, 10)
-    assert end - start == len("The ferry to Owl Island leaves at 7:30 every morning from pier four.")
-    assert "ferry" not in row["answer"]
-    assert "t.me" not in row["answer"]
-    assert kept["cited"][0][:2] == [chat_id, message_id]
-    assert row["answer_message_id"] == kept["messages"][0] == reply["message_id"]
-
-
 async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live: Any, home: Path) -> None:
     await sandbox.say(RITA, FERRY)
     set_bot_blocked(sandbox.world, RITA)
@@ -137,15 +110,6 @@ async def test_a_reader_who_blocked_the_bot_stops_nobody(sandbox: Sandbox, live:
         (reply,) = await sandbox.replies(OTTO)
     assert "7:30" in reply["text"]
     assert {row["user_id"]: row["state"] for row in await rows(home)} == {RITA: "failed", OTTO: "answered"}
-
-
-async def test_an_answer_survives_a_deleted_question(sandbox: Sandbox, live: Any) -> None:
-    asked = await sandbox.say(OTTO, FERRY)
-    sandbox.world.remove(sandbox.world.room(OTTO), asked["message_id"])
-    async with live():
-        (reply,) = await sandbox.replies(OTTO)
-    assert "7:30" in reply["text"]
-    assert "reply_to_message" not in reply
 
 
 async def test_a_question_that_takes_the_process_down_again_and_again_is_given_up(
@@ -191,35 +155,3 @@ async def test_what_fails_around_an_answer_does_not_keep_its_reader_from_asking(
         assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
         assert "7:30" in (await say(sandbox, OTTO, FERRY))["text"]
     assert failures == []
-
-
-async def test_questions_left_by_the_last_process_are_answered_beside_each_other(
-    sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = await Archive.open(home)
-    row = {"bot_id": 42, "message_id": 1, "text": FERRY, "lang": "en", "private": True, "asked_at": datetime.now(UTC)}
-    for update_id, reader in enumerate([OTTO, RITA]):
-        sandbox.world.people[reader].started = True
-        left = row | {"update_id": update_id, "chat_id": reader, "user_id": reader}
-        await questions.queue_question(archive, questions.QuestionRow(**left))  # type: ignore[arg-type]
-    await archive.close()
-    both, real = asyncio.Barrier(2), question_worker.answer_question
-
-    async def answer(question: Question, rag: Any, **told: Any) -> Any:
-        async with asyncio.timeout(10):
-            await both.wait()
-        return await real(question, rag, **told)
-
-    monkeypatch.setattr(question_worker, "answer_question", answer)
-    async with live():
-        for reader in (OTTO, RITA):
-            assert "7:30" in (await sandbox.replies(reader))[0]["text"]
-
-
-async def test_a_handler_that_fails_says_so_in_the_readers_language(
-    sandbox: Sandbox, live: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(questions, "queue_question", raising(ArchiveUnavailable("/srv/x is locked")))
-    async with live():
-        reply = await say(sandbox, RITA, FERRY)
-    assert reply["text"] == "Сейчас не могу добраться до постов. Попробуйте позже."

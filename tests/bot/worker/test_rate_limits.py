@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -80,16 +79,6 @@ async def test_a_group_has_a_limit_and_commands_of_other_bots_do_not_count(sandb
     said = texts(sandbox, GROUP)
     assert len(said) == 5
     assert sum(text.startswith(LIMITED) for text in said) == 1
-
-
-async def test_questions_are_limited_where_this_machine_s_clock_is_ahead_of_telegram_s(
-    sandbox: Sandbox, live: Any
-) -> None:
-    sandbox.world.clock = lambda: time.time() - 7200
-    async with live(reader_limit=2):
-        for _ in range(3):
-            await say(sandbox, OTTO, FERRY)
-    assert sum(text.startswith(LIMITED) for text in texts(sandbox, OTTO)) == 1
 
 
 def test_a_bucket_refills_and_what_is_full_again_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ async def test_in_a_group_one_message_becomes_the_answer(
         assert await sandbox.until(lambda: "Written by slow" in now()["text"], 30)
     assert len(sandbox.world.sent[GROUP]) == 1
     assert now()["reply_to_message"]["message_id"] == asked["message_id"]
-    assert "halt" not in str(now().get("reply_markup"))
+    assert "b:stop" not in str(now().get("reply_markup"))
     assert sandbox.world.reactions[GROUP, asked["message_id"]][42] == ["👀"]
     assert calls(sandbox, "sendMessageDraft", GROUP) == []
 
@@ -170,23 +170,6 @@ async def test_who_waits_is_told_how_many_are_before_them(
         assert first["text"] == "1 question is ahead of yours."
         (reply,) = await sandbox.replies(OTTO)
         assert "7:30" in reply["text"]
-
-
-async def test_waiting_questions_are_stopped_as_well(
-    sandbox: Sandbox, live: Any, home: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bot.worker.question_worker._WORKER_COUNT", 1)
-    writes(20.0)
-    async with live():
-        await sandbox.say(OTTO, FERRY)
-        await drafted(sandbox)
-        await sandbox.say(OTTO, "Where are dogs on a leash?")
-        await sandbox.say(OTTO, "When is mackerel sold?")
-        await queued(home, OTTO, 3)
-        await sandbox.say(OTTO, "/stop")
-        told = [message["text"] for message in await sandbox.replies(OTTO, 2)]
-        assert any(text.startswith("Stopped. I will not answer 2 waiting questions") for text in told)
-        assert any("Stopped. This is what I had so far." in text for text in told)
 
 
 async def test_a_reader_with_twenty_questions_keeps_another_waiting_for_one(
@@ -223,15 +206,3 @@ async def test_the_same_question_is_answered_from_memory_with_the_same_sources(
             while model.begun == begun:  # until the post is known and with it that the posts have changed
                 await asyncio.sleep(0.1)
                 await say(sandbox, ADMIN, FERRY)
-
-
-@pytest.mark.parametrize(("who", "said"), [(OTTO, "That was a lot of"), (RITA, "Вопросов было очень")])
-async def test_who_asks_too_much_is_told_kindly_and_once(sandbox: Sandbox, live: Any, who: int, said: str) -> None:
-    async with live(reader_limit=2):
-        for _ in range(5):
-            await sandbox.say(who, FERRY)
-            await asyncio.sleep(0.1)
-        texts = [message["text"] for message in await sandbox.replies(who, 3)]
-        await asyncio.sleep(0.3)
-        assert sum(text.startswith(said) for text in texts) == 1
-        assert len(sandbox.world.sent[who]) == 3

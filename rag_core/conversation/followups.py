@@ -27,8 +27,8 @@ from rag_core.planning.intents import (
 from rag_core.planning.queries import AUXILIARY_VERBS, QUESTION_WORDS
 from rag_core.run import Run, Stage
 from rag_core.storage.readers import ConversationTurn
-from rag_core.text.answer_type import extract_numbers
 from rag_core.text.names import find_names
+from rag_core.text.numbers import extract_figures
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import STOP_WORDS, WordReading, detect_language, fold_case, read_word, tokenize
@@ -63,7 +63,6 @@ _EXPLETIVE_PATTERN = re.compile(
     r"published|mention|mentioned|talk|talked)|"
     r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|(?:как|что)\s+там)\b"
 )
-_STANDALONE_TERMS = 3  # content words from which a question with "it" or "they" counts as standalone
 _GENDERS = {**dict.fromkeys(("он", "его", "него", "ему", "нему", "нем"), "masc"),
             **dict.fromkeys(("она", "ее", "нее", "ней"), "femn")}  # fmt: skip
 _WHO_DID_PATTERN = re.compile(r"(?:who|what) \w+ (?:to \w+ )?$")
@@ -139,7 +138,7 @@ def _find_pronoun(text: str) -> re.Match[str] | None:
                 continue
         if match["person"]:
             return match
-        if not (find_question_names(text) or len(extract_content_words(text)) >= _STANDALONE_TERMS):
+        if not (find_question_names(text) or len(extract_content_words(text)) >= _MAX_FOLLOWUP_TERMS):
             things.append(match)
     return things[0] if things else None
 
@@ -163,7 +162,7 @@ def extract_subject(question: str, now: datetime | None) -> str:
     return text
 
 
-# Content words from which a question (as one with a name) is standalone although it begins with "and".
+# Content words from which a question, as one with a name, is standalone although it begins with "and" or says "it".
 _MAX_FOLLOWUP_TERMS = 3
 _EDGE_CHARACTERS = " \t\n?!.…,;:"
 _MAX_FOLLOWUP_LENGTH = 600  # characters: a longer text is no follow-up, and rewrites are cut to this length
@@ -420,12 +419,12 @@ async def _rewrite_by_model(
     asked, history = question.text, " ".join(part for turn in turns for part in (turn.question, *turn.entities))
     own, before, rewritten = set(tokenize(asked)), set(tokenize(history)), set(tokenize(text))
     names = {term for name in find_question_names(text) for term in tokenize(name.text)}
-    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_numbers(asked))
+    kept = {term for word in extract_content_words(asked) for term in tokenize(word)} | set(extract_figures(asked))
     faithful = (
         bool(rewritten & before)
-        and kept <= rewritten | set(extract_numbers(text))
+        and kept <= rewritten | set(extract_figures(text))
         and names <= own | before
-        and extract_numbers(text) <= extract_numbers(f"{asked} {history}")
+        and extract_figures(text) <= extract_figures(f"{asked} {history}")
         and len(rewritten - own - before) <= 1
     )
     if not faithful:

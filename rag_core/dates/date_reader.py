@@ -67,22 +67,19 @@ class DateReader(TokenReader):
         found: list[DateMatch] = [one for way in _WAYS[self.kind(i)] if (one := way(self, i, depth))]
         if inner and self.kind(i) == "unit":
             found.insert(0, self._unit_alone(i))
-        best = max(found, key=lambda one: one.end, default=None)
-        return self._join_inner_and_outer(best) if best and depth < _MAX_DEPTH else best
-
-    def _join_inner_and_outer(self, one: DateMatch) -> DateMatch:
-        """Recurring date within another: "March of last year", "в прошлом году в марте"."""
+        one = max(found, key=lambda one: one.end, default=None)
+        if one is None or depth == _MAX_DEPTH or not (one.recurrence or one.holds):
+            return one
+        # a recurring date within another: "March of last year", "в прошлом году в марте"
         i = self.skip(one.end, "of", "in", "на", "в", "the", ",", "on")
-        if i - one.end > 2 or not (one.recurrence or one.holds):
+        other = self.parse_date(i, _MAX_DEPTH) if i - one.end <= 2 else None
+        within, outer = (one, other) if one.recurrence else (other, one)
+        if other is None or other.pair or within is None or outer is None or not outer.holds:
             return one
-        other = self.parse_date(i, _MAX_DEPTH)
-        if other is None or other.pair:
+        recurrence, box = within.recurrence, outer.read
+        if recurrence is None:
             return one
-        inner, outer = (one, other) if one.recurrence else (other, one)
-        if inner.recurrence is None or not outer.holds:
-            return one
-        recurrence = inner.recurrence
-        return DateMatch(one.at, other.to, other.end, lambda today: recurrence.find_inside(outer.read(today)))
+        return DateMatch(one.at, other.to, other.end, lambda today: recurrence.find_inside(box(today)))
 
     def _calendar_date(self, i: int, depth: int) -> DateMatch | None:
         """Date with its day or month, in any usual order, after a weekday or not: Tue 5 May 2023, May 5-7, 03.05.24."""
@@ -328,15 +325,8 @@ class DateReader(TokenReader):
         if self.word(i) != "week" or self.kind(i + 1) != "number" or not 1 <= self.value(i + 1) <= 53:
             return None
         n, (y, end) = self.value(i + 1), self._trailing_year(i + 2)
-
-        def read(today: date) -> DateRange | None:
-            try:
-                monday = date.fromisocalendar(y or today.year, n, 1)
-            except ValueError:
-                return None
-            return DateRange(monday, monday + 7 * ONE_DAY)
-
-        return self.match(start, end, read)
+        # the first week of a year is that of its 4th of January
+        return self.match(start, end, lambda today: build_unit_range("week", date(y or today.year, 1, 4), n - 1))
 
     def _relative_day(self, i: int, depth: int) -> DateMatch | None:
         """Day counted from today: yesterday, the day before yesterday, вчера вечером, this morning, last night."""
@@ -369,16 +359,15 @@ class DateReader(TokenReader):
             return self.match(i, at + 3, lambda today: DateRange(date(today.year, 1, 1), today + ONE_DAY))
         if words[:2] in {("other", "day"), ("на", "днях")}:
             return self.match(i, at + 2, lambda today: DateRange(today - FEW_DAYS * ONE_DAY, today + ONE_DAY))
-        if self.kind(at) == "unit" and words[1:] == ("before", "last"):
-            name = self.value(at)
-            return self.match(i, at + 3, lambda today: build_unit_range(name, today, -2), holds=True)
         if words == ("под", "новый", "год"):
             week = Recurrence("year", lambda first: DateRange(date(first.year, 12, 25), date(first.year + 1, 1, 1)))
             return self.recurring(i, at + 3, week)
         if words[:2] in {("new", "year"), ("нового", "года"), ("новым", "годом")}:
             return self.recurring(i, at + 2, Recurrence("year", build_day_range), needs="bound")
-        if self.kind(at) == "of last year":
-            return self.match(i, at + 1, lambda today: build_unit_range("year", today, -1), holds=True)
+        name, by = ("year", -1) if self.kind(at) == "of last year" else (self.value(at), -2)
+        if by == -1 or (self.kind(at) == "unit" and words[1:] == ("before", "last")):
+            end = at + (1 if by == -1 else 3)
+            return self.match(i, end, lambda today: build_unit_range(name, today, by), holds=True)
         return None
 
     def _directed(self, i: int, depth: int) -> DateMatch | None:
@@ -462,12 +451,10 @@ class DateReader(TokenReader):
         if self.kind(i) != "holiday":
             return None
         month, day, days = self.value(i)
-
-        def read(first: date) -> DateRange:
-            start = date(first.year, month, day)
-            return DateRange(start, start + days * ONE_DAY)
-
-        return self.recurring(i, i + 1, Recurrence("year", read), needs="on" if days > 1 else "bound")
+        recurrence = Recurrence(
+            "year", lambda first: DateRange(start := date(first.year, month, day), start + days * ONE_DAY)
+        )
+        return self.recurring(i, i + 1, recurrence, needs="on" if days > 1 else "bound")
 
     def _rolling(self, i: int, end: int, n: int, name: str, which: str = "last") -> DateMatch:
         """The last n units, counted back from today, today included; or the next."""

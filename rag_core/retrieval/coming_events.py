@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rag_core.dates import find_dates, parse_coming_period, read_coming
 from rag_core.dates.calendar_arithmetic import DateRange, resolve_date_parts
-from rag_core.dates.date_tokenizer import DateMatch
+from rag_core.dates.date_tokenizer import MONTH_SHORT, DateMatch
 from rag_core.engine import Engine
 from rag_core.retrieval.search import find_titled_channel, resolve_filter
 from rag_core.storage import near_duplicates
@@ -64,12 +64,8 @@ _NAMED_DAY = re.compile(
     rf"{_TODAY.pattern}|завтра|tomorrow|weekend|выходн|понедельник|вторник|сред|четверг|пятниц|суббот|воскресень|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 )
-_MONTHS = (
-    "январ|феврал|март|апрел|ма[йяе]\\b|июн|июл|август|сентябр|октябр|ноябр|декабр|januar|februar|march|april|may\\b|june|july|"
-    "august|september|october|november|december|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\\b"
-)
 _DAY_WORDS = re.compile(
-    rf"\b(?:{_NAMED_DAY.pattern}|{_MONTHS})|"
+    rf"\b(?:{_NAMED_DAY.pattern}|{MONTH_SHORT})|"
     r"(?<![\d.,])\d{1,2}(?:st|nd|rd|th|-?(?:го|ое|е)|\sчисл\w+|[./]\d{1,2}(?![\d%]))\b"
 )
 

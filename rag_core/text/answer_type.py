@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
-from rag_core.text.numbers import CARDINALS, compile_pattern
+from rag_core.text.numbers import CARDINALS, compile_pattern, extract_figures
 from rag_core.text.tokens import stem
 
 
@@ -110,7 +110,6 @@ _MAX_ASKING_LENGTH = 1000  # characters of a question that are read for its type
 
 # Of the patterns below a question needs those of its type: they are compiled with their first use.
 
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _NUMBER_WORDS = (CARDINALS.keys() - set("оба обе обоих both zero ноль нуля".split())) | set(
     "hundred thousand million billion third twice сотни тысяча тысячи тысяч миллион миллиона миллионов миллиард миллиарда "
     "миллиардов дважды трижды".split()
@@ -193,15 +192,10 @@ def asks_for_changes(question: str) -> bool:
     return bool(_CHANGES_ASKED.search(_normalize_text(question[:_MAX_ASKING_LENGTH])))
 
 
-def extract_numbers(text: str) -> frozenset[str]:
-    """Extract numbers written in figures, as strings."""
-    return frozenset(_NUMBER.findall(text))
-
-
 def extract_values(text: str) -> frozenset[str]:
     """Extract numbers in figures and in words."""
     low = _normalize_text(text)
-    return extract_numbers(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
+    return extract_figures(low) | (_NUMBER_WORDS & set(_WORD.findall(low)))
 
 
 def asks_for_count(question: str) -> bool:
@@ -231,7 +225,7 @@ def contains_answer_type(want: AnswerType, text: str, question: str) -> bool:
     if pattern := _TYPE_PATTERNS.get(want):
         return any(m[0] not in asked for m in compile_pattern(pattern).finditer(low))
     if want is AnswerType.NUMBER:
-        return bool(extract_values(low) - {*extract_numbers(asked), *_WORD.findall(asked)} - _SINGLE)
+        return bool(extract_values(low) - {*extract_figures(asked), *_WORD.findall(asked)} - _SINGLE)
     return bool(extract_name_stems(text) - stems)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from rag_core.text.sentences import TextSpan
 from rag_core.text.tokens import detect_language, tokenize
@@ -72,8 +72,7 @@ _MAX_SPOILERS = 100  # of a post, as many as Telegram allows entities; more are 
 _LONG_RUN = 3  # words of a spoiler in a row that are hidden though each stands openly in the post as well
 
 
-@dataclass(frozen=True, slots=True)
-class Spoiler:
+class Spoiler(NamedTuple):
     """Hidden text: `words` in order, in lower case; `telling`: terms that the post has nowhere else."""
 
     text: str
@@ -87,7 +86,9 @@ def list_spoilers(posts: Iterable[Post]) -> tuple[Spoiler, ...]:
     for post in posts:
         shown, hidden = split_off_spoilers(post.text, post.entities)
         elsewhere = frozenset(tokenize(shown)) if hidden else frozenset[str]()
-        found += [Spoiler(text, _split_words(text), frozenset(tokenize(text)) - elsewhere) for text in hidden if text]
+        for text in filter(None, hidden):
+            words = tuple(word.lower() for word in _WORD.findall(text))
+            found.append(Spoiler(text, words, frozenset(tokenize(text)) - elsewhere))
     return tuple(found)
 
 
@@ -104,10 +105,6 @@ def split_off_spoilers(text: str, entities: Sequence[Entity]) -> tuple[str, list
         covers[start:end] = b"\1" * len(units[start:end])
     hidden += [e.url for e in entities if e.url and 2 * e.offset < len(covers) and covers[2 * e.offset]]
     return shown.decode("utf-16-le", "replace"), hidden if len(hidden) <= _MAX_SPOILERS else [" ".join(hidden)]
-
-
-def _split_words(text: str) -> tuple[str, ...]:
-    return tuple(word.lower() for word in _WORD.findall(text))
 
 
 def find_spoiler_spans(text: str, spoilers: Iterable[Spoiler]) -> list[tuple[int, int]]:
@@ -160,13 +157,10 @@ _WEB_LINK_PATTERN = re.compile(
     r"web\.telegram\.org/(?:[akz]/)?#(?:/im\?p=)?(?:-100(?P<bare>\d{1,15})|@?(?P<name>[a-z]\w{3,31}))(?:_\d{1,10})?[_/](?P<id>\d{1,10})(?![\w/])",
     re.IGNORECASE,
 )
-
-
 _MAX_DIGITS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class PostLink:
+class PostLink(NamedTuple):
     """Link to a post: `chat` is a chat id or a lower-case username.
 
     `single`: only this post of an album. `text` is the link as written.
@@ -180,9 +174,8 @@ class PostLink:
 
 def find_post_links(text: str) -> list[PostLink]:
     """Find the links to posts in a text, each once, in order. A link to a comment is no link to a channel's post."""
-    matches = (
-        match for pattern in (_LINK_PATTERN, _APP_LINK_PATTERN, _WEB_LINK_PATTERN) for match in pattern.finditer(text)
-    )
+    patterns = (_LINK_PATTERN, _APP_LINK_PATTERN, _WEB_LINK_PATTERN)
+    matches = (match for pattern in patterns for match in pattern.finditer(text))
     found: dict[tuple[int | str, int], PostLink] = {}
     for match in sorted(matches, key=re.Match.start):
         parts = match.groupdict("")
@@ -191,12 +184,8 @@ def find_post_links(text: str) -> list[PostLink]:
         name = parts.get("name") or parts.get("host") or query.get("domain", "")
         if "comment" in query or not (bare.isdecimal() or name) or not post.isdecimal() or not int(post[:_MAX_DIGITS]):
             continue
-        link = PostLink(
-            int(f"-100{bare[:_MAX_DIGITS]}") if bare.isdecimal() else name.lower(),
-            int(post[:_MAX_DIGITS]),
-            "single" in query,
-            match[0],
-        )
+        chat = int(f"-100{bare[:_MAX_DIGITS]}") if bare.isdecimal() else name.lower()
+        link = PostLink(chat, int(post[:_MAX_DIGITS]), "single" in query, match[0])
         found.setdefault((link.chat, link.message_id), link)
     return list(found.values())
 

@@ -54,10 +54,6 @@ PlanFunction = Callable[[Question, Mapping[int, Channel]], Plan]  # a question, 
 log = logging.getLogger(__name__)
 
 
-def _log_run(run: Run) -> None:
-    log.info("answered %s", run.line())
-
-
 @dataclass(slots=True, eq=False)
 class Engine:
     """Archive, indexes, models, caches and settings that every stage may use.
@@ -81,7 +77,7 @@ class Engine:
     writer: LanguageModel | None = None
     planner: LanguageModel | None = None  # may be the writer
     without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
-    traced: Callable[[Run], None] = _log_run
+    traced: Callable[[Run], None] = lambda run: log.info("answered %s", run.line())
     expands_plan: bool = True
     recipe: str = "auto"
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked

@@ -130,7 +130,16 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
         )
     sentences = list[Sentence]()  # the best of each part; of those that quote the same words the longer one
     for sentence in (draft.sentences[0] for draft in answered):
-        same = next((n for n, other in enumerate(sentences) if _quote_same_words(sentence, other)), None)
+        quotes = sentence.citations
+        same = next(
+            (
+                n
+                for n, other in enumerate(sentences)
+                for a in other.citations
+                if any(a.post == b.post and a.start < b.end and b.start < a.end for b in quotes)
+            ),
+            None,
+        )
         if same is not None:
             sentences[same] = max(sentences[same], sentence, key=lambda one: len(one.text))
         elif sum(len(other.text) for other in sentences) + len(sentence.text) <= MAX_ANSWER_LENGTH:
@@ -154,7 +163,3 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     boilerplate = {chat: lines for one in rounds for chat, lines in one.evidence.boilerplate.items()}
     evidence = Evidence(tuple(replace(one, number=n) for n, one in numbered), boilerplate)
     return await complete_answer(question, Round(rounds[0].plan, draft, evidence), rag, run)
-
-
-def _quote_same_words(one: Sentence, other: Sentence) -> bool:
-    return any(a.post == b.post and a.start < b.end and b.start < a.end for a in one.citations for b in other.citations)

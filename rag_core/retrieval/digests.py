@@ -140,8 +140,16 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
         for first in split_sentences(openings[post.key])[:1]
     }
     columns = Counter(column.values())
-    news = [post for post in told_of if columns[column[post.key]] == 1 and _is_news(post.text, openings[post.key])]
-    news = news or told_of
+    # half a quotation, or what goes on from another post, cannot be understood alone
+    news = [
+        post
+        for post in told_of
+        for opening in [openings[post.key]]
+        if columns[column[post.key]] == 1
+        and not (_ADVERTISEMENT.search(post.text) or _LAUGHTER.search(post.text) or _CONTINUED.match(opening))
+        and opening.count("«") == opening.count("»")
+        and not opening.rstrip().endswith("?")
+    ] or told_of
 
     def rank(post: Post) -> tuple[int, float, int, int, PostKey]:
         # of one subject the event that most channels copied and most posts are about
@@ -162,13 +170,6 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
         if len(lines) == MAX_DIGEST_LINES:
             break
     return lines
-
-
-def _is_news(text: str, opening: str) -> bool:
-    """Whether a post's opening states something and can be understood alone; half a quotation cannot."""
-    if _ADVERTISEMENT.search(text) or _LAUGHTER.search(text) or _CONTINUED.match(opening):
-        return False
-    return opening.count("«") == opening.count("»") and not opening.rstrip().endswith("?")
 
 
 def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[PostKey, list[Post]]:

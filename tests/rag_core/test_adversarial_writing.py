@@ -6,7 +6,6 @@ python tests/rag_core/test_adversarial_writing.py 10000 counts over more drafts 
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -14,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
-import pytest
 from adversarial_drafts import TRICKS, AdversarialDraft, Told, drafts, may_be_shown
 from minimal_edits import figures
 from sample_sizes import choose_size
@@ -83,71 +81,23 @@ async def test_nothing_that_the_posts_do_not_say_gets_out() -> None:
     assert not leaked
 
 
-@pytest.fixture(scope="module")
-def made() -> list[AdversarialDraft]:
-    return list(islice(drafts(PASSAGES), choose_size(2000, 1000)))
-
-
-@pytest.fixture(scope="module")
-def told(made: list[AdversarialDraft]) -> list[Told]:
-    return [one for draft in made for one in draft.told]
-
-
-def test_every_trick_is_played_and_true_sentences_are_among_them(told: list[Told]) -> None:
+def test_every_trick_is_played_and_what_is_called_said_stands_in_the_named_passages() -> None:
+    told = [one for draft in islice(drafts(PASSAGES), choose_size(2000, 1000)) for one in draft.told]
     counted = Counter(one.trick for one in told)
     assert set(counted) == set(TRICKS)
     assert min(counted.values()) >= 5, counted
     assert 0.1 < sum(one.said for one in told) / len(told) < 0.5
-
-
-def test_a_draft_is_one_line_for_each_sentence_with_its_numbers_behind(made: list[AdversarialDraft]) -> None:
-    for draft in made:
-        lines = draft.raw.split("\n")
-        assert len(lines) == len(draft.told)
-        for line, one in zip(lines, draft.told, strict=True):
-            assert line.startswith(one.text)
-            assert tuple(map(int, re.findall(r"\[(\d+)\]", line[len(one.text) :]))) == one.cited
-
-
-def test_what_is_called_said_stands_in_the_named_passages(told: list[Told]) -> None:
     for one in told:
-        if one.said and not one.never and not one.together:
-            assert any(one.text in PASSAGES[n - 1] for n in one.cited if 0 < n <= len(PASSAGES)), one
-
-
-def test_what_is_called_unsaid_stands_in_no_named_passage(told: list[Told]) -> None:
-    for one in told:
-        if not one.said:
-            assert not any(one.text in PASSAGES[n - 1] for n in one.cited if 0 < n <= len(PASSAGES)), one
-
-
-def test_what_no_passage_says_holds_something_that_stands_in_none_it_names(told: list[Told]) -> None:
-    for one in told:
-        if one.trick in ("number", "invented number", "mixed halves"):
-            new = figures(one.text) - figures(PASSAGES[one.cited[0] - 1])
-            assert new or (one.trick == "number" and one.text not in PASSAGES[one.cited[0] - 1]), one
-        if one.trick in ("number", "date", "name", "negation", "swapped name", "invented number", "injected order"):
-            assert not one.by
+        stands = any(one.text in PASSAGES[n - 1] for n in one.cited if 0 < n <= len(PASSAGES))
+        assert stands is one.said or (one.said and (one.never or one.together)), one
+        if one.trick in ("invented number", "mixed halves"):
+            assert figures(one.text) - figures(PASSAGES[one.cited[0] - 1]), one
 
 
 def test_a_true_sentence_may_be_shown_with_the_right_citation_only() -> None:
-    one = Told("wrong citation", "x", (2,), (1,))
-    assert not one.said
-    assert may_be_shown(one, (1,))
-    assert not may_be_shown(one, (2, 9))
-    both = Told("glued", "x; y", (1,), (1, 2), together=True)
-    assert not both.said
-    assert may_be_shown(both, (1, 2, 3))
-
-
-def test_the_same_seed_gives_the_same_drafts(made: list[AdversarialDraft]) -> None:
-    assert list(islice(drafts(PASSAGES), 50)) == made[:50]
-    assert list(islice(drafts(PASSAGES, seed=8), 50)) != made[:50]
-
-
-def test_passages_without_a_sentence_give_no_drafts() -> None:
-    with pytest.raises(ValueError, match="plain sentence"):
-        next(drafts(["", "ok"]))
+    one, both = Told("wrong citation", "x", (2,), (1,)), Told("glued", "x; y", (1,), (1, 2), together=True)
+    assert not one.said and not both.said
+    assert [may_be_shown(one, (1,)), may_be_shown(one, (2, 9)), may_be_shown(both, (1, 2, 3))] == [True, False, True]
 
 
 if __name__ == "__main__":

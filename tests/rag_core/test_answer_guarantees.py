@@ -7,12 +7,13 @@ import logging
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_indexes import BrokenLexical
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_sizes import choose_size
@@ -22,7 +23,7 @@ from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.bm25_postings import TermStatistics
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import visible_posts
-from rag_core.types import Answer, Origin, PassageRef, PostKey, SearchFilter
+from rag_core.types import Answer, Origin, PostKey
 
 SECRET = "The trophy of the ferry to Owl Island hides under the staircase of Villa Zephyr; the code is 4417."
 
@@ -124,19 +125,8 @@ async def test_what_is_deleted_or_edited_while_it_is_answered_is_not_shown(
 # 2. "The index is down" is never "nothing was found"; what is down or late: test_degraded_answers.py.
 
 
-class Broken(LexicalIndex):
-    def __init__(self, failure: Exception) -> None:
-        super().__init__()
-        self.failure = failure
-
-    def search(
-        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
-    ) -> list[tuple[PassageRef, float]]:
-        raise self.failure
-
-
 async def test_a_bug_in_the_index_is_no_empty_result(library: Any) -> None:
-    library.rag = replace(library.rag, lexical=Broken(IndexError("a bug")))
+    library.rag = replace(library.rag, lexical=BrokenLexical(IndexError("a bug")))
     with pytest.raises(IndexError):
         await library.ask("When does the ferry leave?")
 
@@ -260,7 +250,7 @@ async def test_traces_and_logs_hold_no_words_of_posts_or_questions(
         "Where is Zanzibar?",
     ):
         await library.ask(question)
-    library.rag = replace(library.rag, lexical=Broken(IndexUnavailable("The lighthouse index is down.")))
+    library.rag = replace(library.rag, lexical=BrokenLexical(IndexUnavailable("The lighthouse index is down.")))
     with pytest.raises(IndexUnavailable):
         await library.ask("What does the lighthouse museum show?")
     assert len(library.runs) == 4

@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
+from faulty_indexes import Meaning, with_meaning
 
-from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailable, StageTimeout, VectorsUnavailable
+from rag_core.errors import ArchiveUnavailable, IndexUnavailable, ModelUnavailable, StageTimeout
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.models.active_models import DenseIndex
-from rag_core.models.catalog import find_models
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets
 from rag_core.storage import Archive, index_state
@@ -79,36 +77,6 @@ class NoFurther(Odd):
 class NoFollowing(Odd):
     def touches(self, found: Sequence[str], n: int) -> bool:
         return len(found) > len(tokenize(ASKED)) and n >= 20  # the search for successors wants fewer
-
-
-class Meaning:
-    """An embedding model and a store in one, which find a post, break, or keep somebody waiting."""
-
-    identity, revision = "meaning", 0
-
-    def __init__(self, *found: PassageRef, fails: str = "", pause: float = 0.0) -> None:
-        self.found, self.fails, self.pause = found, fails, pause
-
-    def has_word(self, word: str) -> bool:
-        return True
-
-    async def query(self, text: str) -> Any:
-        await asyncio.sleep(self.pause)
-        return np.ones(2, np.float32)
-
-    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
-        if self.fails == "search":
-            raise VectorsUnavailable("The vectors cannot be read.")
-        return [(place, 0.9) for place in self.found]
-
-    async def vectors_of(self, places: Sequence[PassageRef]) -> dict[PassageRef, Any]:
-        if self.fails == "vectors":
-            raise VectorsUnavailable("The vectors cannot be read.")
-        return {place: np.ones(2, np.float32) for place in places}
-
-
-def with_meaning(library: Any, meaning: Any) -> None:
-    library.rag = replace(library.rag, dense=DenseIndex(find_models("tiny")[0], meaning, meaning))
 
 
 def the_post(library: Any) -> PassageRef:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faulty_indexes import BrokenLexical, Meaning, with_meaning
 
 from rag_core.answer import answer_question
 from rag_core.caches import Caches, VersionedCache, make_plan_key
-from rag_core.errors import IndexUnavailable, VectorsUnavailable
+from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.index.vector_store import VectorPoint
 from rag_core.index.vectors_edge import open_vector_store
@@ -26,7 +27,7 @@ from rag_core.models.catalog import find_models
 from rag_core.retrieval.search import search_passages
 from rag_core.run import Run
 from rag_core.storage import visible_posts
-from rag_core.types import Answer, Channel, Media, PassageRef, Post, PostKey, Question, SearchFilter, Viewer
+from rag_core.types import Answer, Channel, Media, PassageRef, Post, PostKey, Question, Viewer
 from rag_core.verification.verify import verify_text
 
 FERRY = "When does the ferry to Owl Island leave?"
@@ -223,36 +224,13 @@ async def test_who_ask_at_once_are_all_answered_for_themselves(library: Any, mak
         assert given.sentences and {key.chat_id for key in given.posts()} <= set(see)
 
 
-class Broken(LexicalIndex):
-    def search(
-        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
-    ) -> list[tuple[PassageRef, float]]:
-        raise IndexUnavailable("The index cannot be read.")
-
-
-class Store:
-    """A vector store that is down until it is told otherwise."""
-
-    identity, revision = "a store", 0
-    down = True
-
-    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
-        if self.down:
-            raise VectorsUnavailable("The vectors cannot be read.")
-        return []
-
-    async def vectors_of(self, places: object) -> dict[PassageRef, Any]:
-        return {}
-
-
 async def test_what_was_found_with_something_missing_is_not_remembered(library: Any) -> None:
-    store, question = Store(), "What does the museum of the lighthouse show people?"
-    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
-    library.rag = replace(library.rag, dense=dense)
+    meaning, question = Meaning(fails="search"), "What does the museum of the lighthouse show people?"
+    with_meaning(library, meaning)
     for known in (False, True):
         assert [s.stage for s in (await library.ask(question)).shortfalls] == ["dense"]
         assert looks(library) == {"plan": known, "recall": False}
-    store.down = False
+    meaning.fails = ""
     for known in (False, True):
         assert (await library.ask(question)).shortfalls == ()
         assert looks(library) == {"plan": True, "recall": known}
@@ -260,7 +238,7 @@ async def test_what_was_found_with_something_missing_is_not_remembered(library: 
 
 async def test_an_index_that_is_down_is_said_each_time(library: Any) -> None:
     await library.ask(FERRY)
-    library.rag = replace(library.rag, lexical=Broken())
+    library.rag = replace(library.rag, lexical=BrokenLexical())
     for _ in range(2):
         with pytest.raises(IndexUnavailable):
             await library.ask(FERRY)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
+from faulty_indexes import BrokenLexical, Meaning, with_meaning
 
-from rag_core.errors import IndexUnavailable, VectorsUnavailable
-from rag_core.index.lexical_index import LexicalIndex
-from rag_core.models.active_models import DenseIndex
-from rag_core.models.catalog import find_models
+from rag_core.errors import IndexUnavailable
 from rag_core.planning.plan import plan_by_rules
 from rag_core.retrieval.aggregate import MentionTerm, find_mentions
 from rag_core.retrieval.search import (
@@ -26,7 +20,7 @@ from rag_core.retrieval.search import (
     resolve_filter,
     search_passages,
 )
-from rag_core.run import Budgets, Run
+from rag_core.run import Run
 from rag_core.storage import channels, visible_posts
 from rag_core.text.tokens import tokenize
 from rag_core.types import (
@@ -184,38 +178,7 @@ async def test_a_post_of_a_channel_without_a_name_is_found(library: Any, make_po
     assert await found(library, "zeppelin", -5) == [PostKey(-5, 1)]
 
 
-class Meaning:
-    """An embedding model and a store in one, which keep somebody waiting, break, or find what they are told to."""
-
-    identity, revision = "told", 0
-
-    def __init__(self, *found: PassageRef, pause: float = 0.0, down: bool = False) -> None:
-        self.found, self.pause, self.down = found, pause, down
-        self.asked: list[SearchFilter] = []
-
-    def has_word(self, word: str) -> bool:
-        return True
-
-    async def query(self, text: str) -> NDArray[np.float32]:
-        await asyncio.sleep(self.pause)
-        return np.ones(2, np.float32)
-
-    async def search(self, vector: object, only: SearchFilter, n: int) -> list[tuple[PassageRef, float]]:
-        self.asked.append(only)
-        if self.down:
-            raise VectorsUnavailable("The vectors cannot be read.")
-        return [(place, 0.9) for place in self.found]
-
-    async def vectors_of(self, places: list[PassageRef]) -> dict[PassageRef, NDArray[np.float32]]:
-        return {place: np.ones(2, np.float32) for place in places}
-
-
-def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
-    dense = DenseIndex(find_models("tiny")[0], meaning, meaning)
-    library.rag = replace(library.rag, budgets=Budgets(**budgets), dense=dense)
-
-
-@pytest.mark.parametrize(("trouble", "lack"), [({"pause": 5.0}, "dense-late"), ({"down": True}, "dense")])
+@pytest.mark.parametrize(("trouble", "lack"), [({"pause": 5.0}, "dense-late"), ({"fails": "search"}, "dense")])
 async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
     library: Any, trouble: dict[str, Any], lack: str
 ) -> None:
@@ -225,18 +188,9 @@ async def test_without_the_dense_leg_the_lexical_one_answers_and_that_is_said(
     assert [shortfall.stage for shortfall in answer.shortfalls] == [lack]
 
 
-class Broken(LexicalIndex):
-    """An index of words that is down."""
-
-    def search(
-        self, terms: Sequence[str], only: SearchFilter, n: int = 50, *_: object
-    ) -> list[tuple[PassageRef, float]]:
-        raise IndexUnavailable("The index cannot be read.")
-
-
 async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(library: Any) -> None:
     with_meaning(library, Meaning(PassageRef(PostKey(library.harbour, 3), 0, 0, 58), pause=0.05))
-    library.rag = replace(library.rag, lexical=Broken())
+    library.rag = replace(library.rag, lexical=BrokenLexical())
     question = library.question("What does the lighthouse museum show on Fridays?")
     run = Run(library.rag.budgets, "direct")
     hits = await search_passages(plan_by_rules(question), question, library.rag, run)
@@ -244,12 +198,12 @@ async def test_without_the_lexical_leg_the_dense_one_finds_and_that_is_said(libr
     assert "lexical" in {shortfall.stage for shortfall in run.shortfalls}
 
 
-@pytest.mark.parametrize("meaning", [Meaning(down=True), Meaning()])
+@pytest.mark.parametrize("meaning", [Meaning(fails="search"), Meaning()])
 async def test_when_no_leg_finds_anything_and_one_is_down_that_is_no_nothing_found(
     library: Any, meaning: Meaning
 ) -> None:
     with_meaning(library, meaning)
-    library.rag = replace(library.rag, lexical=Broken())
+    library.rag = replace(library.rag, lexical=BrokenLexical())
     with pytest.raises(IndexUnavailable):
         await library.ask("What does the lighthouse museum show?")
 

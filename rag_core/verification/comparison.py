@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from rag_core.dates.moments import Moment
 from rag_core.text.numbers import CURRENCIES, Number, join_digit_groups
@@ -302,19 +302,6 @@ _COPULA = re.compile(r"\W*(?:(?:is|was|are|became|becomes|является|ст�
 _LONGEST_COPULA = 30  # characters
 
 
-def is_called_false(claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None) -> bool | None:
-    """Check whether the claim is what a sentence calls false; None if it calls nothing so, False if it is the opposite.
-
-    "It is not true that the ferry is not sold" agrees with "the ferry is sold".
-    """
-    low, reply = fold_text(here.text), fold_text(following.text) if following else ""
-    called = [found.span() for found in _FALSE_WORDS.finditer(low)]
-    if not (called or _FALSE_REPLY.match(reply)) or _FALSE_WORDS.search(fold_text(claim.text)):
-        return None
-    outside = sum(not any(start <= scope.at < end for start, end in called) for scope in here.denied)
-    return len(claim.denied) % 2 == outside % 2
-
-
 def find_explicit_denial(
     claim: SentenceFacts, here: SentenceFacts, following: SentenceFacts | None, denied_word: str
 ) -> str:
@@ -322,7 +309,10 @@ def find_explicit_denial(
     low, reply = fold_text(here.text), fold_text(following.text) if following else ""
     if claim.denied or _FALSE_WORDS.search(fold_text(claim.text)):
         return ""
-    if is_called_false(claim, here, following):
+    called = [found.span() for found in _FALSE_WORDS.finditer(low)]
+    # "it is not true that the ferry is not sold" agrees with "the ferry is sold"
+    outside = sum(not any(start <= scope.at < end for start, end in called) for scope in here.denied)
+    if (called or _FALSE_REPLY.match(reply)) and outside % 2 == 0:
         return "called false"
     if _is_question(here) and _NEGATIVE_REPLY.match(reply):
         return "asked and denied"
@@ -334,9 +324,7 @@ def find_explicit_denial(
     other_day = bool(days) and any(m.day and (m.month, m.day) not in days for m in here.moments)
     if _FAILED_PLAN.search(low) and not other_day and not _FAILED_PLAN.search(fold_text(claim.text)):
         return "did not come to be"
-    if denied_word and _RUMOUR_WORDS.search(low):
-        return "a rumour denied"
-    return ""
+    return "a rumour denied" if denied_word and _RUMOUR_WORDS.search(low) else ""
 
 
 def _is_question(here: SentenceFacts) -> bool:
@@ -375,34 +363,29 @@ def find_unasserted(claim: SentenceFacts, here: SentenceFacts, following: Senten
     if _RUMOUR_WORDS.search(fold_text(here.text)) and not _RUMOUR_WORDS.search(fold_text(claim.text)):
         return "rumour"
     for scope in () if claim.modal else here.modal:
-        if scope.kind != "must" and not claim.all_words.stems.isdisjoint(scope.wide):
+        if not claim.all_words.stems.isdisjoint(scope.wide):
             return f"{scope.kind} {scope.first.low if scope.first else ''}"
     return ""
 
 
 def find_end(claim: SentenceFacts, here: SentenceFacts) -> str:
     """Find that something ended which the claim says still holds, or that somebody else has the role now."""
-    low = fold_text(here.text)
-    if (found := _CEASED_WORDS.search(low)) and not _CEASED_WORDS.search(fold_text(claim.text)):
+    low, claimed = fold_text(here.text), fold_text(claim.text)
+    if (found := _CEASED_WORDS.search(low)) and not _CEASED_WORDS.search(claimed):
         return f"ended: {found[0]}"
-    words = here.all_words
-    for n, word in enumerate(words[1:], 1):
-        if _NEW_HOLDER.match(words[n - 1].low) and (name := _find_holder(claim, word)):
-            others = [w for w in words[n + 1 :] if w.capital and w.stem]
-            if others and not any(is_same_name(name, w) for w in others):
-                return f"new {word.low}"
+    for before, role in pairwise(here.all_words):
+        if not _NEW_HOLDER.match(before.low):
+            continue
+        for name in claim.names:  # "Priya Raman is the president", "Галина — председатель"
+            gaps = ((name.word.end, word.start) for word in claim.words if word.stem == role.stem)
+            if any(
+                0 < end - start <= _LONGEST_COPULA and _COPULA.fullmatch(claimed, start, end) for start, end in gaps
+            ):
+                others = [word for word in here.all_words if word.start > role.start and word.capital and word.stem]
+                if others and not any(is_same_name(name.word, word) for word in others):
+                    return f"new {role.low}"
+                break
     return ""
-
-
-def _find_holder(claim: SentenceFacts, role: Word) -> Word | None:
-    """Find the name that the claim gives to a role: "Priya Raman is the president", "Галина — председатель"."""
-    low = fold_text(claim.text)
-    for name in claim.names:
-        for word in claim.words:
-            between = low[name.word.end : word.start]
-            if word.stem == role.stem and 0 < len(between) <= _LONGEST_COPULA and _COPULA.fullmatch(between):
-                return name.word
-    return None
 
 
 def is_predicate_verb(word: Word) -> bool:

@@ -1,6 +1,6 @@
 """Facts of a sentence: its words, numbers, dates, times, names and links, and what it denies or leaves open.
 
-A scope is the words after a "not", a "may" or a "must", as far as its clause goes. Pure functions.
+A scope is the words after a "not", a "may" or a "plans", as far as its clause goes. Pure functions.
 """
 
 from __future__ import annotations
@@ -252,9 +252,6 @@ _INTENTION_WORDS = frozenset(
     "обещала обещаем просит просят попросил попросили надеются надеемся хотим хочу предложено планируется запланирован запланирована "
     "запланировано планы план проект".split()
 )
-_OBLIGATION_WORDS = frozenset(
-    "должен должна должно должны обязан обязана обязаны обязано необходимо нужно надо следует must should shall obliged required ought".split()
-)
 _CLAUSE_END, _LIST_END = re.compile(r"[.,;:!?…()—–\n]"), re.compile(r"[.;:!?…()—–\n]")
 _AUXILIARIES = frozenset(
     "буду будут будем будете смог смогла смогли смогут сможет стал стала стали станет станут удалось able".split()
@@ -278,26 +275,23 @@ class Scope:
 
 def find_denials(low: str, words: Sequence[Word]) -> list[Scope]:
     """Find negations with their scopes; "никогда не" is one negation, "не только" none."""
-    found = [n for n, word in enumerate(words) if _is_denial(low, words, n)]
+    found = []
+    for n, word in enumerate(words):
+        rest = low[word.start : word.start + 30]
+        said = word.low in _DENIAL_WORDS or word.low in _NEGATIVE_PRONOUNS or bool(re.search(r"n['’]t$", word.low))
+        if word.low in _DENYING_VERBS:
+            denies = bool(re.match(r"\w+\s+(?:to\b|\w+ть(?:ся)?\b)", rest))
+        else:
+            denies = bool(_DENIAL_PHRASES.match(rest)) or (said and not _NOT_A_DENIAL.match(rest))
+        found += [n] if denies else []
     plain = [n for n in found if words[n].low not in _NEGATIVE_PRONOUNS]
-    found = plain if plain and len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found
+    found = plain if len(plain) < len(found) and any(words[n].low == "не" for n in plain) else found
     return [_build_scope("not", low, words, n) for n in found]
 
 
-def _is_denial(low: str, words: Sequence[Word], n: int) -> bool:
-    said, rest = words[n].low, low[words[n].start : words[n].start + 30]
-    if said in _DENYING_VERBS:
-        return bool(re.match(r"\w+\s+(?:to\b|\w+ть(?:ся)?\b)", rest))
-    if _DENIAL_PHRASES.match(rest):
-        return True
-    return (
-        said in _DENIAL_WORDS or said in _NEGATIVE_PRONOUNS or bool(re.search(r"n['’]t$", said))
-    ) and not _NOT_A_DENIAL.match(rest)
-
-
 def find_modals(low: str, words: Sequence[Word]) -> list[Scope]:
-    """Find modal words with their scopes: possibility, plan, obligation."""
-    kinds = {"may": _POSSIBILITY_WORDS, "plans": _INTENTION_WORDS, "must": _OBLIGATION_WORDS}
+    """Find modal words with their scopes: possibility, plan."""
+    kinds = {"may": _POSSIBILITY_WORDS, "plans": _INTENTION_WORDS}
     return [
         _build_scope(kind, low, words, n)
         for n, word in enumerate(words)
@@ -354,8 +348,7 @@ class Name:
 class SentenceFacts:
     """Checkable facts of a sentence.
 
-    `words` are its content words without numbers and dates, `all_words` all words, `initials` the first letters of
-    the words that are no stop words.
+    `words` are its content words without numbers and dates, `all_words` all words.
     """
 
     text: str
@@ -368,8 +361,7 @@ class SentenceFacts:
     denied: tuple[Scope, ...]
     modal: tuple[Scope, ...]
     links: frozenset[str]
-    initials: str = ""
-    lang: str = ""
+    lang: str
 
 
 def extract_links(text: str) -> frozenset[str]:
@@ -406,7 +398,7 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
     return SentenceFacts(
         text, start, everything, words, numbers, moments, _find_names(free, everything), tuple(find_denials(low, everything)),
-        tuple(find_modals(low, everything)), _clean_links(links), "".join(word.low[0] for word in everything if word.stem), lang,
+        tuple(find_modals(low, everything)), _clean_links(links), lang,
     )  # fmt: skip
 
 

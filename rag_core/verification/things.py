@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rag_core.planning.spelling_correction import is_misspelt
 from rag_core.text.answer_type import extract_asking_stems
-from rag_core.text.tokens import WordReading, measure_stem_similarity, read_word
+from rag_core.text.tokens import measure_stem_similarity, read_word
 from rag_core.verification.comparison import (
     find_main_verb,
     has_identifier,
@@ -29,28 +29,14 @@ from rag_core.verification.facts import (
 )
 
 _PHRASE_END = re.compile(r"[,.;:!?…()|\n]|\s[—–-]\s")
-
-
 _ASKED_WITH_VERB = re.compile(r"(?:\w+\s+){0,3}?(?:do|does|did|will|can|would|should)\s[^?]*\?", re.IGNORECASE)
-
-
 _BEFORE_VERB = frozenset(
     "to will can could would should may might must do does did i you he she it we they who really".split()
 )
-
-
 _CONJUNCTIONS = frozenset("и или а но and or but".split())
-
-
 _SKIPPED = frozenset("the a an our your its this that not не".split())  # between a word and the one beside it
-
-
 _ADJECTIVE_ENDING = re.compile("(?:ск|н|ов|ев)[а-я]{2,3}")
-
-
 _FAR = 3  # words
-
-
 _MIN_ROOT = 4  # letters
 
 
@@ -94,10 +80,16 @@ def find_other_thing(claim: SentenceFacts, here: SentenceFacts, around: Sequence
             for other in theirs:
                 if _is_replaced(mine, other, claim, strictly=known):
                     return f"{word.low} ≠ {other.word.low}"
-    if spare and len(missing) == len(things):  # an item of a list, and the claim's is another
-        items = [one for one in around if _have_value_of_same_kind(claim, one)]
-        if other_item := next((word for word in missing if any(_is_said(word, one) for one in items)), None):
-            return f"{other_item.low} ≠ {spare[0].low}"
+    if spare and len(missing) == len(
+        things
+    ):  # an item of a list with a value of the same kind, and the claim's is another
+        units = {number.unit for number in claim.numbers} - {""}
+        fields = {name for moment in claim.moments for name in moment.fields()}
+        for one in around:
+            alike = any(number.unit in units for number in one.numbers)
+            alike = alike or any(fields & moment.fields().keys() for moment in one.moments)
+            if alike and (item := next((word for word in missing if _is_said(word, one)), None)):
+                return f"{item.low} ≠ {spare[0].low}"
     return ""
 
 
@@ -117,44 +109,24 @@ def names_thing(question: str, text: str, lang: str) -> bool:
     return bool(things) and all(_is_said(word, there) for word in things) and not _find_other_number(asked, there, ())
 
 
-def _have_value_of_same_kind(one: SentenceFacts, other: SentenceFacts) -> bool:
-    units = {number.unit for number in one.numbers if number.unit} & {number.unit for number in other.numbers}
-    return bool(units) or any(m.fields().keys() & n.fields().keys() for m in one.moments for n in other.moments)
-
-
 def _list_things(facts: SentenceFacts) -> list[Word]:
     """List the nouns, adjectives and names of a sentence, without words such as "price" that say nothing of a thing."""
-    verb, units = _find_question_verb(facts) or find_main_verb(facts), list_unit_words(facts)
+    verb, units, text = find_main_verb(facts), list_unit_words(facts), facts.text
+    if _ASKED_WITH_VERB.match(text):  # the last word: "When does the pharmacy close?"
+        verb = next((word for word in reversed(facts.words) if not word.capital), verb)
     infinitives = {word.start for before, word in pairwise(facts.all_words) if before.low in _BEFORE_VERB}
-    return [
-        word
-        for word in facts.words
-        if not (word is verb or word.start in units or word.start in infinitives)
-        and not (is_verb_form(word) or _is_ending(word, facts.text))
-        and (not is_light(word) or _is_attribute(word, facts))
-    ]
-
-
-def _find_question_verb(facts: SentenceFacts) -> Word | None:
-    """Find the verb of an English question, the last word: "When does the pharmacy close?"."""
-    asked = _ASKED_WITH_VERB.match(facts.text)
-    return next((word for word in reversed(facts.words) if not word.capital), None) if asked else None
-
-
-def _is_attribute(word: Word, facts: SentenceFacts) -> bool:
-    """Whether a word such as "day" describes the noun after it: "day ticket"."""
-    adjective = word.low.isascii() or _read(word).part == "ADJF"
-    beside = (place for place in _list_places(word, facts) if place.side == 1 and place.adjoins)
-    return adjective and any(not is_light(place.anchor) for place in beside)
-
-
-def _is_ending(word: Word, text: str) -> bool:
-    """Whether the letters belong to a number: "2026-го"."""
-    return text[word.start - 1 : word.start] == "-" and text[: word.start - 1][-1:].isdigit()
-
-
-def _read(word: Word) -> WordReading:
-    return read_word(word.low)[0]
+    things = []
+    for word in facts.words:
+        of_number = text[word.start - 1 : word.start] == "-" and text[: word.start - 1][-1:].isdigit()  # "2026-го"
+        if word is verb or word.start in units or word.start in infinitives or is_verb_form(word) or of_number:
+            continue
+        if is_light(word):  # a thing only where it describes one: "day ticket"
+            adjective = word.low.isascii() or read_word(word.low)[0].part == "ADJF"
+            places = _list_places(word, facts) if adjective else ()
+            if not any(place.side == 1 and place.adjoins and not is_light(place.anchor) for place in places):
+                continue
+        things.append(word)
+    return things
 
 
 def _is_said(word: Word, there: SentenceFacts) -> bool:
@@ -203,7 +175,8 @@ def _list_places(word: Word, facts: SentenceFacts) -> Iterator[_Place]:
 
 def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly: bool) -> bool:
     """Check whether two different words stand in the same place, beside the same word."""
-    if _is_value(mine, claim) or _is_name(mine.word) != _is_name(other.word):  # "бассейн" may be «Щука»
+    named, other_named = (place.word.capital and not place.word.opens for place in (mine, other))
+    if _is_value(mine, claim) or named != other_named:  # "бассейн" may be «Щука»
         return False
     if mine.anchor.stem != other.anchor.stem:  # "по самбо тренируются" and "тренировки по дзюдо"
         alike = measure_stem_similarity(mine.anchor.stem, (other.anchor.stem,)) > 0
@@ -212,11 +185,14 @@ def _is_replaced(mine: _Place, other: _Place, claim: SentenceFacts, *, strictly:
         return mine.is_distinction and other.is_distinction
     same_place = mine.side == other.side and mine.between == other.between
     if is_predicate_verb(mine.anchor):
-        return _share_case(mine.word, other.word) if not mine.word.low.isascii() else same_place
+        cases, others = ({r.case for r in read_word(w.low) if r.part == "NOUN"} for w in (mine.word, other.word))
+        return same_place if mine.word.low.isascii() else not cases.isdisjoint(others)
     if not strictly and mine.is_attribute and other.is_attribute:
         return True
-    agrees = mine.side == -1 or not other.adjoins or _agrees(other.word, other.anchor)
-    return same_place and agrees and _have_same_part(mine.word, other.word)
+    if not same_place or (mine.side == 1 and other.adjoins and not _agrees(other.word, other.anchor)):
+        return False
+    plain = not (named or other_named or mine.word.low.isascii() or other.word.low.isascii())
+    return not plain or read_word(mine.word.low)[0].part == read_word(other.word.low)[0].part
 
 
 def _is_value(mine: _Place, claim: SentenceFacts) -> bool:
@@ -231,26 +207,11 @@ def _is_value(mine: _Place, claim: SentenceFacts) -> bool:
     return full and mine.anchor.start in strong
 
 
-def _is_name(word: Word) -> bool:
-    return word.capital and not word.opens
-
-
-def _share_case(one: Word, other: Word) -> bool:
-    mine, theirs = ({r.case for r in read_word(w.low) if r.part == "NOUN"} for w in (one, other))
-    return not mine.isdisjoint(theirs)
-
-
 def _agrees(word: Word, noun: Word) -> bool:
     """Check that a Russian adjective before a noun has its number and case; any other word may describe it."""
     readings = [reading for reading in read_word(word.low) if reading.part == "ADJF"]
     forms = {(reading.number, reading.case) for reading in read_word(noun.low)}
     return word.low.isascii() or not readings or any((one.number, one.case) in forms for one in readings)
-
-
-def _have_same_part(one: Word, other: Word) -> bool:
-    if any(word.low.isascii() or (word.capital and not word.opens) for word in (one, other)):
-        return True
-    return _read(one).part == _read(other).part
 
 
 def _find_other_number(claim: SentenceFacts, here: SentenceFacts, around: Sequence[SentenceFacts]) -> str:

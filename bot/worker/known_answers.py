@@ -46,7 +46,7 @@ from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import DIRECT_RECIPE, Answer, Draft, Post, PostKey, Question, Sentence, Viewer
 from rag_core.verification.support import check_citations
-from rag_core.writing.extract import quote_post_span
+from rag_core.writing.extract import quote_span
 
 PINNED_RECIPE = "pinned"
 _MAX_PIN_LENGTH = 600  # characters shown of the post
@@ -88,7 +88,7 @@ def _quote_beginning(post: Post) -> tuple[Sentence, ...]:
             length += end - start
             if length > _MAX_PIN_LENGTH:
                 return tuple(quoted)
-            quoted.append(quote_post_span(post, (start, end)))
+            quoted.append(quote_span(post, (start, end)))
     return tuple(quoted)
 
 

@@ -50,7 +50,7 @@ from rag_core.types import (
     Source,
     Viewer,
 )
-from rag_core.writing.extract import quote_piece, quote_post_span, quote_span, select_best_pieces
+from rag_core.writing.extract import quote_piece, quote_span, select_best_pieces
 from rag_core.writing.phrases import (
     MAX_FRAMED_QUOTE_LENGTH,
     format_day,
@@ -88,7 +88,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
     originals = {build_text_key(stored[key].text): key for key in found}  # of copies the oldest
     sentences = []
     for key in sorted(originals.values(), key=lambda one: stored[one].date, reverse=True)[:_MAX_DATED_POSTS]:
-        quote = quote_post_span(stored[key], spans[key][1])
+        quote = quote_span(stored[key], spans[key][1])
         day = format_post_date(stored[key].date, question.lang)
         sentences.append(replace(quote, text=f"{day} {quote.text}"))
     return Draft(tuple(sentences), 1.0) if sentences else None

@@ -31,7 +31,7 @@ from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
 from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, tokenize
 from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer
-from rag_core.writing.extract import quote_post_span
+from rag_core.writing.extract import quote_span
 
 _MAX_READ_POSTS = 1000  # the latest
 _MAX_LISTED = 6
@@ -168,7 +168,7 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
     own = (post for post in stored.values() if post.origin is None and not find_poll(post))
     found = sorted(own, key=lambda post: post.date)
     lines, sure = await asyncio.to_thread(_choose_lines, name, found)
-    quotes = tuple(quote_post_span(line.post, line.span) for line in lines)
+    quotes = tuple(quote_span(line.post, line.span) for line in lines)
     return Draft(quotes, 1.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE) if quotes else None
 
 
@@ -269,7 +269,7 @@ async def introduce_channels(question: Question, plan: Plan, rag: Engine) -> Dra
             latest = await list_posts_between(rag.archive, {chat}, TELEGRAM_START, question.asked_at, _MAX_OWNER_POSTS)
             found = await asyncio.to_thread(_find_owners, first, latest)
         lines += found if len(readable) == 1 else found[:1]
-    quotes = tuple(quote_post_span(line.post, line.span) for line in lines[:_MAX_LINES])
+    quotes = tuple(quote_span(line.post, line.span) for line in lines[:_MAX_LINES])
     sure = len(readable) == 1 and described_itself
     return Draft(quotes, 1.0 if quotes else 0.0, certainty=Certainty.SURE if sure else Certainty.PROBABLE)
 

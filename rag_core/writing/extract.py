@@ -292,21 +292,13 @@ def quote_piece(piece: ExtractCandidate) -> Sentence:
     return quote_span(piece.source.passage, (piece.start, piece.end))
 
 
-def quote_span(passage: Passage, span: TextSpan) -> Sentence:
-    """Quote a span of a passage word for word, cited at its place in the post; words of a poll are said to be one's."""
-    quote, at = passage.text[slice(*span)], passage.start + span[0]
-    return Sentence(_label_quote(passage, span), (Citation(passage.key, quote, at, at + len(quote), passage.date),))
-
-
-def quote_post_span(post: Post, span: TextSpan) -> Sentence:
-    """Quote a span of a whole post word for word, as `quote_span`."""
-    return Sentence(_label_quote(post, span), (Citation(post.key, post.text[slice(*span)], *span, post.date),))
-
-
-def _label_quote(post: Post | Passage, span: TextSpan) -> str:
-    quote, poll = post.text[slice(*span)], find_poll(post)
+def quote_span(of: Passage | Post, span: TextSpan) -> Sentence:
+    """Quote a span word for word, cited at its place in the post; words of a poll are said to be one's."""
+    quote, at = of.text[slice(*span)], span[0] + (of.start if isinstance(of, Passage) else 0)
+    poll = find_poll(of)
     of_poll = poll is not None and span[0] < poll[1] and poll[0] < span[1]
-    return f"{POLL_LABELS[detect_language(quote)]} {quote}" if of_poll else quote
+    text = f"{POLL_LABELS[detect_language(quote)]} {quote}" if of_poll else quote
+    return Sentence(text, (Citation(of.key, quote, at, at + len(quote), of.date),))
 
 
 def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -147,14 +147,13 @@ _LEADING_LABEL = re.compile(r"^(?:[-*•]\s+|\d{1,2}[.)]\s+(?=\D)|(?:final answe
 _MARKUP = re.compile(r"[*`#]+|(?<!\w)__?|__?(?!\w)")
 _CITED_SENTENCE = re.compile(r"(?:\[\s*\d{1,4}\s*\]\s*[,;]?\s*)+")
 _WORD = re.compile(r"[^\W_]+")
-_SHINGLE_WORDS = 7  # words in a row: an equal run of this length is no coincidence
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSentence:
     """Sentence written by a model, cleaned, with the existing source numbers it cites, each once, in order.
 
-    An empty text marks something that is no sentence of an answer (reasoning steps, words of the prompt).
+    An empty text marks something that is no sentence of an answer, such as reasoning steps.
     """
 
     text: str
@@ -212,8 +211,8 @@ def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence
     for text, numbers in sentences:
         clean = " ".join(_MARKUP.sub("", text.translate(_NO_BRACKETS)).split()).lstrip(".!?…,;: ")
         steps, clean = _REASONING_STEPS.search(clean), _LEADING_LABEL.sub("", clean).strip()
-        if steps or not _WORD.search(clean) or _build_shingles(clean) & _build_prompt_shingles():
-            clean = ""  # reasoning steps, or words of the prompt
+        if steps or not _WORD.search(clean):
+            clean = ""
         if _WORD.search(text):
             written.append(WrittenSentence(clean, numbers))
     return written
@@ -225,16 +224,3 @@ def equals_phrase(line: str, words: str) -> bool:
 
 
 _NO_BRACKETS = str.maketrans("[]<>{}|\\", " " * 8)
-
-
-def _build_shingles(text: str) -> frozenset[tuple[str, ...]]:
-    words = [word.lower() for word in _WORD.findall(text)]
-    return frozenset(tuple(words[n : n + _SHINGLE_WORDS]) for n in range(len(words) - _SHINGLE_WORDS + 1))
-
-
-@lru_cache(maxsize=1)
-def _build_prompt_shingles() -> frozenset[tuple[str, ...]]:
-    """Word shingles of the writer's prompt."""
-    templates = [load_prompt("write", lang) for lang in ("ru", "en")]
-    texts = [text for one in templates for text in one.system.split("\n")]
-    return frozenset().union(*map(_build_shingles, texts))

@@ -33,10 +33,6 @@ async def test_a_later_post_that_corrects_comes_before_what_it_corrects(village:
     answer = await village.ask(QUESTION)
     assert "16 August" in answer.sentences[0].text
     assert "14 August" in " ".join(sentence.text for sentence in answer.sentences[1:])
-
-
-async def test_a_successor_is_a_source_that_the_reader_may_open(village: Any) -> None:
-    answer = await village.ask(QUESTION)
     assert PostKey(village.harbour, 2) in {source.passage.key for source in answer.found}
     assert len({source.number for source in answer.found}) == len(answer.found)
 

@@ -66,15 +66,10 @@ async def test_claims_over_the_sample_channels_get_the_right_verdict(tmp_path: P
     assert len(opposite) <= MOST_OPPOSITE, "\n".join(opposite)
 
 
-def test_there_are_forty_claims_of_every_label_in_both_languages() -> None:
-    counted = Counter(claim["label"] for claim in CLAIMS)
-    assert counted == {"supported": 10, "contradicted": 14, "outdated": 6, "not_found": 10}
-    assert sum("also_says" in claim for claim in CLAIMS) == 6
-    assert len({claim["text"] for claim in CLAIMS}) == 40
-    assert min(Counter(claim["lang"] for claim in CLAIMS).values()) >= 15
-
-
-def test_every_post_a_verdict_must_cite_is_there_and_older_than_the_question(root: Path) -> None:
+def test_forty_claims_name_posts_that_are_there_and_older_than_the_question(root: Path) -> None:
+    assert Counter(claim["label"] for claim in CLAIMS) == {
+        "supported": 10, "contradicted": 14, "outdated": 6, "not_found": 10
+    }  # fmt: skip
     dates = {  # local times
         f"{file.parent.name}/{entry['id']}": datetime.fromisoformat(entry["date"])
         for file in (root / "bot/sandbox/channels").glob("*/result.json")
@@ -84,5 +79,4 @@ def test_every_post_a_verdict_must_cite_is_there_and_older_than_the_question(roo
         asked = datetime.fromisoformat(claim["asked_at"]).replace(tzinfo=None)
         assert (claim["post"] is None) == (claim["label"] == "not_found"), claim
         for post in filter(None, [claim["post"], claim.get("also_says"), *claim.get("or", ())]):
-            assert dates[post] < asked, claim
-            assert not post.startswith("owl-hill-members/"), claim
+            assert dates[post] < asked and not post.startswith("owl-hill-members/"), claim

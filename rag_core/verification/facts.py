@@ -360,22 +360,17 @@ class SentenceFacts:
     names: tuple[Name, ...]
     denied: tuple[Scope, ...]
     modal: tuple[Scope, ...]
-    links: frozenset[str]
     lang: str
 
 
 def extract_links(text: str) -> frozenset[str]:
     """Extract every address, @name and #tag of a text, whole."""
-    return _clean_links(_LINK.finditer(fold_text(text)))
+    return frozenset(link[0].rstrip(".,;:!?…)»\"”'") for link in _LINK.finditer(fold_text(text)))
 
 
 def remove_links(text: str) -> str:
     """Replace each address, @name and #tag with a space."""
     return _LINK.sub(" ", text)
-
-
-def _clean_links(links: Iterable[re.Match[str]]) -> frozenset[str]:
-    return frozenset(link[0].rstrip(".,;:!?…)»\"”'") for link in links)
 
 
 @lru_cache(maxsize=1024)  # 3 to 10 kB each
@@ -387,18 +382,18 @@ def extract_facts(text: str, lang: str, start: int = 0) -> SentenceFacts:
     text = text[:LONGEST_STATED]
     low = fold_text(text)
     everything = Vocabulary(split_words(text))
-    links = list(_LINK.finditer(low))
-    plain = _blank_spans(low, [link.span() for link in links], " ")
+    links = [link.span() for link in _LINK.finditer(low)]
+    plain = _blank_spans(low, links, " ")
     moments = tuple(parse_moments(plain, text))
     rest = _blank_spans(plain, [(moment.start, moment.end) for moment in moments], "·")
     numbers = tuple(parse_numbers(rest, lang))
     taken = [*((m.start, m.end) for m in moments), *((n.start, n.end) for n in numbers if not n.weak)]
-    free_text = _blank_spans(low, [*taken, *(link.span() for link in links)], "\0")
+    free_text = _blank_spans(low, [*taken, *links], "\0")
     free = [word for word in everything if free_text[word.start] != "\0"]
     words = Vocabulary(word for word in free if word.stem and not word.stem.isdigit() and not _UNIT.match(word.low))
     return SentenceFacts(
         text, start, everything, words, numbers, moments, _find_names(free, everything), tuple(find_denials(low, everything)),
-        tuple(find_modals(low, everything)), _clean_links(links), lang,
+        tuple(find_modals(low, everything)), lang,
     )  # fmt: skip
 
 
@@ -438,17 +433,11 @@ def extract_facts_by_sentence(text: str, lang: str) -> tuple[SentenceFacts, ...]
 _RUSSIAN_VERB_ENDING = re.compile(
     r"(?:[аяеиыоу]л(?:а|о|и|ся|ась|ось|ись)?|[аеиуюя]т(?:ся)?|[ёеи]шь|[еи]те|[её]м|им|ен[аоы]?|[ая]н[аоы]|ыт[аоы]?|ят[аоы]?)$"
 )
-
-
 _COPULAS = frozenset(
     "есть нет был была было были будет будут стал стала стали стоит нельзя можно нужно надо должен должна должны может могут "
     "is are was were am be been has have had will would can could may might must shall should does do did cost costs".split()
 )
-
-
 _ENGLISH_VERB_ENDING = re.compile(r"(?:ed|[a-z]{2}[^s\W]s)$")
-
-
 _IRREGULAR_VERBS = frozenset(
     "became began bought broke brought built came chose cut drew drove fell flew found fought gave got grew held hit kept knew led left lost made met "
     "paid put ran rose said sang saw sent set shot shut sold spent spoke stood swam taught thought told took went won wore wrote".split()

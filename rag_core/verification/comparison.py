@@ -195,45 +195,45 @@ _AROUND = 10  # words searched for the nearest content words
 _MAX_ROLE_GAP = 2  # function words allowed between a role and its holder: "led by the"
 
 
-def find_role_differences(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> Iterator[str]:
-    """Find names of the claim that the post lacks or has in another part, where the role has exactly one other name."""
-    if claim.denied or not claim.names:
-        return
-    parts = _split_parts(best)
+def find_role_difference(claim: SentenceFacts, best: SentenceFacts, post: Sequence[SentenceFacts]) -> str:
+    """Find a name of the claim that the post lacks or has in another part, where its role has exactly one other name."""
+    if claim.denied:
+        return ""
+    parts: list[list[Word]] = [list(best.all_words[:1])]  # where another statement may begin
+    for before, word in pairwise(best.all_words):
+        if _PART_BREAK.search(best.text[before.end : word.start]) or word.low in _CONTRAST_WORDS:
+            parts.append([])
+        parts[-1].append(word)
+    capitals = {name.word.start for name in best.names}
     strong = {name.word.start for name in best.names if not name.weak}
     strange = {name.word.start for name in best.names if not name.weak and not contains_name(name.word, [claim])}
-    others = [list(_find_other_names(part, strong, strange)) for part in parts]
+    # of each part the other names, adjoining words as one: start and end, and the words beside them
+    others: list[list[tuple[tuple[int, int], Vocabulary]]] = []
+    for part in parts:
+        others.append([])
+        for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
+            words = list(run) if is_name else []
+            for n, word in words:
+                if word.start in strange:
+                    around = part[max(0, n - _AROUND) : n + _AROUND + 1]
+                    span = words[0][1].start, words[-1][1].end
+                    others[-1].append((span, Vocabulary(_find_role_words(word, around))))
     silent = any(word.low in _PRONOUNS for word in best.all_words)  # it may stand for the name
     for name in claim.names:
         roles = [word for word in _find_role_words(name.word, claim.all_words) if not word.capital]
         absent = not name.weak and not silent and not contains_name(name.word, post)
-        same = {
-            (word.low, word.capital) for word in best.all_words.candidates(name.word) if is_same_name(name.word, word)
-        }
+        same = {(w.low, w.capital) for w in best.all_words.candidates(name.word) if is_same_name(name.word, w)}
         at = [next((n for n, w in enumerate(part) if (w.low, w.capital) in same), None) for part in parts]
-        # start of the last part in which the name follows something the claim does not mention
-        latest = max(
-            (_find_foreign_part(part, place or 0, claim, best) for part, place in zip(parts, at, strict=True)),
-            default=-1,
-        )
+        # start of the last part in which the name follows what the claim does not mention: "за кассу Морган"
+        latest = -1
+        for part, place in zip(parts, at, strict=True):
+            before_name = (word for word in part[: place or 0] if word.stem and word.start not in capitals)
+            latest = latest if all(map(claim.words.has, before_name)) else part[0].start
         for n, part in enumerate(parts):
-            if at[n] is not None:
-                continue
             holders = {span for span, beside in others[n] if any(map(beside.has, roles))}
-            if len(holders) == 1 and (absent or latest > part[-1].start):
-                yield f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
-                return
-
-
-def _split_parts(best: SentenceFacts) -> list[list[Word]]:
-    """Split the words of the sentence where another statement may begin."""
-    parts: list[list[Word]] = [[]]
-    for n, word in enumerate(best.all_words):
-        before = best.all_words[n - 1].end if n else 0
-        if n and (_PART_BREAK.search(best.text[before : word.start]) or word.low in _CONTRAST_WORDS):
-            parts.append([])
-        parts[-1].append(word)
-    return parts
+            if at[n] is None and len(holders) == 1 and (absent or latest > part[-1].start):
+                return f"{claim.text[name.word.start : name.word.end]} ≠ {best.text[slice(*holders.pop())]}"
+    return ""
 
 
 def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
@@ -244,26 +244,6 @@ def _find_role_words(word: Word, words: Sequence[Word]) -> list[Word]:
         return []
     before = [w for w in words[max(0, at - _MAX_ROLE_GAP - 1) : at][::-1] if w.stem][:1]
     return before + [w for w in words[at + 1 : at + 2 + _MAX_ROLE_GAP] if w.stem][:1]
-
-
-def _find_other_names(
-    part: Sequence[Word], strong: set[int], strange: set[int]
-) -> Iterator[tuple[tuple[int, int], Vocabulary]]:
-    """Find names that the claim lacks (`strange` of the `strong` ones): start and end, and the words beside them."""
-    # adjoining name words are one name
-    for is_name, run in groupby(enumerate(part), key=lambda one: one[1].start in strong):
-        words = list(run) if is_name else []
-        for n, word in words:
-            if word.start in strange:
-                around = part[max(0, n - _AROUND) : n + _AROUND + 1]
-                yield (words[0][1].start, words[-1][1].end), Vocabulary(_find_role_words(word, around))
-
-
-def _find_foreign_part(part: Sequence[Word], at: int, claim: SentenceFacts, best: SentenceFacts) -> int:
-    """Start of a part in which the name follows something the claim does not mention: "за кассу Морган"."""
-    capitals = {one.word.start for one in best.names}
-    before = (word for word in part[:at] if word.stem and word.start not in capitals)
-    return -1 if all(map(claim.words.has, before)) else part[0].start
 
 
 _WORDS = re.compile(r"[^\W\d_]+")

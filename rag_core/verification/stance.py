@@ -30,7 +30,7 @@ from rag_core.verification.comparison import (
     find_moment_differences,
     find_opposite_statements,
     find_opposite_words,
-    find_role_differences,
+    find_role_difference,
     find_unasserted,
     has_identifier,
     is_light,
@@ -282,7 +282,7 @@ def _read_gap(claim: ClaimTerms, seen: _Comparison, post: Sequence[SentenceFacts
     """Read what the sentence lacks of the claim: a value, or the name that has its role."""
     if seen.lacking or seen.moments or (not seen.matched and (claim.values or claim.facts.moments)):
         return seen.read(Label.NOT_FOUND, _NO_VALUE)
-    if why := next(find_role_differences(claim.facts, seen.here, post), ""):
+    if why := find_role_difference(claim.facts, seen.here, post):
         names = {name.word.start for name in claim.facts.names}
         role = claim.measure_share([pair for pair in claim.terms if pair[0].start not in names], [seen.here])
         return seen.read(Label.CONTRADICTED if max(seen.about, role) >= _MIN_ABOUT else Label.NOT_FOUND, why)

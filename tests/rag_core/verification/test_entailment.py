@@ -91,12 +91,6 @@ async def test_long_posts_and_questions_are_cut(library: Any, make_post: Any) ->
     assert max(await seat.count([prompt.ask for prompt in seat.weighed])) < 500
 
 
-async def test_nothing_to_judge_asks_nothing(library: Any) -> None:
-    seat = FakeLlm()
-    assert await judge_relevance(library.question("?"), [], seat) == []
-    assert seat.weighed == []
-
-
 @pytest.mark.slow
 async def test_a_real_model_gives_the_same_odds_again_and_in_both_languages(library: Any, tiny_gguf: Path) -> None:
     found = await passages(library)

@@ -172,20 +172,10 @@ async def test_the_trace_holds_no_words(library: Any) -> None:
     assert not any("ferry" in str(span.counts).lower() for span in spans)
 
 
-@pytest.mark.parametrize(
-    ("title", "claim"),
-    [
-        ("The ferry is cancelled", "The ferry is cancelled."),
-        ("The mayor resigned on Friday", "The mayor resigned on Friday."),
-        ("The ferry leaves on 5 May 2026", "The ferry leaves on 5 May 2026."),
-        ("Tickets cost 900 euros", "A ferry ticket costs 900 euros."),
-    ],
-)
+@pytest.mark.parametrize("title", ["The ferry is cancelled", "The ferry leaves on 5 May 2026", "It costs 900 euros"])
 async def test_the_title_of_a_channel_bears_nothing_out(
-    library: Any, make_post: Callable[..., Post], title: str, claim: str
+    library: Any, make_post: Callable[..., Post], title: str
 ) -> None:
     await channels.save_channel(library.rag.archive, Channel(library.harbour, title, visibility=Visibility.PUBLIC))
     await library.keep(make_post(60, "The ferry leaves at 7:30 every day.", chat=library.harbour, days=90))
-    await library.keep(make_post(61, "Dogs are on a leash near the bird cliffs.", chat=library.harbour, days=91))
-    (verdict,) = (await verify_text(library.question(claim), library.rag)).verdicts
-    assert verdict.label is not Label.SUPPORTED
+    assert (await verdict(library, f"{title}.")).label is not Label.SUPPORTED

@@ -87,13 +87,6 @@ def test_pieces_do_not_overlap_and_are_short_enough_to_be_shown_together() -> No
     assert not any(a.overlaps(b) for n, a in enumerate(pieces) for b in pieces[n + 1 :])
 
 
-def test_a_sentence_longer_than_a_phrase_leaves_room_for_is_quoted_in_part() -> None:
-    text = "Мост через реку закрыт на ремонт, " + "потому что опоры его старые и слабые, " * 6 + "до осени."
-    assert 240 < len(text) <= MAX_SENTENCE_LENGTH
-    (piece,) = best("Почему закрыт мост?", evidence(text), most=1, longest=240)
-    assert 0 < len(piece) <= 240
-
-
 def test_a_quote_is_cited_where_it_stands_in_its_post() -> None:
     (piece,) = select_best_pieces(asked("мост"), evidence("Утро. Мост открыт.", start=100), 1, 0)
     sentence = quote_piece(piece)
@@ -132,6 +125,8 @@ def test_the_newest_value_of_a_series_is_first_and_the_one_before_is_earlier() -
     assert earlier is not None
     assert earlier.text == f"Раньше, 1 марта 2025\u202fг.: {PRICES[1]}"
     assert PRICES[1] not in [piece.text for piece in pieces.select(3, evidence(*PRICES))]
+    other_channel = evidence(*PRICES, days=(300, 0, 400), chats=(-1, -2, -1))
+    assert not ranked("Сколько стоит буханка ржаного хлеба?", other_channel).earlier
 
 
 def test_a_question_about_a_time_gets_the_value_of_that_time_and_no_series() -> None:
@@ -189,11 +184,6 @@ def test_how_a_price_changed_is_answered_by_the_whole_series() -> None:
     assert not ranked("какая цена ржаного", evidence(*texts, days=(0, 10, 300, 100))).series
 
 
-def test_other_channels_are_no_series() -> None:
-    found = evidence(*PRICES, days=(300, 0, 400), chats=(-1, -2, -1))
-    assert not ranked("Сколько стоит буханка ржаного хлеба?", found).earlier
-
-
 def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
     footer = "Наш мост · @most"
     lines = find_repeated_lines([f"Новость {n}.\n{footer}" for n in range(10)] + ["Мост открыт."])
@@ -204,10 +194,7 @@ def test_lines_that_a_channel_repeats_and_polls_answer_nothing() -> None:
     assert is_boilerplate(f"{footer}\n\n{footer}", lines)
     assert not is_boilerplate(f"Мост открыт.\n{footer}", lines)
     assert not is_boilerplate(footer, frozenset())
-
-
-def test_four_posts_are_too_few_to_call_a_line_boilerplate() -> None:
-    assert not find_repeated_lines(["Хлеб 90 ₽"] * 4)
+    assert not find_repeated_lines(["Хлеб 90 ₽"] * 4)  # too few
 
 
 @pytest.mark.parametrize(
@@ -229,12 +216,8 @@ def test_a_post_of_another_language_says_so(text: str, other: bool) -> None:
     assert ranked("when is the bridge open", evidence(text)).in_other_language is other
 
 
-def titled(found: Evidence, *titles: str) -> Evidence:
-    sources = zip(found.sources, titles, strict=True)
-    return Evidence(tuple(replace(one, passage=replace(one.passage, header=title)) for one, title in sources))
-
-
 def test_what_the_title_of_a_channel_names_is_met_in_all_its_posts() -> None:
     texts = "Закрыто по воскресеньям, в субботу до 15:00.", "По воскресеньям автобус ходит до 18:00."
-    found = titled(evidence(*texts, chats=(-1, -2)), "Мухтар, ветклиника", "Дачи")
+    sources = zip(evidence(*texts, chats=(-1, -2)).sources, ("Мухтар, ветклиника", "Дачи"), strict=True)
+    found = Evidence(tuple(replace(one, passage=replace(one.passage, header=title)) for one, title in sources))
     assert best("до скольки ветклиника в воскресенье", found)[0] == texts[0]

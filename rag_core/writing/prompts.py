@@ -17,9 +17,7 @@ from rag_core.text.tokens import normalize_characters
 # Characters allowed in generated text, for square brackets in GBNF: both scripts with their accents; round brackets
 # only, no markup, no character that ends a JSON string, no control characters.
 LETTERS = r""" !%&'()+,./0-9:;=?@A-Z_a-z~°№«»–—“”„’…€£$₽À-ɏЀ-ӿ-"""
-
-
-MAX_CITED_POSTS = 3  # per sentence
+_MAX_CITED_POSTS = 3  # per sentence
 _SENTENCE_START = r'[0-9A-Za-z\u00C0-\u024F\u0400-\u04FF«"“„(@]'
 _SENTENCE_CHARACTERS = f'"{LETTERS}'
 
@@ -32,7 +30,7 @@ def build_answer_grammar(numbers: Sequence[int], refusal: str, sentences: int, c
         (
             f"root ::= refusal | sentence{more}",
             f'refusal ::= "{refusal}"',
-            f"sentence ::= text cited{{1,{min(MAX_CITED_POSTS, len(numbers))}}}",
+            f"sentence ::= text cited{{1,{min(_MAX_CITED_POSTS, len(numbers))}}}",
             f"text ::= {_SENTENCE_START} char{{1,{characters - 2}}} [ .!?…]",
             f"char ::= [{_SENTENCE_CHARACTERS}]",
             'cited ::= "[" number "]"',
@@ -76,7 +74,6 @@ def quote_question(text: str) -> str:
 
 
 _PART_HEADING = re.compile(r"^=== (\w+)\n", re.M)
-_EXAMPLE_PARTS = ("ask", "reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +91,8 @@ def load_prompt(name: str, lang: str) -> PromptTemplate:
     text = files("rag_core.writing").joinpath("templates", f"{name}.{lang}.txt").read_text(encoding="utf-8")
     pieces = _PART_HEADING.split(text)[1:]
     sections = [(part, body.strip()) for part, body in zip(pieces[::2], pieces[1::2], strict=True)]
-    asks, replies = ([body for part, body in sections if part == wanted] for wanted in _EXAMPLE_PARTS)
-    others = {part: body for part, body in sections if part not in _EXAMPLE_PARTS}
+    asks, replies = ([body for part, body in sections if part == wanted] for wanted in ("ask", "reply"))
+    others = {part: body for part, body in sections if part not in {"ask", "reply"}}
     return PromptTemplate(others.pop("system"), tuple(zip(asks, replies, strict=True)), others)
 
 
@@ -162,12 +159,9 @@ class WrittenSentence:
 
 def clean_reply(text: str) -> str:
     """Remove reasoning blocks, template tokens and control characters from a model's free text."""
-    text = _THOUGHT_BLOCK.sub(" ", text)
-    if thinking := _OPEN_THOUGHT.search(text):
-        text = text[: thinking.start()]
-    return "\n".join(
-        " ".join(line.split()) for line in normalize_characters(_TEMPLATE_TOKEN.sub(" ", text)).split("\n")
-    ).strip()
+    text = _OPEN_THOUGHT.split(_THOUGHT_BLOCK.sub(" ", text), maxsplit=1)[0]
+    lines = normalize_characters(_TEMPLATE_TOKEN.sub(" ", text)).split("\n")
+    return "\n".join(" ".join(line.split()) for line in lines).strip()
 
 
 class LineSplitter:
@@ -180,16 +174,14 @@ class LineSplitter:
         """Add a piece of text; yield the lines it completes."""
         self._rest = _THOUGHT_BLOCK.sub("", self._rest + piece)
         thinking = _OPEN_THOUGHT.search(self._rest)
-        ready, open_end = (self._rest[: thinking.start()], self._rest[thinking.start() :]) if thinking else (
-            self._rest, "")  # fmt: skip
-        *lines, last = ready.split("\n")
-        self._rest = last + open_end
+        end = thinking.start() if thinking else len(self._rest)
+        *lines, last = self._rest[:end].split("\n")
+        self._rest = last + self._rest[end:]
         yield from lines
 
     def end(self) -> str:
         """Return the rest after the last piece."""
-        thinking = _OPEN_THOUGHT.search(self._rest)
-        return self._rest[: thinking.start()] if thinking else self._rest
+        return _OPEN_THOUGHT.split(self._rest, maxsplit=1)[0]
 
 
 def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence]:
@@ -204,7 +196,7 @@ def parse_answer_line(line: str, known: Collection[int]) -> list[WrittenSentence
         given = dict.fromkeys(int(number) for number in re.findall(r"\d+", match[0]))
         bracket = max(line.rfind(sign, end, match.start()) for sign in "[]")
         text = line[max(end, bracket + 1) : match.start()]
-        sentences.append((text, tuple(number for number in given if number in known)[:MAX_CITED_POSTS]))
+        sentences.append((text, tuple(number for number in given if number in known)[:_MAX_CITED_POSTS]))
         end = match.end()
     sentences.append((re.sub(r"\[[^\]]*\]?", " ", line[end:]), ()))
     written = []

@@ -29,6 +29,7 @@ _FORKED = {
     "ingest.rebuild": "ingest.rebuild",
     "rag_core.processes": "bot.imports",  # which it runs with limits
     "vector_store_programs": "vector_store_programs",
+    "embedder_change_program": "embedder_change_program",
     "pip": "pip._internal.commands.download",
 }
 _SUBREAPER = 36

@@ -1,4 +1,4 @@
-"""Rules of the tree: which package may import which, which library is used where, where SQL and settings live."""
+"""Rules of the tree: which package may import which, where SQL and settings live, what is installed."""
 
 from __future__ import annotations
 
@@ -16,36 +16,12 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import rag_core
-
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("rag_core", "ingest", "bot")
 MAY_NOT_IMPORT = {
     "rag_core": {"bot", "ingest", "aiogram", "apscheduler"},
     "ingest": {"bot", "aiogram"},
     "bot": set[str](),
-}
-# Which files may import an outside library.
-LIBRARIES = {
-    "aiosqlite": {"rag_core/storage", "ingest/inbox.py"},
-    "apscheduler": {"bot/jobs.py"},
-    "rank_bm25": {"rag_core/index/bm25_postings.py"},
-    "cachetools": {"rag_core/caches.py"},
-    "prometheus_client": {"bot/metrics.py", "bot/monitoring.py"},
-    "rensa": {"ingest/copies.py"},
-    "simpleeval": {"rag_core/recipes/react_tools.py"},
-    "pymorphy3": {"rag_core/text/tokens.py"},
-    "rapidfuzz": {"rag_core/planning/spelling_correction.py", "rag_core/conversation/small_talk.py"},
-    "py_rust_stemmers": {"rag_core/text/tokens.py"},
-    "ijson": {"ingest"},
-    "fastembed": {"rag_core/models/onnx_models.py"},
-    "onnxruntime": {"rag_core/models"},
-    "onnx": {"rag_core/models"},
-    "llama_cpp": {"rag_core/llm"},
-    "telethon": {"ingest/mtproto.py"},
-    "stamina": {"rag_core/llm/openai_client.py", "rag_core/index/vectors_qdrant.py"},
-    "qdrant_client": {"rag_core/index"},
-    "qdrant_edge": {"rag_core/index/edge_shard_process.py", "rag_core/index/vectors_edge.py"},
 }
 
 
@@ -76,56 +52,12 @@ def test_arrows_point_one_way(package: str) -> None:
         assert not imported(file) & MAY_NOT_IMPORT[package], file
 
 
-def test_a_library_is_imported_where_it_belongs_only() -> None:
-    for file in chain.from_iterable(map(files, PACKAGES)):
-        place = str(file.relative_to(ROOT))
-        for library in imported(file) & LIBRARIES.keys():
-            assert any(place.startswith(allowed) for allowed in LIBRARIES[library]), (library, place)
-
-
 def test_only_the_settings_read_the_environment_and_only_the_archive_writes_sql() -> None:
     for file in chain.from_iterable(map(files, PACKAGES)):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"os\.environ(?!\.setdefault\()|os\.getenv|load_dotenv", text), file
         if "rag_core/storage" not in file.as_posix():
             assert not re.search(r"\"(SELECT|PRAGMA|INSERT|UPDATE|DELETE FROM) ", text), file
-
-
-def test_every_file_lists_what_it_offers_and_the_list_is_true() -> None:
-    for file in chain.from_iterable(map(files, PACKAGES)):
-        tree = parsed(file)
-        lists = [
-            [ast.literal_eval(item) for item in node.value.elts]
-            for node in tree.body
-            if isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.List)
-            and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
-        ]
-        for names in lists:
-            defined = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-            defined |= {
-                n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            }
-            lines = list(tree.body)
-            if "__getattr__" in defined:  # it opens what is imported for types only
-                lines += [line for node in tree.body if isinstance(node, ast.If) for line in node.body]
-            defined |= {
-                (alias.asname or alias.name).split(".")[0]
-                for node in lines
-                if isinstance(node, ast.ImportFrom | ast.Import)
-                for alias in node.names
-            }
-            assert not set(names) - defined, file
-            assert len(names) == len(set(names)), file
-
-
-def test_what_rag_core_offers_is_what_its_rooms_hold() -> None:
-    for name in rag_core.__all__:
-        offered = getattr(rag_core, name)
-        assert offered.__name__ == name
-        assert offered.__module__.startswith("rag_core.")
-    with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
-        _ = rag_core.Nobody
 
 
 # Modules that are imported only where an extra is installed.

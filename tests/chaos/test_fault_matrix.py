@@ -1,4 +1,4 @@
-"""The parts of `fault_matrix.py`: a clock and a disk from outside, and the table."""
+"""A clock and a disk from outside, for `fault_matrix.py`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chaos.fault_matrix import table
-from chaos.fault_run import FaultRun
 from chaos.slow_disk_and_clock import FaultInjection
 
 
@@ -60,15 +58,3 @@ def test_a_disk_is_as_slow_as_it_is_told_to_be(weather: FaultInjection, inside: 
     weather.set(sync=0.3)
     _, before, _, after = inside(synced)
     assert after - before >= 0.3
-
-
-def test_the_table_shows_what_was_played_what_not_and_what_was_not_well() -> None:
-    cells = [
-        FaultRun("kill -9", "import", answering_s=3.0, settled_s=5.0),
-        FaultRun("kill -9", "reindex", answering_s=70.0, settled_s=80.0, wrong=["answers after 70.0 s, not within 60"]),
-        FaultRun("disk full", "import", skipped="needs root"),
-    ]
-    assert table(cells).splitlines()[2:] == [
-        "| kill -9 | 3.0 / 5.0 | NOT WELL 70.0 / 80.0 |",
-        "| disk full | not played: needs root |  |",
-    ]

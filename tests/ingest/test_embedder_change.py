@@ -218,25 +218,11 @@ async def test_a_process_that_ends_at_any_step_is_followed_by_one_that_goes_on(
         assert [folder.name for folder in (bench.rag.settings.data.dir / "vectors").iterdir()] == [NEW]
 
 
-CHILD = """
-import asyncio, sys
-from ingest.rebuild import EmbedderChange
-from ingest.indexer import DenseIndexer
-from rag_core import RagSettings, open_engine
-
-async def main():
-    async with open_engine(RagSettings.model_validate_json(sys.argv[1]), language=False) as rag:
-        change = EmbedderChange(rag, DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder))
-        print("open", flush=True)
-        await change.run()
-
-asyncio.run(main())
-"""
-
-
 def run_and_kill(seconds: float, *given: str) -> int | None:
     """Run the child and kill it some seconds after it has opened the engine; its exit code where it was done."""
-    with subprocess.Popen([sys.executable, "-c", CHILD, *given], stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "embedder_change_program", *given], stdout=subprocess.PIPE
+    ) as child:
         assert child.stdout
         child.stdout.readline()
         time.sleep(seconds)
@@ -247,11 +233,11 @@ def run_and_kill(seconds: float, *given: str) -> int | None:
 
 async def test_a_change_that_is_killed_again_and_again_ends_whole(opened: Open, make_post: Any) -> None:
     async with opened(OLD) as bench:
-        await bench.keep(*make_posts(make_post, 80))
+        await bench.keep(*make_posts(make_post, 50))
         settings = bench.rag.settings
     named = settings.model_copy(update={"models": settings.models.model_copy(update={"embedder": NEW})})
-    for tries in range(30):
-        seconds = random.Random(tries).uniform(0.2, 1) + tries / 2
+    for tries in range(20):
+        seconds = random.Random(tries).uniform(0.2, 1) * 1.5**tries
         code = await asyncio.to_thread(run_and_kill, seconds, named.model_dump_json())
         if code is not None:
             break
@@ -329,7 +315,7 @@ async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened: Op
         running = asyncio.create_task(worker.run())
         try:
             await switch_model(bench.rag, NEW)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(100):
                 while not await index_state.load_next_vectors(bench.rag.archive):  # noqa: ASYNC110 - it is a row
                     await asyncio.sleep(0.01)
                 await channels.remove_channel(bench.rag.archive, OTHER)

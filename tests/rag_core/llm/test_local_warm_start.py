@@ -203,7 +203,7 @@ async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf: Path) 
 
 
 async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf: Path, tmp_path: Path) -> None:
-    prompts = [Prompt(f"{n} long words. " * 120, "") for n in range(3)]
+    prompts = [Prompt(f"{n} long words. " * 120, "") for n in range(2)]
     path = Path(shutil.copy2(slow_gguf, tmp_path / "slow.gguf"))
     async with started(path, *prompts) as model:
         assert model._warming is not None

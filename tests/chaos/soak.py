@@ -31,13 +31,8 @@ from chaos.prepared_archive import OLD, make_expected_posts, prepare_archive
 from chaos.user_load import ADMIN, Load, Rates
 from driven_sandbox import DrivenSandbox
 
-from bot.data_folder import measure_disk_usage
-
 GOALS = {"memory_mb_per_hour": 8.0, "descriptors": 1.0, "p95_drift": 0.10}
 _READY_S = 180.0
-
-
-_MB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +41,17 @@ class Sample:
 
     at: float  # seconds since the begin
     rss: float
-    children: float
     own: float
     descriptors: dict[int, int]  # by process
-    threads: int
-    archive: float
-    indexes: float
 
 
-def sample_processes(pid: int, at: float, folder: Path) -> Sample:
-    """Look at a running process. Raises ProcessLookupError where it has ended."""
-    status = _status(pid)
-    if not status:
+def sample_processes(pid: int, at: float) -> Sample:
+    """Look at a running process and its children. Raises ProcessLookupError where it has ended."""
+    if not _status(pid):
         raise ProcessLookupError(pid)
     family = [pid, *_descendants(pid)]
-    all_of_it = [_status(one) for one in family]
-    rss = [one.get("VmRSS", 0) / 1024 for one in all_of_it]
-    used = measure_disk_usage(folder)
-    return Sample(
-        at=round(at, 2),
-        rss=round(sum(rss), 2),
-        children=round(sum(rss[1:]), 2),
-        own=round(sum(one.get("RssAnon", 0) for one in all_of_it) / 1024, 2),
-        descriptors={one: _descriptors(one) for one in family},
-        threads=sum(one.get("Threads", 0) for one in all_of_it),
-        archive=round(used.archive / _MB, 2),
-        indexes=round(used.indexes / _MB, 2),
-    )
+    rss, own = (sum(_status(one).get(name, 0) for one in family) / 1024 for name in ("VmRSS", "RssAnon"))
+    return Sample(round(at, 2), round(rss, 2), round(own, 2), {one: _descriptors(one) for one in family})
 
 
 def _status(pid: int) -> dict[str, int]:
@@ -204,7 +183,7 @@ async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load,
                     load.warm_s, enough = at, load.done["ask"] + plan.answers
                 if process.exitcode is not None or running.done():
                     raise RuntimeError(f"it ended by itself: see {home.log}")
-                samples.append(await asyncio.to_thread(sample_processes, process.pid, at, home.data))
+                samples.append(await asyncio.to_thread(sample_processes, process.pid, at))
                 await asyncio.sleep(plan.every)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -249,23 +228,18 @@ def compute_figures(plan: Plan, load: Load, samples: Sequence[Sample], log: str 
     # A process that ends gives all back, as that of a rebuild does; its pipes are descriptors of the bot.
     lasting = set.intersection(*(set(one.descriptors) for one in judged))
     descriptors = [sum(one.descriptors[pid] for pid in lasting) for one in judged]
-    trends = {name: asdict(slope(at, [getattr(one, name) for one in judged])) for name in ("rss", "children", "own")}
-    sizes = ("rss", "own", "threads", "archive", "indexes")
-    ends = {name: [getattr(judged[0], name), getattr(judged[-1], name)] for name in sizes}
     return {
         "minutes": round((at[-1] - at[0]) / 60, 1),
         "samples": len(judged),
-        "memory_mb_per_hour": trends["rss"],
-        "children_mb_per_hour": trends["children"],
-        "own_mb_per_hour": trends["own"],
+        "memory_mb_per_hour": asdict(slope(at, [one.rss for one in judged])),
+        "own_mb_per_hour": asdict(slope(at, [one.own for one in judged])),
         "descriptors_growth": growth(descriptors),
-        "threads_growth": growth([one.threads for one in judged]),
         "questions": len(waits),
         "p50_s": round(float(np.percentile(waits, 50)), 3),
         "p95_s": round(float(np.percentile(waits, 95)), 3),
         "p50_drift": round(drift(waits, 50), 3),
         "p95_drift": round(drift(waits, 95), 3),
-        "first_and_last": ends | {"descriptors": [descriptors[0], descriptors[-1]]},
+        "first_and_last_mb": [judged[0].rss, judged[-1].rss],
         "done": dict(load.done),
         "unanswered": load.unanswered[:20],
         "tracebacks": log.count("Traceback"),

@@ -40,7 +40,7 @@ async def test_a_short_soak_answers_everybody_and_keeps_no_descriptor_open(tmp_p
 
 def minutes(number: float, **changing: float) -> list[Sample]:
     """Steady samples for so many minutes; what changes does so by this much an hour."""
-    steady, descriptors = Sample(0, 200, 0, 150, {}, 10, 5, 1), changing.pop("descriptors", 0)
+    steady, descriptors = Sample(0, 200, 150, {}), changing.pop("descriptors", 0)
     rng = np.random.default_rng(3)
     found = []
     for at in np.arange(0, 60 * number, 3):

@@ -242,17 +242,13 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         return settings
     except ValidationError as exc:
         first = exc.errors(include_input=False)[0]
-        raise SettingsWrong(_format_setting_error([str(part) for part in first["loc"]], first["msg"])) from None
+        name, said = "__".join(map(str, first["loc"][:2])).upper(), first["msg"]
+        if said == "Extra inputs are not permitted":
+            raise SettingsWrong(_describe_unknown_setting(name)) from None
+        reason = said.removeprefix("Value error, ").removeprefix("Input ")
+        raise SettingsWrong(f"The setting {name} cannot be used: {reason}. See deploy/SETTINGS.md.") from None
     except (SettingsError, UnicodeDecodeError, OSError) as exc:
         raise SettingsWrong(f"The settings cannot be read: {exc}. See deploy/SETTINGS.md.") from None
-
-
-def _format_setting_error(place: list[str], message: str) -> str:
-    name = "__".join(place[:2]).upper()
-    if message == "Extra inputs are not permitted":
-        return _describe_unknown_setting(name)
-    reason = message.removeprefix("Value error, ").removeprefix("Input ")
-    return f"The setting {name} cannot be used: {reason}. See deploy/SETTINGS.md."
 
 
 def _describe_unknown_setting(name: str) -> str:

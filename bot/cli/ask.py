@@ -80,9 +80,7 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Ask the running bot, or answer in this process, and print the answer. Returns the exit code."""
     question = _read_text(args.question, args)
-    named = is_folder_named(settings)
-    settings = await choose_folder_with_channels(settings)
-    async with _open_answerer(settings) as answerer:
+    async with _open_answerer(settings) as (answerer, settings, note):
         if args.show_plan:
             plan = await answerer.plan(question)
             if plan is None:
@@ -92,7 +90,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         answer = await answerer.ask(question, trace=args.trace, recipe=args.recipe)
     if answer is None:
         return _report_no_channels(settings, args.lang)
-    _report_folder(settings, named=named)
+    print(note, end="", file=sys.stderr, flush=True)
     if args.json:
         extra = {name: answer[name] for name in ("reply", "trace") if answer[name]}
         print(dump_json(answer["answer"] | extra))
@@ -105,16 +103,13 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
 async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
     """Verify the text in the running bot or in this process, and print the verdicts. Returns the exit code."""
     text = _read_text(args.text, args)
-    named = is_folder_named(settings)
-    settings = await choose_folder_with_channels(settings)
-    async with _open_answerer(settings) as answerer:
+    async with _open_answerer(settings) as (answerer, settings, note):
         verdicts = await answerer.verify(text, trace=args.trace)
     if verdicts is None:
         return _report_no_channels(settings, args.lang)
-    _report_folder(settings, named=named)
+    print(note, end="", file=sys.stderr, flush=True)
     if args.json:
-        fields = {name: value for name, value in verdicts.items() if name != "trace" or value}
-        print(dump_json(fields))
+        print(dump_json({name: value for name, value in verdicts.items() if name != "trace" or value}))
     else:
         said = format_verdicts_text(verdicts, get_translator(args.lang), settings.bot.zone)
         print("\n".join([_highlight(said), *format_stages(verdicts["trace"])]))
@@ -122,13 +117,17 @@ async def run_verify(args: argparse.Namespace, settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def _open_answerer(settings: Settings) -> AsyncIterator[RunningBot | TerminalAnswerer]:
+async def _open_answerer(settings: Settings) -> AsyncIterator[tuple[RunningBot | TerminalAnswerer, Settings, str]]:
+    """Yield the bot that runs or an answerer in this process, its settings, and a note of a folder nobody named."""
+    named = is_folder_named(settings)
+    settings = await choose_folder_with_channels(settings)
+    note = "" if named else f"(folder: {settings.data.dir})\n"
     async with hold_folder_or_connect(settings.data.dir) as owner:
         if owner:
-            yield owner
+            yield owner, settings, note
             return
         async with open_up_to_date_engine(settings) as rag, record_traces(rag):
-            yield TerminalAnswerer(rag, settings.bot.zone)
+            yield TerminalAnswerer(rag, settings.bot.zone), settings, note
 
 
 def _read_text(given: list[str], args: argparse.Namespace) -> str:
@@ -158,11 +157,6 @@ def _report_no_channels(settings: Settings, lang: str) -> int:
     return 1
 
 
-def _report_folder(settings: Settings, *, named: bool) -> None:
-    if not named:
-        print(f"(folder: {settings.data.dir})", file=sys.stderr, flush=True)
-
-
 def _highlight(text: str) -> str:
     """Color links and numbers of sources, on a terminal only. Posts bring no escape sequences: they were taken out."""
     if not (sys.stdout.isatty() and is_color_wanted()):
@@ -176,22 +170,20 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
 
     Lines may also come from a file or a pipe: then there is no prompt.
     """
-    named = is_folder_named(settings)
-    settings = await choose_folder_with_channels(settings)
     words = get_translator(settings.bot.language)
-    async with _open_answerer(settings) as answerer:
+    async with _open_answerer(settings) as (answerer, settings, note):
         async with open_archive(settings.data.dir) as archive:
             known = await channels.load_channels(archive)
         if not known:
             return _report_no_channels(settings, settings.bot.language)
-        _report_folder(settings, named=named)
+        print(note, end="", file=sys.stderr, flush=True)
         print(format_channel_list(known.values(), words), words("chat-hint"), sep="\n", flush=True)
-        conversation = _number_conversation()
+        conversation = secrets.randbelow(2**53) or 1  # drawn: two terminals do not share one
         while (line := _read_line()) is not None:
             if line in {"/quit", "/exit", "/q"}:
                 break
             if line == "/new":
-                conversation = _number_conversation()
+                conversation = secrets.randbelow(2**53) or 1
                 print(words("talk-new"))
             elif line.startswith("/"):
                 print(words("chat-hint"))
@@ -200,11 +192,6 @@ async def _run_chat(args: argparse.Namespace, settings: Settings) -> int:
                 asking = answerer.ask(text, trace=False, recipe=args.recipe, conversation=conversation)
                 await _print_reply(asking, line, settings)
     return 0
-
-
-def _number_conversation() -> int:
-    """Number of a new conversation, drawn: two terminals do not share one."""
-    return secrets.randbelow(2**53 - 1) + 1
 
 
 async def _print_reply(asking: Awaitable[AnswerJson | None], question: str, settings: Settings) -> None:

@@ -225,27 +225,19 @@ async def test_words_or_styles_that_are_not_there_are_refused(bot: Bot, text: st
         await quote(bot, text, quote_entities=marks)
 
 
-async def test_a_quote_has_a_longest_length(bot: Bot) -> None:
-    assert (await quote(bot, "о" * 1024, of=8)).quote is not None
-    with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
-        await quote(bot, "о" * 1025, of=8)
-
-
 async def test_a_quote_is_cleaned_before_it_is_looked_for(bot: Bot) -> None:
     cleaned = await quote(bot, "  \n\u202eприхо\u2028дит\r в\u030a ", quote_position=27)
     assert cleaned.quote is not None
     assert (cleaned.quote.text, cleaned.quote.position) == ("приходит в", 30)
+    forgotten = await quote(bot, "приходит", quote_entities=[mark(0, 8, "code")])  # a style that is not compared
+    assert forgotten.quote is not None and not forgotten.quote.entities
+    assert (await quote(bot, "о" * 1024, of=8)).quote is not None
     blank = await quote(bot, " \r\n ")
     assert blank.quote is None
     assert blank.external_reply is not None
-    with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):  # direction marks in a row become others
-        await quote(bot, "уходит\u200f\u200e в 7:30")
-
-
-async def test_styles_that_telegram_does_not_compare_are_forgotten(bot: Bot) -> None:
-    sent = await quote(bot, "приходит", quote_entities=[mark(0, 8, "code")])
-    assert sent.quote is not None
-    assert not sent.quote.entities
+    for wrong, post in (("уходит\u200f\u200e в 7:30", 7), ("о" * 1025, 8)):  # direction marks become others
+        with pytest.raises(TelegramBadRequest, match="QUOTE_TEXT_INVALID"):
+            await quote(bot, wrong, of=post)
 
 
 async def test_a_post_of_another_chat_must_be_within_reach(sandbox: Sandbox, bot: Bot) -> None:

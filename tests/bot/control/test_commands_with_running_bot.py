@@ -28,7 +28,6 @@ from bot.cli import data as data_command
 from bot.cli import doctor
 from bot.control import RunningBot
 from bot.data_folder import FolderLocked, lock_data_folder
-from bot.doctor import archive_checks
 from bot.sandbox import Sandbox
 from bot.settings import Settings
 from rag_core.errors import RagError
@@ -121,18 +120,6 @@ async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     assert json.loads(beside[-1].out)["sentences"][0]["citations"][0]["link"] == "https://t.me/owl_hill/84"
     assert {said.code for said in beside} == {0}
     assert (folder / "lexical" / "current.json").read_bytes() == index
-
-
-async def test_the_doctor_says_that_a_bot_runs_and_opens_no_index(
-    running: tuple[ForkServerProcess, Path], command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process, folder = running
-    monkeypatch.setattr(archive_checks, "open_engine", None)
-    said = await command(doctor, folder)
-    assert f"ok   a bot runs here: process {process.pid}, Citegram " in said.out
-    assert re.search(r"ok   archive: \d+ posts; lexical index: \d+ passages, up to date", said.out)
-    assert "bar for answers" in said.out
-    assert said.code == 0
 
 
 async def test_the_second_bot_of_a_folder_is_told_of_the_first(running: tuple[ForkServerProcess, Path]) -> None:

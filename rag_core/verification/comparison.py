@@ -24,7 +24,6 @@ from rag_core.verification.facts import (
     index_words,
     is_same_name,
     is_verb,
-    list_indexed_words,
     mark_opposition,
 )
 
@@ -162,10 +161,10 @@ _UNTIL_WORDS = re.compile(r"(?:до|until|till|to|[-–—])\s*$")
 def find_opposite_words(claim: SentenceFacts, best: SentenceFacts) -> Iterator[tuple[Word, Word]]:
     """Find words of the claim with their antonyms in the sentence."""
     spare = [word for word in best.words if not claim.words.has(word)]
-    index = index_words(spare, lambda word: mark_opposition(word.low), _MOST_COMPARED)
+    look_up = index_words(spare, lambda word: mark_opposition(word.low), _MOST_COMPARED)
     for word in claim.words:
         if not best.words.has(word):
-            near = list_indexed_words(spare, index, mark_opposition(word.low))
+            near = look_up(mark_opposition(word.low))
             if other := next((other for other in near if are_opposites(word.low, other.low)), None):
                 yield word, other
 

@@ -130,18 +130,13 @@ _PREFIX, _STEM = 3, 4  # leading letters shared by forms of one word, and by rel
 @lru_cache(maxsize=20_000)
 def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
     """Similarity of two words, 0..1; both given as folded and as stemmed."""
-    if stem == other_stem or _drop_fleeting_vowel(stem) == _drop_fleeting_vowel(other_stem):
+    if stem == other_stem or _FLEETING_VOWEL.sub("", stem) == _FLEETING_VOWEL.sub("", other_stem):
         return 1.0
     if is_name_variant(one, other):
         return _NAME
     if list_sides(one) & list_sides(other):
         return _ALIKE
     return found if (found := measure_stem_similarity(stem, (other_stem,))) >= _KIN else 0.0
-
-
-@lru_cache(maxsize=10_000)
-def _drop_fleeting_vowel(stem: str) -> str:
-    return _FLEETING_VOWEL.sub("", stem)
 
 
 @lru_cache(maxsize=20_000)
@@ -172,7 +167,7 @@ class Vocabulary(tuple[Word, ...]):
         return {}
 
     @cached_property
-    def _index(self) -> dict[Key, list[int]]:
+    def _look_up(self) -> Callable[[Iterable[Key]], list[Word]]:
         return index_words(self, lambda word: _make_keys(word.low, word.stem, sought=False), _MOST_COMPARED)
 
     def nearest(self, word: Word) -> tuple[float, Word | None]:
@@ -192,11 +187,16 @@ class Vocabulary(tuple[Word, ...]):
 
     def candidates(self, word: Word) -> list[Word]:
         """Words that may be similar to this one, each once, in order."""
-        return list_indexed_words(self, self._index, _make_keys(word.low, word.stem, sought=True))
+        return self._look_up(_make_keys(word.low, word.stem, sought=True))
 
 
-def index_words(words: Sequence[Word], make_keys: Callable[[Word], Iterable[Key]], most: int) -> dict[Key, list[int]]:
-    """Index the places of distinct words, by folded form and capitalisation, by their keys: the first `most` of each."""
+def index_words(
+    words: Sequence[Word], make_keys: Callable[[Word], Iterable[Key]], most: int
+) -> Callable[[Iterable[Key]], list[Word]]:
+    """Index distinct words, by folded form and capitalisation, by their keys: the first `most` of each.
+
+    It returns the look-up of the words that have any of some keys, each once, in order.
+    """
     index: dict[Key, list[int]] = {}
     distinct = {(word.low, word.capital): place for place, word in reversed(list(enumerate(words)))}
     for place in sorted(distinct.values()):
@@ -204,12 +204,7 @@ def index_words(words: Sequence[Word], make_keys: Callable[[Word], Iterable[Key]
             listed = index.setdefault(key, [])
             if len(listed) < most:
                 listed.append(place)
-    return index
-
-
-def list_indexed_words(words: Sequence[Word], index: Mapping[Key, Iterable[int]], keys: Iterable[Key]) -> list[Word]:
-    """List the words that have any of the keys, each once, in order."""
-    return [words[place] for place in sorted({place for key in keys for place in index.get(key, ())})]
+    return lambda keys: [words[place] for place in sorted({place for key in keys for place in index.get(key, ())})]
 
 
 def is_same_name(word: Word, other: Word) -> bool:

@@ -1,4 +1,8 @@
-"""Types of verification: label, claim, support by one passage, verdict over all posts."""
+"""Types of verification: label, claim, support by one passage, verdict over all posts.
+
+A claim becomes facts (`facts`), which are compared with those of a sentence (`comparison`, `things`); `stance` reads
+from that what a post says of the claim, and `verify` decides over all posts. `support` checks sentences of a model.
+"""
 
 from __future__ import annotations
 

@@ -54,12 +54,14 @@ from rag_core.types import (
     Viewer,
 )
 from rag_core.verification import Claim, Label, Support, Verdict, Verification
-from rag_core.verification.facts import LONGEST_STATED, extract_facts, is_verb, remove_links, split_words
+from rag_core.verification.facts import LONGEST_STATED, extract_facts, is_verb, split_words
 from rag_core.verification.judge import judge_support
 from rag_core.verification.stance import TOO_LITTLE, assess_by_words
 from rag_core.verification.support import filter_current_passages
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict, format_yes_or_no
 
+# Not every word with a full stop in it is an address: a space may be missing between two sentences.
+_LINKS = re.compile(r"(?:https?://|t\.me/|[@#])\S+|\b[\w-]+\.(?:ru|com|org|net|me|рф)(?:/\S*)?\b", re.I)
 _QUESTION = re.compile(r"\?[\s\"»”)!]*$")
 _IS_IT_TRUE = re.compile(rf"{CLAIM_LEAD}\s+", re.I)
 _GREETING = re.compile(
@@ -107,7 +109,7 @@ def _is_claim(sentence: str) -> bool:
     Questions (except "is it true that"), greetings, calls to action, headings and lines of links or hashtags do not,
     nor does a channel's signature: parts with a link among them and no verb.
     """
-    plain = remove_links(sentence).strip()
+    plain = _LINKS.sub(" ", sentence).strip()
     words = split_words(plain)
     if _QUESTION.search(plain) and not _IS_IT_TRUE.match(plain):
         return False

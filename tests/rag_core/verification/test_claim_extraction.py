@@ -41,6 +41,7 @@ def test_two_facts_are_two_claims(text: str, claims: list[str]) -> None:
         "Завод построили в 1950 году и закрыли в 1990 году.",
         "He said that the bridge was closed and the ferry was late.",
         "Если мост закроют, а паром не пойдёт, город останется без хлеба.",
+        "Паром отменён.Завтра",
     ],
 )
 def test_a_sentence_whose_parts_lean_on_each_other_stays_whole(text: str) -> None:

@@ -97,7 +97,7 @@ WRITTEN = Path("tests/data/written_sentences")
 
 
 @pytest.mark.parametrize(("name", "most_wrong", "least_right"), [("rows", 2, 24), ("rows2", 1, 10), ("rows3", 0, 8)])
-def test_sentences_that_put_facts_together_anew_are_not_shown_and_most_right_ones_are(
+def test_facts_put_together_anew_are_not_shown_and_most_right_ones_are(
     name: str, most_wrong: int, least_right: int
 ) -> None:
     shown: dict[bool, list[str]] = {True: [], False: []}

@@ -351,12 +351,11 @@ _ASPECT_WORDS = {
 _OF_THIS = rf"(?<!\w)(?:{_HERE}|{_CHANNEL_NOUNS})(?!\w)"
 # Words beside them that name no channel.
 _NO_CHANNEL_NAME = (
-    rf"(?<!\w)(?:{_CHANNEL_NOUNS}|{_HERE}|{_ROLE_RU}|{_RUNS_RU}|{_ROLE_EN}|{_RUNS_EN}|[a-z]|а|и|ну|же|то|ли|вот|ваш\w*|теб[яе]|твой|твоя|твои|have|has|got|writing|кем|или|в|во|на|у|о|об|про|за|с|для|из|кто|хто|что|че|чо|чё|чем|чего|чей|чьи|кого|кому|как|какой|какая|какие|зачем|стоит|подпис\w+|"
-    r"нужен|принадлежит|имя|имени|зовут|фамилия|назови|вообще|сейчас|обычно|там|они|он|его|ее|их|него|нем|ней|мне|я|только|подскажи\w*|скажи\w*|пожалуйста|плиз|расскажи\w*|опиши|описание|публику\w+|посты|"
-    r"тематик\w|тем[аыу]|двух|двумя|словах|словами|коротко|кратко|интересно|слушай\w*|привет|здравствуйте|добрый|день|вечер|человек|один|редакция|команда|люди|ребят\w*|самый|реально|есть|говорить|связаться|жаловаться|сообщество|"
-    r"what|whats|which|who|whos|whose|how|is|are|was|were|do|does|did|the|a|an|of|in|on|at|for|to|by|with|it|its|it's|they|them|that|there|about|even|all|tell|me|describe|write|writes|post|posts|talk|cover|covers|"
-    r"kind|kinda|sort|type|content|theme|focus|matter|intro|introduction|quick|give|expect|find|reading|be|will|generally|subjects?|deal|deals|each|u|ya|guys|bruh|lol|mean|stuff|things|topics?|subject|purpose|worth|following|joining|subscribing|usually|mostly|really|actually|exactly|please|pls|could|can|would|you|may|i|ask|know|want|one|sentence|words|short|so|hey|hi|hello|good|morning|"
-    r"now|and|or|name|team|guy|run|written|managed|complain|any|anyone|someone|tho|then|this|just|joined|like)(?!\w)"
+    rf"(?<!\w)(?:{_CHANNEL_NOUNS}|{_HERE}|{_ROLE_RU}|{_RUNS_RU}|{_ROLE_EN}|{_RUNS_EN}|[a-z]|ваш\w*|теб[яе]|твой|твоя|твои|got|writing|"
+    r"хто|стоит|подпис\w+|нужен|принадлежит|имя|имени|зовут|фамилия|назови|обычно|нем|подскажи\w*|скажи\w*|расскажи\w*|опиши|описание|публику\w+|посты|тематик\w|тем[аыу]|двух|двумя|словах|словами|коротко|кратко|интересно|слушай\w*|"
+    r"добрый|день|вечер|человек|редакция|команда|люди|ребят\w*|самый|реально|говорить|связаться|жаловаться|сообщество|even|tell|describe|write|writes|post|posts|talk|cover|covers|kind|kinda|sort|type|content|theme|focus|matter|intro|"
+    r"introduction|quick|give|expect|find|reading|generally|subjects?|deal|deals|ya|guys|bruh|lol|mean|stuff|things|topics?|subject|purpose|worth|following|joining|subscribing|usually|mostly|exactly|may|ask|know|want|one|sentence|words|"
+    r"short|good|morning|name|team|guy|run|written|managed|complain|tho|joined|like)(?!\w)"
 )
 _MAX_CHANNEL_QUESTION = 140  # characters
 
@@ -371,7 +370,8 @@ def detect_channel_question(asked: str) -> ChannelQuestion | None:
     aspect = next((aspect for aspect, pattern in _ASPECT_WORDS.items() if pattern.search(asked)), None)
     if aspect is None:
         return None
-    name = " ".join(re.sub(r"[^\w\s-]", " ", compile_pattern(_NO_CHANNEL_NAME).sub(" ", asked)).split())
+    words = re.sub(r"[^\w\s-]", " ", compile_pattern(_NO_CHANNEL_NAME).sub(" ", asked)).split()
+    name = " ".join(filter(tokenize, words))
     if not name and not compile_pattern(_OF_THIS).search(asked):
         return None
     return ChannelQuestion(aspect, name)
@@ -380,7 +380,7 @@ def detect_channel_question(asked: str) -> ChannelQuestion | None:
 def asks_of_this_channel(asked: str) -> bool:
     """Whether a question asks who runs this channel or what it is about, without a name."""
     found = detect_channel_question(asked)
-    return found is not None and not tokenize(found.name)
+    return found is not None and not found.name
 
 
 _NAME = r"(?P<{}>[\w&-]{{2,40}}(?: [\w&-]{{2,40}}){{0,2}}?)"

@@ -180,7 +180,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
     if kind in _OPEN_INTENTS and not filters.beside and (of_channel := detect_channel_question(asked)):
-        name = " ".join(word for word in of_channel.name.split() if tokenize(word))
+        name = of_channel.name
         named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
         if named or not name:
             kind, topic, filters, posting_period = Kind.INTRODUCTION, name, replace(filters, channels=named), None

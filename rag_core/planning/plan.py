@@ -16,26 +16,8 @@ from rag_core.caches import make_plan_key
 from rag_core.dates import Period, parse_coming_period, parse_period
 from rag_core.errors import IndexUnavailable
 from rag_core.llm.rates import plans_in_keywords
+from rag_core.planning import intents
 from rag_core.planning.filters import QueryFilters, match_channel_name, parse_filters
-from rag_core.planning.intents import (
-    EVENT_WORDS,
-    EXACT_INTENTS,
-    REQUEST_WORDS,
-    asks_about_posts,
-    asks_about_recent_events,
-    asks_for_coming_events,
-    asks_for_digest,
-    asks_for_posts,
-    counts_all_posts,
-    detect_channel_question,
-    detect_intent,
-    extract_coming_topic,
-    extract_posts_topic,
-    extract_topic,
-    find_defined_name,
-    strip_asking_phrase,
-    strip_catch_all_words,
-)
 from rag_core.planning.queries import (
     AUXILIARY_VERBS,
     MAX_QUERIES,
@@ -162,33 +144,33 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     rest = asked
     for words in filter(None, (period.words if period else "", *filters.words)):
         rest = rest.replace(words, " ")
-    kind, topic = detect_intent(asked), extract_topic(rest)
-    if kind is Kind.NEWS or (kind is Kind.FACT and asks_for_posts(asked)):
-        about = extract_posts_topic(rest)
+    kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
+    if kind is Kind.NEWS or (kind is Kind.FACT and intents.asks_for_posts(asked)):
+        about = intents.extract_posts_topic(rest)
         kind, topic = (Kind.NEWS, about) if about else (kind, topic)
-    if kind in _DIGEST_INTENTS and asks_for_digest(rest, timed=period is not None):
+    if kind in _DIGEST_INTENTS and intents.asks_for_digest(rest, timed=period is not None):
         kind, topic = Kind.SUMMARY, ""
     posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
-    every = kind in {Kind.SUMMARY, Kind.LAST} or counts_all_posts(asked)
-    every = every or (kind is not Kind.HOW_MANY and asks_about_recent_events(asked))
+    every = kind in {Kind.SUMMARY, Kind.LAST} or intents.counts_all_posts(asked)
+    every = every or (kind is not Kind.HOW_MANY and intents.asks_about_recent_events(asked))
     bounded = bool(posting_period or filters.words)
-    if kind in _TOPICLESS_INTENTS and (bounded or every) and not strip_catch_all_words(topic):
+    if kind in _TOPICLESS_INTENTS and (bounded or every) and not intents.strip_catch_all_words(topic):
         kind = Kind.POSTED  # "what is new" asks for the newest posts, in any period
-    elif kind in EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
+    elif kind in intents.EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
         kind = Kind.FACT
     coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
     if coming is not None:
         kind, topic, posting_period = Kind.COMING, coming, None
-    if kind in _OPEN_INTENTS and not filters.beside and (of_channel := detect_channel_question(asked)):
+    if kind in _OPEN_INTENTS and not filters.beside and (of_channel := intents.detect_channel_question(asked)):
         name = of_channel.name
         named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
         if named or not name:
             kind, topic, filters, posting_period = Kind.INTRODUCTION, name, replace(filters, channels=named), None
-    if kind is Kind.FACT and not filters.beside and find_defined_name(text):
+    if kind is Kind.FACT and not filters.beside and intents.find_defined_name(text):
         kind = Kind.DEFINITION
-    if kind is Kind.FACT and posting_period and asks_about_recent_events(asked):
+    if kind is Kind.FACT and posting_period and intents.asks_about_recent_events(asked):
         # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
-        topic = strip_catch_all_words(topic)
+        topic = intents.strip_catch_all_words(topic)
         own = match_channel_name(topic, readable)
         kind, filters = (Kind.POSTED, replace(filters, channels=frozenset(own))) if own else (Kind.NEWS, filters)
     rest = text
@@ -197,7 +179,7 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
     queries = (query, *generate_query_variants(query))[:MAX_QUERIES]
     about_all = kind in _NAMELESS_INTENTS  # of all channels
-    own_words = strip_asking_phrase(query)
+    own_words = intents.strip_asking_phrase(query)
     if kind is Kind.NEWS:  # the words of the topic, which are in lower case, as the question has them
         written = {word.lower().replace("ё", "е"): word for word in re.findall(r"[^\s?!.,;:]+", text)}
         own_words = " ".join(written.get(word, word) for word in topic.split())
@@ -261,14 +243,22 @@ def _is_posting_period(
     """
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
-    brief = period.since and period.until and period.until - period.since <= _BRIEF_PERIOD and EVENT_WORDS.search(asked)
+    brief = (
+        period.since
+        and period.until
+        and period.until - period.since <= _BRIEF_PERIOD
+        and intents.EVENT_WORDS.search(asked)
+    )
     lately = period.since is not None and question.asked_at - period.since <= (_YEAR if brief else _RECENT_LIMIT)
     return (
         bool(filters.beside)
-        or kind in EXACT_INTENTS
-        or asks_about_posts(asked)
-        or (asks_about_recent_events(asked) and lately)
-        or (not strip_catch_all_words(topic) and (asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST}))
+        or kind in intents.EXACT_INTENTS
+        or intents.asks_about_posts(asked)
+        or (intents.asks_about_recent_events(asked) and lately)
+        or (
+            not intents.strip_catch_all_words(topic)
+            and (intents.asks_about_recent_events(asked) or kind in {Kind.SUMMARY, Kind.LIST})
+        )
     )
 
 
@@ -289,11 +279,11 @@ def _find_coming_topic(asked: str, now: datetime, filters: QueryFilters) -> str 
     if period and period.since and period.until:
         # most of it is still to come, as of the next two weeks, or of "this week" on a Monday
         ahead = now - period.since < period.until - now <= _SOON and period.until - now > _ONE_DAY
-    if not asks_for_coming_events(asked, ahead=ahead):
+    if not intents.asks_for_coming_events(asked, ahead=ahead):
         return None
     for words in (period.words if period else "", *filters.words):
         asked = asked.replace(words, " ") if words else asked
-    topic = extract_coming_topic(asked)
+    topic = intents.extract_coming_topic(asked)
     return topic if topic is not None and len(tokenize(topic)) <= _MAX_COMING_TERMS else None
 
 
@@ -309,7 +299,7 @@ async def plan_with_spelling_and_aliases(question: Question, known: Mapping[int,
     is_english_word = rag.dense.embedder.has_word if rag.dense else None
 
     def asks(word: str) -> bool:
-        return bool(compile_pattern(REQUEST_WORDS).fullmatch(word)) or stem(word) in asking
+        return bool(compile_pattern(intents.REQUEST_WORDS).fullmatch(word)) or stem(word) in asking
 
     def plan_corrected() -> Plan:
         frequency = rag.lexical.statistics(readable).frequency

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from date_scores import read_date_rows, score_dates
+from date_scores import SCORED, read_date_rows, score_dates
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,12 +130,10 @@ def test_expressions_that_people_type_are_read_and_days_to_come_are_no_filter(la
 
 
 @pytest.mark.parametrize(("lang", "least"), [("ru", 0.90), ("en", 0.82)])
-def test_the_suites_of_other_programs(lang: str, least: float, shared_data: Path, root: Path) -> None:
+def test_the_suites_of_other_programs(lang: str, least: float, shared_data: Path) -> None:
     rows = [row for row in read_date_rows(shared_data / "temporal_peers") if row.lang == lang]
-    scored = (root / "tests" / "bot" / "scored_dates.txt").read_text().split()
-    assert {row.id for row in rows if row.readings} == {i for i in scored if f"-{lang}-" in i}
-    figures = score_dates(rows)
-    assert figures["right"] >= least
+    assert {row.id for row in rows if row.readings} == {i for i in SCORED if f"-{lang}-" in i}
+    assert score_dates(rows)["right"] >= least
 
 
 def test_words_of_time_are_read_a_thousand_times_a_second(shared_data: Path) -> None:

@@ -266,7 +266,8 @@ async def test_a_plan_that_lacks_the_model_is_not_remembered(library: Any) -> No
 
 async def test_a_model_plans_only_where_the_rules_found_nothing_sure(library: Any) -> None:
     model = FakeLlm(GenerationFailed("Gone."))
-    library.rag = replace(library.rag, planner=model, recipe="direct")
+    sooner = replace(library.rag.calibration, sure=0.79)
+    library.rag = replace(library.rag, planner=model, recipe="direct", calibration=sooner)
     assert (await library.ask(LEAVES)).certainty is Certainty.SURE and not model.asked
     unsure = "Which zeppelin sails to the far Bear Mountain?"
     without = replace(await library.ask(unsure), trace_id="", shortfalls=())

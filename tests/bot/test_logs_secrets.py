@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from chaos.bot_process import fork_process
-from leaked_secrets import find_leaked_secrets
 from pydantic import BaseModel, SecretStr
 
 from bot import logs
@@ -179,11 +178,6 @@ def test_the_settings_do_not_show_their_secrets_and_all_are_found(monkeypatch: p
     settings = read_settings(None)
     assert not any(secret in f"{settings!r}{settings.model_dump_json()}{settings}" for secret in SECRETS)
     assert set(collect_secrets(settings)) == {TOKEN, KEY, "key-of-the-vectors", PROXY, "pass-of-the-porter"}
-
-
-def test_the_check_of_all_output_finds_a_token() -> None:
-    assert find_leaked_secrets(f"url='https://api.telegram.org/bot{TOKEN}/x'") == [TOKEN]
-    assert find_leaked_secrets("12:30, 123456789:short, sha256:0123456789abcdef") == []
 
 
 PLANTED = """

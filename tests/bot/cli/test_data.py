@@ -217,8 +217,10 @@ def test_what_was_interrupted_comes_first(home: Path, capsys: pytest.CaptureFixt
 async def test_beside_the_bot_the_bot_does_it(live: Any, home: Path, run_command: Cli) -> None:
     async with live():
         said = await asyncio.to_thread(run_command, "--data", home, "reindex", "--channel", "@harbour_news")
+        found = await asyncio.to_thread(run_command, "--data", home, "ask", "When does the ferry to Owl Island leave?")
     assert (said.code, said.out) == (0, "Harbour News: the index was built anew (4 posts).\n"), said.err
     assert await asyncio.to_thread(states, home) == [(-1001000001, "done")]
+    assert "7:30" in found.out
 
 
 def test_an_export_is_searched_and_one_in_html_is_refused_in_a_sentence(

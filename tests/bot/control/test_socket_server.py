@@ -234,18 +234,6 @@ async def test_a_rebuild_is_followed_to_its_end_or_to_why_it_failed(library: Any
     assert moves[-1] == (3, 3)
 
 
-async def test_the_running_bot_rebuilds_its_indexes_and_answers_from_them(live: Live, home: Path) -> None:
-    moves: list[tuple[int, int]] = []
-    async with live():
-        await owner(home).reindex(None, lambda done, total: moves.append((done, total)))
-        found = await owner(home).ask(FERRY, trace=False)
-        with pytest.raises(RagError, match="no channel with the id 5"):
-            await owner(home).reindex(5, lambda done, total: None)
-    assert moves[-1] == (12, 12)
-    assert found
-    assert "7:30" in found["answer"]["sentences"][0]["text"]
-
-
 # callers that do harm
 
 

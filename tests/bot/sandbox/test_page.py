@@ -143,19 +143,6 @@ async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(
     await playwright_api.expect(page.locator("#composer")).to_have_value("")
 
 
-async def test_a_phone_shows_one_thing_at_a_time(sandbox: Sandbox, shared_browser: playwright_api.Browser) -> None:
-    answer = await answered(sandbox)
-    page = await shared_browser.new_page(locale="en-GB", viewport={"width": 390, "height": 760})
-    await page.goto(f"{sandbox.url}/?user={READER}")
-    await page.click(f'[data-message="{READER}/{answer.message_id}"] a.citation >> nth=0')
-    await playwright_api.expect(page.locator(f'[data-message="{CHANNEL}/7"].highlight')).to_be_in_viewport()
-    await playwright_api.expect(page.locator("#main")).to_be_hidden()
-    await page.click("#source .back")
-    await playwright_api.expect(page.locator("#main")).to_be_visible()
-    await page.click("#main .back")
-    await playwright_api.expect(page.locator("#chats")).to_be_visible()
-
-
 async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(sandbox: Sandbox) -> None:
     async with aiohttp.ClientSession(sandbox.url) as http:
         assert (await http.get("/", headers={"Host": "evil.example"})).status == 403

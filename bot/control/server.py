@@ -124,8 +124,9 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
     app.router.add_post("/{do}", partial(_serve_caller, handlers, callers))
     # what is no HTTP is answered with 400 and is no error of the bot
     runner = web.AppRunner(
-        app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1, logger=log.getChild("http")
-    )
+        app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1, logger=log.getChild("http"),
+        lingering_time=1.0,  # for the rest of a request that was refused
+    )  # fmt: skip
     log.getChild("http").setLevel(logging.CRITICAL)
     await runner.setup()
     try:

@@ -397,7 +397,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
             for word, times in Counter(query).items():
                 known = [(one, weight) for one, weight in {word: 1.0, **variants.get(word, {})}.items() if one in read]
                 # A variant is worth no more than the word itself: "loaf" may be rare where "bread" is not.
-                own = self.frequency(word, snapshot) if known else 0
+                own = read[word][2] if word in read else 0
                 factors = [
                     (spans[one], times * weight * compute_idf(snapshot.count, max(read[one][2], own)) * (self.k1 + 1))
                     for one, weight in known

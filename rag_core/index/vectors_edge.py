@@ -1,4 +1,5 @@
-"""Embedded vector store: qdrant-edge in a folder, with a worker process that is restarted when it ends.
+"""Embedded vector store, for a bot without a Qdrant server: qdrant-edge in a folder, in a worker process that is
+restarted when it ends.
 
 Blocking calls. Acknowledged writes are in the worker's write-ahead log, so that a restart loses nothing.
 

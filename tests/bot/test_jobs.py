@@ -22,7 +22,7 @@ from bot.jobs import (
 from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
-from rag_core.storage import Archive, channel_history, channels, index_state, questions, raw_updates
+from rag_core.storage import Archive, channel_history, channels, questions, raw_updates
 from rag_core.storage.backups import list_backups
 from rag_core.types import Channel
 
@@ -88,15 +88,6 @@ def counting(enough: int, then: BaseException | None = None) -> tuple[Callable[[
 async def until(happened: asyncio.Event) -> None:
     await asyncio.wait_for(happened.wait(), 30)
     await asyncio.sleep(0.01)
-
-
-async def test_a_job_runs_again_and_again_and_each_run_is_in_the_archive(archive: Archive) -> None:
-    work, done = counting(3)
-    async with open_scheduler([ScheduledJob("inbox", work, FixedDelayTrigger(0.02))], JobLog(archive), Told()):
-        await until(done)
-    (job,) = await index_state.load_jobs(archive)
-    assert job.runs >= 3
-    assert job.said and job.said.startswith("time")
 
 
 async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_matters(archive: Archive) -> None:

@@ -96,14 +96,6 @@ async def test_a_receipt_is_a_native_quote_of_the_post(sandbox, live, ask):
     assert len(sandbox.world.sent[OTTO]) == 2
 
 
-async def test_a_public_channel_without_the_bot_is_quoted_in_the_questions_language(sandbox, live, ask):
-    del sandbox.world.room(KILN).members[sandbox.world.bot.id]
-    async with live():
-        told = await receipt(sandbox, RITA, await ask(RITA, FIRING))
-    assert told["text"] == "[1] Печь и глина · 13 марта 2024"
-    assert told["quote"]["text"] == FIRED
-
-
 async def test_old_buttons_quote_the_words_where_they_now_stand(sandbox, live, ask, eyes):
     edited = f"🚢 Summer timetable. {LEAVES}"
     async with live():

@@ -267,17 +267,6 @@ async def test_an_admin_makes_another_until_it_is_taken_back(sandbox, live, home
     assert await granted(home) == []
 
 
-async def test_other_admins_hear_of_it_each_in_their_language(sandbox, live):
-    async with live(admins=(ADMIN, RITA)):
-        sandbox.world.people[ADMIN].started = sandbox.world.people[OTTO].started = True
-        assert (await say(sandbox, RITA, "/grant"))["text"].startswith("/grant 123456789 делает человека")
-        said = await sure(sandbox, RITA, f"/grant {OTTO}")
-        assert said == "Готово: 502 теперь администратор бота, я ему сообщил."
-        assert await sure(sandbox, RITA, f"/revoke {OTTO}") == "Готово: 502 больше не администратор бота."
-        (heard, _) = await sandbox.replies(ADMIN, 2)
-    assert heard["text"] == "Admin 500 made 502 an admin of the bot."
-
-
 async def test_what_cannot_be_done_is_said(sandbox, live):
     async with live():
         for text in ("/grant", "/grant @otto", "/grant -1001000001", "/grant 0", "/revoke"):

@@ -50,19 +50,6 @@ def marked(content: Text, kind: str) -> list[str]:
 # Through the whole bot
 
 
-async def test_a_refusal_and_a_doubtful_answer_are_explained(live, ask):
-    async with live():
-        await ask(OTTO, "Is fresh mackerel sold on the quay until October?")
-        told = (await ask(OTTO, "/why"))["text"]
-        await ask(OTTO, COURSE)  # in the language of the answer: Otto's Telegram speaks English
-        russian = (await ask(OTTO, "/WHY"))["text"]
-        await ask(OTTO, "Who won the ferry chess tournament in Buenos Aires?")
-        of_refusal = (await ask(OTTO, "/why"))["text"]
-    assert "I was not sure about this answer." in told and "Other posts I looked at:\n• Harbour News" in told
-    assert russian.startswith(f"Вы спросили: «{COURSE}»\n\nИсточник\n1. Печь и глина · 12 марта 2024")
-    assert "I looked at " in of_refusal and "Source" not in of_refusal
-
-
 async def test_admins_are_told_the_stages_too_also_by_the_number_of_an_answer(live, ask):
     async with live():
         await ask(ADMIN, "Is fresh mackerel sold on the quay until October?")

@@ -170,19 +170,6 @@ async def test_a_late_answer_is_not_sent_when_it_does_not_hold_any_more(
         assert await archive.rows("SELECT * FROM talks") == []
 
 
-async def test_a_late_answer_of_a_moment_ago_is_checked_as_well(sandbox: Sandbox, live: Any, home: Path) -> None:
-    async with live(), open_archive(home) as archive:
-        await sandbox.say(OTTO, PADLOCK)
-        assert SECRET in (await sandbox.replies(OTTO))[0]["text"]
-        await settled(home)
-        await ask_while_sending_fails(sandbox)
-        await closed(sandbox, archive)
-        await tried_again(sandbox)
-        sandbox.faults.clear()
-        (reply,) = await sandbox.replies(OTTO)
-    assert reply["text"] == WITHDRAWN
-
-
 @pytest.mark.parametrize("change", [unbound, closed, edited])
 async def test_a_late_answer_in_a_group_is_not_sent_either(
     sandbox: Sandbox, live: Any, home: Path, change: Change
@@ -337,19 +324,6 @@ async def test_a_group_s_message_is_taken_back_when_access_ends(
         await settled(home)
         assert not any(SECRET in text for text in texts(sandbox, GROUP))
     assert tries(sandbox, since=since) == []
-
-
-async def test_who_leaves_unseen_gets_no_answer_though_the_membership_is_cached(
-    sandbox: Sandbox, live: Any, home: Path, model: SlowLlm
-) -> None:
-    async with live(), open_archive(home) as archive:
-        await sandbox.say(OTTO, PADLOCK)
-        assert await wait_until(lambda: "sendMessageDraft" in tries(sandbox))
-        model.pause = 0.2
-        await left_unseen(sandbox, archive)
-        model.pause = 0.0
-        (reply,) = await sandbox.replies(OTTO)
-    assert SECRET not in reply["text"]
 
 
 # What is shown of an answer afterwards, and without one

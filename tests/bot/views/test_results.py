@@ -46,17 +46,6 @@ def said(listing: SearchListing, number: int = 0, shown: RenderContext = EN) -> 
     return str(render_search_page(listing, number, shown).render()[0])
 
 
-def test_edits_forwards_and_copies_are_said():
-    edited = post(edited=DAY + timedelta(days=2))
-    forward = post(8, chat=CREW, origin=Origin("Port Herald"))
-    copied = FoundPost(post(9), (PostKey(KILN, 1), PostKey(CREW, 2), PostKey(CREW, 3), PostKey(HARBOUR, 2)))
-    text = said(listed(edited, forward, copied))
-    assert "1. Harbour News · 12 March 2024 · edited 14 March 2024\n" in text
-    assert "2. Port Herald, forwarded by Crew only · 12 March 2024\n" in text
-    assert "3. Harbour News · 12 March 2024 · also in 2 channels\n" in text
-    assert "ещё в 2 каналах" in said(listed(copied), shown=RU)
-
-
 def test_what_was_understood_is_said_in_the_readers_days():
     moscow = ZoneInfo("Europe/Moscow")
     only = SearchFilter(frozenset(CHANNELS), datetime(2024, 3, 1, tzinfo=moscow), datetime(2024, 4, 1, tzinfo=moscow))

@@ -86,20 +86,6 @@ async def test_the_posts_own_words_are_there_at_once_then_the_model_s_and_then_t
     assert {draft["draft_id"] for draft in calls(sandbox, "sendMessageDraft")} == {first["draft_id"]}
 
 
-async def test_a_model_that_plans_first_does_not_keep_the_posts_own_words_back(
-    sandbox: Sandbox, live: Any, writes: Writes
-) -> None:
-    writes(3.0, plans=True)
-    async with live():
-        asked = time.monotonic()
-        question = "Compare the ferry to Owl Island and the lighthouse museum: when does each of them open?"
-        await sandbox.say(OTTO, question)
-        await drafted(sandbox)
-        assert time.monotonic() - asked < 1.0
-        await sandbox.say(OTTO, "/stop")
-        await sandbox.replies(OTTO)
-
-
 @pytest.mark.parametrize("way", ["/stop", "draft"])
 async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
     sandbox: Sandbox, live: Any, writes: Writes, way: str

@@ -386,11 +386,7 @@ async def get_readable_channels(rights: AdminRegistry, reader: Reader) -> dict[i
 
 
 async def resolve_channel_access(
-    rights: AdminRegistry,
-    reader: Reader,
-    *,
-    among: Collection[int] | None = None,
-    max_age_s: float | None = None,
+    rights: AdminRegistry, reader: Reader, *, among: Collection[int] | None = None, max_age_s: float | None = None
 ) -> ChannelAccess:
     """Resolve which channels a reader may read in a chat, of all or of `among`.
 

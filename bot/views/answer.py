@@ -36,17 +36,7 @@ from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import load_group_rules
 from rag_core.text.post_text import POLL_LABELS, label_poll
-from rag_core.types import (
-    Answer,
-    Certainty,
-    Channel,
-    Origin,
-    Passage,
-    Post,
-    PostKey,
-    Viewer,
-    format_channel_post_link,
-)
+from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Viewer, format_channel_post_link
 
 _MAX_NEAREST = 3
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")

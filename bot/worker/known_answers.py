@@ -32,13 +32,7 @@ from rag_core.conversation.memory import follows_earlier_question, remember_answ
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.run import get_or_make_request_id
-from rag_core.storage import (
-    Archive,
-    channels,
-    near_duplicates,
-    posts,
-    visible_posts,
-)
+from rag_core.storage import Archive, channels, near_duplicates, posts, visible_posts
 from rag_core.storage.questions import fetch_queue_stats
 from rag_core.storage.readers import load_answer_mode
 from rag_core.text.query_terms import is_asking_word

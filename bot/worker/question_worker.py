@@ -29,13 +29,7 @@ from bot.indexing import BotObserver
 from bot.jobs import JobLog
 from bot.metrics import Meter
 from bot.settings import BotSettings
-from bot.stored_answer import (
-    JsonObject,
-    deserialize_answer,
-    parse_stored_answer,
-    serialize_answer,
-    serialize_verdicts,
-)
+from bot.stored_answer import JsonObject, deserialize_answer, parse_stored_answer, serialize_answer, serialize_verdicts
 from bot.telegram import recheck
 from bot.telegram.session import EditWithoutRetry
 from bot.views import keyboards

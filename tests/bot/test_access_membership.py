@@ -12,18 +12,7 @@ import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.types import Update
-from driver import (
-    ADMIN,
-    CREW,
-    GROUP,
-    OTTO,
-    RITA,
-    SAFE,
-    execute,
-    open_archive,
-    say_text,
-    wait_until_handled,
-)
+from driver import ADMIN, CREW, GROUP, OTTO, RITA, SAFE, execute, open_archive, say_text, wait_until_handled
 
 from bot import access
 from bot.access import MembershipCache

@@ -122,10 +122,7 @@ def test_a_reader_sees_which_of_the_two_wrote_and_that_something_was_left_out() 
     citation = Citation(key, "twelve euros", 0, 12, date)
     answer = Answer((Sentence("It costs twelve euros.", (citation,), 0.9),), 0.9, "direct", model="Tiny <b>",
                     shortfalls=(Shortfall("support", "1 sentence was left out."),))  # fmt: skip
-    for lang, wrote, left in (
-        ("en", "Written by Tiny", "left out"),
-        ("ru", "написала модель Tiny", "Убрал фразы"),
-    ):
+    for lang, wrote, left in (("en", "Written by Tiny", "left out"), ("ru", "написала модель Tiny", "Убрал фразы")):
         said, _ = render_answer(answer, {}, RenderContext(Translator(lang), ZoneInfo("UTC"))).render()
         assert wrote in said
         assert left in said

@@ -12,13 +12,7 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from driver import wait_until
 
-from bot.jobs import (
-    FixedDelayTrigger,
-    JobLog,
-    MaintenanceJobs,
-    ScheduledJob,
-    open_scheduler,
-)
+from bot.jobs import FixedDelayTrigger, JobLog, MaintenanceJobs, ScheduledJob, open_scheduler
 from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
@@ -110,9 +104,7 @@ async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_ma
     assert not job_log.jobs["backup"].failing
 
 
-async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_is_made_up_for(
-    archive: Archive,
-) -> None:
+async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_is_made_up_for(archive: Archive) -> None:
     strict, ran_strict = counting(1)
     patient, ran_patient = counting(1)
     job_log = JobLog(archive)

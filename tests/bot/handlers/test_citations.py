@@ -5,19 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from driver import (
-    ADMIN,
-    GROUP,
-    HARBOUR,
-    KILN,
-    OTTO,
-    RITA,
-    SAFE,
-    bind,
-    execute,
-    open_more,
-    query_archive,
-)
+from driver import ADMIN, GROUP, HARBOUR, KILN, OTTO, RITA, SAFE, bind, execute, open_more, query_archive
 from sandbox_chat_changes import create_topic
 
 from bot.handlers.citations import MAX_QUOTE_LENGTH, build_native_quote, load_cited_words, locate_quote

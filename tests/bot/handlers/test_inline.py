@@ -7,19 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from driver import (
-    ADMIN,
-    GROUP,
-    HARBOUR,
-    OTTO,
-    RITA,
-    bind,
-    execute,
-    say,
-    say_text,
-    wait_until_handled,
-    wait_until_idle,
-)
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, execute, say, say_text, wait_until_handled, wait_until_idle
 
 from bot.sandbox import Sandbox
 from bot.sandbox.messages import BotApiError, prepare_text

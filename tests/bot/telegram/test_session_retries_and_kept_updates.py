@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from aiogram import Bot
 from aiogram.client.telegram import TelegramAPIServer
-from aiogram.exceptions import (
-    TelegramRetryAfter,
-)
+from aiogram.exceptions import TelegramRetryAfter
 from aiogram.methods import SendMessage
 from driver import HARBOUR, OTTO
 

@@ -158,11 +158,7 @@ FAILED = (Shortfall("search", "a"), Shortfall("search", "b"), Shortfall("unheard
     [
         (answered(YES, cited("Two.", PostKey(PUBLIC, 1)), model="m"), False, "Yes. [1] Two. [1]\n\nSource\n"),
         (answered(), True, "I found nothing about this in this group's channels."),
-        (
-            answered(nearest=(nearest("x"),), certainty=Certainty.PROBABLE),
-            True,
-            "I did not find a sure answer.\n\n",
-        ),
+        (answered(nearest=(nearest("x"),), certainty=Certainty.PROBABLE), True, "I did not find a sure answer.\n\n"),
         (answered(shortfalls=FAILED), False, "I did not find an answer, but I could not search everything.\n"),
         (answered(YES, shortfalls=FAILED), False, "Yes. [1]"),
     ],

@@ -37,7 +37,7 @@ from bot import imports
 from bot.handlers.imports import translate_note
 from bot.i18n import get_translator
 from bot.imports import DocumentRefused, unpack_document
-from bot.sandbox import Sandbox, methods
+from bot.sandbox import Sandbox
 from bot.sandbox.page_api import press_button
 from bot.sandbox.state import UploadedFile
 from ingest.exports import import_export
@@ -404,8 +404,9 @@ async def test_a_local_server_gives_a_path_on_its_disk(sandbox, live, home, tmp_
             lying.setattr("bot.sandbox.state.UploadedFile.wire", lowballed)
             said = await (await sent(sandbox, b"x" * (21 * 2**20))).end()
             assert said.startswith("result.json is over 20 MB")
+        sandbox.world.local = None
         for place in (tmp_path / "nowhere.json", tmp_path / "folder", tmp_path / "pipe"):
-            monkeypatch.setattr(methods, "_write_local_file", lambda *_, place=place: str(place))
+            monkeypatch.setattr("bot.sandbox.state.UploadedFile.path", lambda _, place=place: str(place))
             said = await (await sent(sandbox, export())).end()
             assert said.startswith("My Bot API server keeps result.json where I cannot read it")
     assert nothing_left(home)

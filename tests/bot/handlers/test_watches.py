@@ -268,11 +268,13 @@ async def test_a_clock_that_was_ahead_loses_no_post_of_a_digest_nor_of_a_watch(s
         await say_text(sandbox, OTTO, "/watch potters")
         await sandbox.post(HARBOUR, WALRUS)
         await wait_until_idle(sandbox, home)
-        execute(home, "UPDATE digests SET due = 0, since = 0")
+        await asyncio.to_thread(execute, home, "UPDATE digests SET due = 0, since = 0")
         assert await sandbox.until(lambda: WALRUS in sent(sandbox, OTTO)[-1]["text"])
         await sandbox.post(KILN, FAIR)
         assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
-        execute(home, "UPDATE digests SET due = due + 86400 * 365")  # as if it had been ahead by a year
+        await asyncio.to_thread(
+            execute, home, "UPDATE digests SET due = due + 86400 * 365"
+        )  # as if it had been ahead by a year
         assert await sandbox.until(lambda: sent(sandbox, OTTO)[-1]["text"].count(FAIR))
         assert await sandbox.until(lambda: not sent(sandbox, OTTO)[-1]["text"].startswith("🔔"))
 

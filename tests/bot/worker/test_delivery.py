@@ -57,12 +57,12 @@ async def on_its_way(home: Path, which: str = "1") -> None:
 
 
 def answers(sandbox: Sandbox) -> Counter[tuple[int, str]]:
-    """By chat and first line of an answer, which differ by question: how many messages hold it."""
+    """By chat and text of an answer: how many messages hold it."""
     found: Counter[tuple[int, str]] = Counter()
     for chat_id, sent in sandbox.world.sent.items():
         for message in (sandbox.world.rooms[chat_id].messages[number] for number in sent):
             if "https://t.me/harbour_news/" in str(message.get("entities")):
-                found[chat_id, message["text"].split("\n")[0]] += 1
+                found[chat_id, message["text"]] += 1
     return found
 
 

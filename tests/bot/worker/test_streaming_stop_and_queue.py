@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -81,7 +82,7 @@ async def test_the_posts_own_words_are_there_at_once_then_the_model_s_and_then_t
         (reply,) = await sandbox.replies(OTTO)
     texts = [draft["text"] for draft in calls(sandbox, "sendMessageDraft")]
     assert any("It leaves" not in text and text.startswith("The ferry leaves at 7:30 every") for text in texts)
-    assert reply["text"].startswith("The ferry leaves at 7:30 every morning. [1] It leaves from pier four. [1]")
+    assert re.search(r"The ferry leaves at 7:30 every morning. \[1\].*It leaves from pier four. \[1\]", reply["text"])
     assert "Written by slow" in reply["text"]
     assert {draft["draft_id"] for draft in calls(sandbox, "sendMessageDraft")} == {first["draft_id"]}
 
@@ -101,7 +102,7 @@ async def test_stopping_ends_the_model_and_leaves_what_was_cited_so_far(
         else:
             await sandbox.say(OTTO, "/stop")
         (reply,) = await sandbox.replies(OTTO, timeout=30)
-        assert reply["text"].startswith(f"{VERBATIM} [1]")
+        assert f"{VERBATIM} [1]" in reply["text"]
         assert "Stopped. This is what I had so far." in reply["text"]
         assert (model.begun, model.ended, model.waiting) == (1, 0, 0)
         reply = await say(sandbox, OTTO, "/stop")

@@ -120,22 +120,20 @@ async def test_sentences_that_are_left_out_are_counted(library: Any) -> None:
     assert [s.reason for s in given.shortfalls] == ["2 sentences were left out: the posts do not say them."]
 
 
-async def test_what_the_named_post_does_not_say_is_searched_and_cited_elsewhere(library: Any) -> None:
+@pytest.mark.parametrize("readable", [True, False])
+async def test_what_the_named_post_does_not_say_is_searched_among_what_the_asker_reads(
+    library: Any, readable: bool
+) -> None:
     number = await number_of(library, PostKey(library.harbour, 5))
-    lines = f"A ferry ticket costs twelve euros. [{number}]\nThe lighthouse museum shows brass lamps. [{number}]"
-    given = await ask(library, FakeLlm(lines))
-    assert texts(given) == ["A ferry ticket costs twelve euros.", "The lighthouse museum shows brass lamps."]
-    assert [c.post for c in given.sentences[1].citations] == [PostKey(library.harbour, 3)]
-    assert given.shortfalls == ()
-
-
-async def test_the_search_for_a_doubted_sentence_sees_what_the_asker_may_read(library: Any) -> None:
-    number = await number_of(library, PostKey(library.harbour, 5))
-    lines = f"A ferry ticket costs twelve euros. [{number}]\nАбонемент стоит 2 750 рублей в месяц. [{number}]"
-    library.rag = replace(library.rag, writer=FakeLlm(lines))
-    given = await library.ask(TICKET, see=(library.harbour,))
-    assert texts(given) == ["A ferry ticket costs twelve euros."]
-    assert [s.reason for s in given.shortfalls] == ["1 sentence was left out: the posts do not say it."]
+    ticket, other = "A ferry ticket costs twelve euros.", "Абонемент стоит 2 750 рублей в месяц."
+    library.rag = replace(library.rag, writer=FakeLlm(f"{ticket} [{number}]\n{other} [{number}]"))
+    given = await library.ask(TICKET, see=(library.harbour, library.kiln) if readable else (library.harbour,))
+    assert texts(given) == [ticket, other][: 1 + readable]
+    assert [c.post for c in given.sentences[-1].citations] == [
+        PostKey(library.kiln, 3) if readable else PostKey(library.harbour, 5)
+    ]
+    left_out = [] if readable else ["1 sentence was left out: the posts do not say it."]
+    assert [s.reason for s in given.shortfalls] == left_out
 
 
 async def test_a_post_that_has_no_part_in_a_sentence_is_not_cited_for_it(library: Any) -> None:

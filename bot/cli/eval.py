@@ -14,12 +14,6 @@ from typing import Any, NamedTuple
 
 from bot.cli.folder import iterate_with_progress_bar, open_archive, require_archive
 from bot.evaluation import fitting, measures
-from bot.evaluation.claim_accuracy import (
-    VERIFICATION_LAYERS,
-    compute_label_metrics,
-    judge_claim_pairs,
-    verify_in_corpus,
-)
 from bot.evaluation.data import (
     CLAIMS_FILE_NAME,
     VARIANTS,
@@ -283,11 +277,12 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
     if corpus:
         dataset = read_dataset(args.path, asked=(CLAIMS_FILE_NAME,))
         async with _open_dataset(args, dataset, settings) as data:
-            judged = await verify_in_corpus(rows, dataset.queries, data)
+            judged = await measures.verify_in_corpus(rows, dataset.queries, data)
     else:
-        judged = judge_claim_pairs(rows)
+        judged = measures.judge_claim_pairs(rows)
     layers = {
-        name: compute_by_language(judged, partial(compute_label_metrics, layer=name)) for name in VERIFICATION_LAYERS
+        name: compute_by_language(judged, partial(measures.compute_label_metrics, layer=name))
+        for name in measures.VERIFICATION_LAYERS
     }
     print(format_report("verify", layers, len(judged), everything=args.all, main="all"))
     evidence = {"evidence": "looked up" if corpus else "given"}

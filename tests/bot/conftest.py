@@ -246,6 +246,5 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def evaluate(nowhere: Path, run_command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """`citegram eval` in a folder without settings and without a model."""
-    for module in ("claim_accuracy", "metrics"):
-        monkeypatch.setattr(f"bot.evaluation.{module}.BOOTSTRAP_DRAWS", 50)  # a thousand take a second
+    monkeypatch.setattr("bot.evaluation.metrics.BOOTSTRAP_DRAWS", 50)  # a thousand take a second
     return partial(run_command, "--data", "data", "eval")

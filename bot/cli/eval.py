@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from bot.cli.folder import iterate_with_progress_bar, open_archive, require_archive
 from bot.evaluation import fitting, measures
 from bot.evaluation.data import (
-    CLAIMS_FILE_NAME,
     VARIANTS,
     Dataset,
     IndexedDataset,
@@ -25,6 +24,7 @@ from bot.evaluation.data import (
     make_questions,
     open_indexed_dataset,
     read_claims,
+    read_corpus,
     read_dataset,
 )
 from bot.evaluation.metrics import (
@@ -275,9 +275,8 @@ async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:
     if not corpus and not given:
         raise ImportRefused(f"{args.path} holds claims without evidence: name a folder with the posts too.")
     if corpus:
-        dataset = read_dataset(args.path, asked=(CLAIMS_FILE_NAME,))
-        async with _open_dataset(args, dataset, settings) as data:
-            judged = await measures.verify_in_corpus(rows, dataset.queries, data)
+        async with _open_dataset(args, read_corpus(args.path), settings) as data:
+            judged = await measures.verify_in_corpus(rows, data)
     else:
         judged = measures.judge_claim_pairs(rows)
     layers = {

@@ -122,7 +122,7 @@ def _refuse_row(file: Path, what: str, needed: str) -> AbstractContextManager[No
 
 
 def _get_text(row: dict[str, Any]) -> str:
-    if not isinstance(text := row["text"] if "text" in row else row["claim"], str):
+    if not isinstance(text := row["text"], str):
         raise TypeError("text is no string")
     return text
 
@@ -159,19 +159,12 @@ def draw_sample(rows: Sequence[T], limit: int | None, seed: int | None = None) -
 
 
 def read_dataset(
-    folder: Path,
-    distractors: Sequence[Path] = (),
-    limit: int | None = None,
-    seed: int | None = None,
-    asked: Sequence[str] = ("queries.jsonl", "questions.jsonl"),
+    folder: Path, distractors: Sequence[Path] = (), limit: int | None = None, seed: int | None = None
 ) -> Dataset:
-    """Read a dataset folder. `asked` lists the accepted names of the questions file.
-
-    Raises ImportRefused with one sentence if there are no questions or nothing to index.
-    """
-    questions = next((f for name in asked if (f := folder / name).exists()), None)
+    """Read a dataset folder. Raises ImportRefused if there are no questions or nothing to index."""
+    questions = next((f for name in ("queries.jsonl", "questions.jsonl") if (f := folder / name).exists()), None)
     if questions is None:
-        raise ImportRefused(f"{folder} holds no {asked[0]}: name a folder of evaluation data.")
+        raise ImportRefused(f"{folder} holds no queries.jsonl: name a folder of evaluation data.")
     queries = draw_sample(tuple(parse_query(row, questions) for row in read_json_lines(questions)), limit, seed)
     return replace(read_corpus(folder, distractors), queries=queries)
 
@@ -194,7 +187,6 @@ def read_corpus(folder: Path, distractors: Sequence[Path] = ()) -> Dataset:
     return Dataset(folder.resolve().name, tuple(documents), tuple(exports), ())
 
 
-CLAIMS_FILE_NAME = "claims.jsonl"
 # Labels of public datasets; "disputed" has evidence for and against.
 _LABELS_BY_GOLD = {
     "supported": ("supports", "supported"),
@@ -219,6 +211,7 @@ class ClaimRow:
     evidence: tuple[str, ...]
     gold: str
     group: str
+    relevant: frozenset[str] = frozenset()
     trap: str = ""
     disputed: bool = False
     asked_at: datetime | None = None
@@ -226,7 +219,7 @@ class ClaimRow:
 
 def read_claims(place: Path) -> list[ClaimRow]:
     """Read the claims of a file, or of `claims.jsonl` in a folder. Raises ImportRefused."""
-    file = place / CLAIMS_FILE_NAME if place.is_dir() else place
+    file = place / "claims.jsonl" if place.is_dir() else place
     claims = [_parse_claim_row(row, file) for row in read_json_lines(file)]
     if not claims:
         raise ImportRefused(f"{file} holds no claims: name a file of claims in JSON Lines.")
@@ -244,7 +237,8 @@ def _parse_claim_row(row: dict[str, Any], file: Path) -> ClaimRow:
         return ClaimRow(
             str(row["id"]), row.get("lang") or detect_language(text), text, tuple(evidence),
             _GOLD_BY_LABEL[str(row["label"]).lower()],
-            str(row.get("group") or (evidence[0] if evidence else row["id"])), str(row.get("trap") or ""),
+            str(row.get("group") or (evidence[0] if evidence else row["id"])),
+            frozenset(_parse_strings(row.get("relevant"))), str(row.get("trap") or ""),
             bool(row.get("disputed")), parse_time(row["asked_at"]) if row.get("asked_at") else None,
         )  # fmt: skip
 

@@ -563,15 +563,12 @@ def _join_labels(labels: Sequence[Label]) -> str:
     return str(Label.CONTRADICTED if Label.CONTRADICTED in labels else Label.NOT_FOUND)
 
 
-async def verify_in_corpus(
-    rows: Sequence[ClaimRow], queries: Sequence[EvaluationQuery], data: IndexedDataset
-) -> list[JudgedClaim]:
+async def verify_in_corpus(rows: Sequence[ClaimRow], data: IndexedDataset) -> list[JudgedClaim]:
     """Verify claims against an indexed corpus as `/verify` does, in the order of the rows."""
     most = Counter(row.gold for row in rows).most_common(1)[0][0]
-    queries_by_id = {query.id: query for query in queries}
     judged = []
     for row in iterate_with_progress_bar(rows, "verify"):
-        rag, relevant = data.rag, queries_by_id[row.id].relevant
+        rag = data.rag
         run = Run(rag.budgets, "verify")
         question = Question(row.claim, row.lang, row.asked_at or datetime.now(UTC), data.viewer)
         plan = replace(plan_claim_search(question), until=row.asked_at)
@@ -582,7 +579,7 @@ async def verify_in_corpus(
         except StageTimeout:
             passages, verdict = (), Verdict(claim, Label.NOT_FOUND, 0.0)
         names = list(dict.fromkeys(data.id_of(p.key) for p in passages))[:5]
-        recall = sum(name in relevant for name in names) / len(relevant) if relevant else None
+        recall = sum(name in row.relevant for name in names) / len(row.relevant) if row.relevant else None
         said = "disputed" if verdict.contested else str(verdict.label)
         labels = {
             "majority": most,

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cache
 from itertools import chain, pairwise
 
@@ -74,21 +73,6 @@ class _Draw:
     def count_new(self, words: set[int], values: set[int]) -> int:
         """Count the words and values that are not drawn yet."""
         return len(words - self.words) + len(values - self.values)
-
-
-def find_unbound(text: str, said: str, date: datetime, lang: str) -> DropReason | None:
-    """Find why a post does not join what a sentence joins; None where it does.
-
-    `said` is the text of the post, `date` its date, which counts as said.
-    """
-    claim = extract_facts(text.strip(), lang)
-    own = Moment(0, 0, date.year, date.month, date.day)
-    claim = replace(claim, moments=tuple(one for one in claim.moments if not _is_same(one, own)))
-    post = extract_facts_by_sentence(said, lang)
-    reasons = {_find_unbound_in(claim, post, place) for place in range(len(post))}
-    if None in reasons:
-        return None
-    return next((reason for reason in _BY_DISTANCE if reason in reasons), DropReason.WORDS)
 
 
 def _find_unbound_in(claim: SentenceFacts, post: Sequence[SentenceFacts], place: int) -> DropReason | None:
@@ -302,10 +286,14 @@ def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
     if len(words) >= _MIN_VERBATIM_LENGTH and f" {words} " in f" {there} ":
         return 1.0, None
     lang, plain = detect_language(text), remove_links(kept)
-    if reason := find_unbound(plain, passage.text, passage.date, lang):
-        return 0.0, reason
+    claim, post = extract_facts(plain.strip(), lang), extract_facts_by_sentence(passage.text, lang)
+    own = Moment(0, 0, passage.date.year, passage.date.month, passage.date.day)
+    undated = replace(claim, moments=tuple(one for one in claim.moments if not _is_same(one, own)))
+    reasons = {_find_unbound_in(undated, post, place) for place in range(len(post))}
+    if None not in reasons:
+        return 0.0, next((reason for reason in _BY_DISTANCE if reason in reasons), DropReason.WORDS)
     span = find_best_quote(text, passage) or (0, 0)
-    if any(find_opposite_words(extract_facts(plain, lang), extract_facts(passage.text[slice(*span)], lang))):
+    if any(find_opposite_words(claim, extract_facts(passage.text[slice(*span)], lang))):
         return 0.0, DropReason.DENIED
     known = frozenset(tokenize(rendered))
     terms = {

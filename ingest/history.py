@@ -27,7 +27,7 @@ from rag_core.errors import HistoryUnavailable, RagError
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.storage.channel_history import Backfill
 from rag_core.storage.channels import save_topic_titles
-from rag_core.storage.posts import list_newest_ids
+from rag_core.storage.posts import list_message_ids
 from rag_core.types import Channel, Post, PostKey
 
 BATCH_IDS = 100
@@ -175,7 +175,7 @@ def estimate_minutes(ids: int) -> int:
 
 async def estimate_size(archive: Archive, source: PacedSource, chat_id: int) -> int:
     """Estimate how many posts a backfill may find: the newest id. Raises HistoryUnavailable."""
-    known = await list_newest_ids(archive, chat_id, 1)
+    known = await list_message_ids(archive, chat_id, 1)
     return await find_newest_id(source, chat_id, max(known, default=0))
 
 
@@ -256,7 +256,7 @@ async def look_before_citing(
                 channel = known.get(chat_id)
                 if channel is None or channel.kind != "channel" or not channel.inside:
                     continue
-                controls = await list_newest_ids(archive, chat_id, _CONTROL_IDS)
+                controls = await list_message_ids(archive, chat_id, _CONTROL_IDS)
                 cited = [key.message_id for key in stale if key.chat_id == chat_id]
                 ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
                 looked = await look_at_posts(archive, source, channel, ids, now)

@@ -191,7 +191,7 @@ class QuestionSuggester:
         for chat in await channels.load_channels(self._rag.archive):
             kept = await self._drop_changed(self._kept.get(chat, ()))
             self._kept[chat] = kept
-            newest = await posts.list_newest_ids(self._rag.archive, chat, _NEWEST_POSTS)
+            newest = sorted(await posts.list_message_ids(self._rag.archive, chat, _NEWEST_POSTS), reverse=True)
             found = await visible_posts.fetch_posts(self._rag.archive, [PostKey(chat, number) for number in newest])
             present |= found.keys()
             for post in sorted(found.values(), key=lambda one: one.date, reverse=True):

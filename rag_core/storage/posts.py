@@ -221,10 +221,10 @@ async def count_unindexed_posts(archive: Archive, after: int, channels: Collecti
     return int(await archive.value(sql, (after, json.dumps([*channels]))))
 
 
-async def list_message_ids(archive: Archive, chat_id: int) -> set[int]:
-    """List the message ids of a channel's living posts."""
-    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL"
-    return set(await archive.column(sql, (chat_id,)))
+async def list_message_ids(archive: Archive, chat_id: int, newest: int = -1) -> set[int]:
+    """List the message ids of a channel's living posts, or of the `newest`."""
+    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
+    return set(await archive.column(sql, (chat_id, newest)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,12 +391,6 @@ async def list_post_versions(archive: Archive, key: PostKey) -> list[PostVersion
         key,
     )
     return [PostVersion(from_unix_seconds(row["stamp"]), row["text"]) for row in rows]
-
-
-async def list_newest_ids(archive: Archive, chat_id: int, limit: int) -> list[int]:
-    """List the ids of the newest living posts of a channel."""
-    sql = "SELECT message_id FROM posts WHERE chat_id = ? AND deleted_at IS NULL ORDER BY message_id DESC LIMIT ?"
-    return await archive.column(sql, (chat_id, limit))
 
 
 async def find_missing_posts(archive: Archive, chat_id: int, present: Iterable[int]) -> list[PostKey]:

@@ -33,45 +33,37 @@ SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
 _AlbumKey = tuple[int, str]
 
 
+async def _list_visible(archive: Archive, which: str, order: str, most: int, values: Sequence[object]) -> list[Post]:
+    sql = f"SELECT {POST_FIELDS} FROM posts AS t WHERE {which} AND {VISIBLE_POSTS} ORDER BY {order} LIMIT ?"
+    return [decode_post(row) for row in await archive.rows(sql, (*values, most))]
+
+
 async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
     """List the texts of the latest visible posts of a channel without their spoilers, the newest first."""
-    rows = await archive.rows(
-        f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} "
-        "ORDER BY t.message_id DESC LIMIT ?",
-        (chat_id, most),
-    )
-    return [split_off_spoilers(post.text, post.entities)[0] for post in map(decode_post, rows)]
+    found = await _list_visible(archive, "t.chat_id = ?", "t.message_id DESC", most, (chat_id,))
+    return [split_off_spoilers(post.text, post.entities)[0] for post in found]
 
 
 async def list_latest_posts(archive: Archive, chat_id: int, most: int) -> list[Post]:
     """List the latest visible posts of a channel, the newest first; an album as one post."""
-    sql = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS} ORDER BY 1 DESC LIMIT ?"
-    ids = await archive.column(sql, (chat_id, most))
-    found = await fetch_posts(archive, (PostKey(chat_id, number) for number in ids))
+    latest = await _list_visible(archive, "t.chat_id = ?", "t.message_id DESC", most, (chat_id,))
+    found = await fetch_posts(archive, (post.key for post in latest))
     return sorted(found.values(), key=lambda post: post.key, reverse=True)
 
 
 async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Post]:
     """List the first visible posts of a channel that have a text, oldest first."""
-    rows = await archive.rows(
-        f"SELECT {POST_FIELDS} FROM posts AS t WHERE t.chat_id = ? AND t.text <> '' AND {VISIBLE_POSTS} "
-        "ORDER BY t.date, t.message_id LIMIT ?",
-        (channel, most),
-    )
-    return [decode_post(row) for row in rows]
+    return await _list_visible(archive, "t.chat_id = ? AND t.text <> ''", "t.date, t.message_id", most, (channel,))
 
 
 async def list_posts_between(
     archive: Archive, channels: Collection[int], since: datetime, until: datetime, most: int
 ) -> list[Post]:
     """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
-    rows = await archive.rows(
-        f"SELECT {POST_FIELDS} FROM posts AS t "
-        "WHERE t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? "
-        f"AND t.text <> '' AND {VISIBLE_POSTS} ORDER BY t.date DESC, t.chat_id, t.message_id DESC LIMIT ?",
-        (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until), most),
-    )
-    return [decode_post(row) for row in reversed(rows)]
+    which = "t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? AND t.text <> ''"
+    values = (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until))
+    newest = await _list_visible(archive, which, "t.date DESC, t.chat_id, t.message_id DESC", most, values)
+    return newest[::-1]
 
 
 @dataclass(frozen=True, slots=True)

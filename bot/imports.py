@@ -154,7 +154,7 @@ def main(order: str) -> int:
         write({"refused": ["import-disk", {}]})
     else:
         channels = [channel.chat_id for channel in report.channels[:_MAX_CHANNELS]]
-        notes = [[note, note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
+        notes = [[note.code, note.parameters] for note in report.notes[:_MAX_NOTES]]
         more = len(report.notes) - len(notes)
         write({"end": {"tally": asdict(report.tally), "channels": channels, "notes": notes, "more": more}})
         return 0

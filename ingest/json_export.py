@@ -36,7 +36,7 @@ class ImportNote(str):
     code: str
     parameters: dict[str, str | int]
 
-    def __new__(cls, template: str, *, code: str = "", **parameters: object) -> Self:
+    def __new__(cls, template: str, *, code: str, **parameters: object) -> Self:
         """Format the template (`str.format`) with the parameters."""
         note = super().__new__(cls, template.format(**parameters))
         note.code = code

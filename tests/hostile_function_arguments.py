@@ -96,7 +96,7 @@ def _compare_tokens(text: str) -> PassageSimilarity:
 
 
 _MAKERS: dict[Any, Callable[[str], Any]] = {
-    ImportNote: lambda text: ImportNote("{title}", title=text),
+    ImportNote: lambda text: ImportNote("{title}", code="import-note-empty", title=text),
     str: lambda text: text,
     bytes: lambda text: text.encode(),
     int: lambda text: 60,  # a length, a number, a minute: one a caller would give

@@ -116,10 +116,8 @@ def _copy_local_file(source: Path, file: Path) -> None:
         written.write(content)
 
 
-def translate_note(reason: str, code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
-    """Translate a note on an import by its code; its reason where it has none."""
-    if not code:
-        return strip_control_characters(reason)
+def translate_note(code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
+    """Translate a note on an import."""
     values = {name: format_one_line(text) if isinstance(text, str) else text for name, text in parameters.items()}
     return words(code, **values, command="/import")
 
@@ -297,7 +295,7 @@ class ImportRunner:
         n = end["tally"]
         counts = words("import-counts", new=n["new"], edited=n["edited"], unchanged=n["unchanged"],
                        skipped=n["skipped"], deleted=n["deleted"])  # fmt: skip
-        notes = [translate_note(reason, code, values, words) for reason, code, values in end["notes"]]
+        notes = [translate_note(code, values, words) for code, values in end["notes"]]
         if end["more"]:
             notes.append(words("import-notes-more", count=int(end["more"])))
         report = as_list(words("import-done", file=order.file), as_list(*names, counts), *notes, sep="\n\n")

@@ -566,13 +566,11 @@ async def test_every_note_has_words_for_a_chat(tmp_path, home, make_post):
         report = await import_export(archive, tmp_path / "result.json", ImportOptions())
     assert len(report.notes) >= 4
     for note in report.notes:
-        said = translate_note(note, note.code, note.parameters, get_translator("ru"))
+        said = translate_note(note.code, note.parameters, get_translator("ru"))
         assert re.search("[а-я]", said), note
         assert said.startswith(("Bakery: ", "Пропущен"))
 
 
-def test_a_note_is_one_short_line_and_shown_as_it_is_without_a_code():
-    title = {"title": f"{'я' * 5000}\u202e\n"}
-    said = translate_note("", "import-note-empty", title, get_translator("en"))
+def test_a_note_is_one_short_line():
+    said = translate_note("import-note-empty", {"title": f"{'я' * 5000}\u202e\n"}, get_translator("en"))
     assert len(said) < 200 and "\n" not in said and "\u202e" not in said
-    assert translate_note("The moon is full.\u202e", "", {}, get_translator("ru")) == "The moon is full."

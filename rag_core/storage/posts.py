@@ -233,22 +233,18 @@ class StoredPost:
 
     post: Post
     stamp: datetime
-    update_id: int
     deleted: bool
     suspected: bool
 
 
 async def fetch_stored_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, StoredPost]:
     """Fetch posts in their newest version, deleted and hidden ones included."""
-    fields = f"{POST_FIELDS}, t.stamp, t.update_id, t.deleted_at IS NOT NULL AS deleted, t.suspected"
-    rows = await archive.rows(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),))
-    return {
-        post.key: StoredPost(
-            post, from_unix_seconds(row["stamp"]), row["update_id"], bool(row["deleted"]), bool(row["suspected"])
-        )
-        for row in rows
-        for post in [decode_post(row)]
-    }
+    fields = f"{POST_FIELDS}, t.stamp, t.deleted_at IS NOT NULL AS deleted, t.suspected"
+    found = {}
+    for row in await archive.rows(f"SELECT {fields} {JOIN_BY_KEY.format(table='posts')}", (encode_keys(keys),)):
+        post, stamp = decode_post(row), from_unix_seconds(row["stamp"])
+        found[post.key] = StoredPost(post, stamp, bool(row["deleted"]), bool(row["suspected"]))
+    return found
 
 
 async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict[PassageRef, Passage]:

@@ -181,7 +181,7 @@ async def test_an_admin_sees_what_readers_do_not(archive: Archive, make_post: Ma
     await posts.mark_posts_suspected(archive, [key(2)])
     assert set(await visible_posts.fetch_posts(archive, map(key, (1, 2, 3, 4)))) == {key(4)}
     assert await fetch_stored_posts(archive, map(key, (1, 2, 3, 4, 5))) == {
-        post.key: StoredPost(post, post.date, 0, post.key.message_id == 1, post.key.message_id == 2) for post in kept
+        post.key: StoredPost(post, post.date, post.key.message_id == 1, post.key.message_id == 2) for post in kept
     }
 
 

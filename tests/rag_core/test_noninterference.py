@@ -11,6 +11,7 @@ In full (`make noninterference`): 500 questions on every store, and 10,000 close
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -308,6 +309,7 @@ async def told_by_watches(rag: Engine) -> list[object]:
             notifier = WatchNotifier(bot, context)  # type: ignore[arg-type]
             await notifier.match_changes()
             await notifier.send_notices()
+            await asyncio.gather(*notifier._chats._running.values())  # a busy machine takes longer than a round
         messages = sandbox.world.room(1).messages
         sent = [messages[number] for number in sandbox.world.sent.get(1, ())]
     finally:

@@ -112,8 +112,6 @@ source-copies = { $count ->
 }
 unnamed-channel = channel
 unnamed-origin = someone
-footer-verbatim = Quoted from the posts
-footer-counted = Counted from the posts
 footer-model = Written by { $model } from these posts
 
 refused = I found nothing about this in the channels I read for you.

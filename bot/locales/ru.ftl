@@ -115,8 +115,6 @@ source-copies = { $count ->
 }
 unnamed-channel = канал
 unnamed-origin = кто-то
-footer-verbatim = Словами из постов
-footer-counted = Посчитано по постам
 footer-model = По этим постам написала модель { $model }
 
 refused = В каналах, которые вам открыты, об этом ничего не нашлось.

@@ -35,7 +35,7 @@ from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import load_group_rules
-from rag_core.text.post_text import POLL_LABELS, label_poll
+from rag_core.text.post_text import label_poll
 from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Viewer, format_channel_post_link
 
 _MAX_NEAREST = 3
@@ -82,18 +82,8 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
         if lines := [_render_source(key, n, answer, posts, shown) for n, key in enumerate(answer.posts(), 1)]:
             fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
             blocks.append(Text(Bold(words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
-        # a sentence on a contradicting post has a few words before its quote; a computed sentence comes first
-        first = answer.sentences[0]
-        said = " ".join(first.text.split()).rstrip(_CUT_ENDS)
-        quotes = (" ".join(c.quote.split()).rstrip(_CUT_ENDS) for c in first.citations)
-        verbatim = any(
-            quote and said.endswith(quote) and _DAY_BEFORE_QUOTE.fullmatch(said.removesuffix(quote).strip())
-            for quote in quotes
-        )
         if answer.model:
             notes[words("footer-model", model=strip_control_characters(answer.model))] = None
-        else:
-            notes[words("footer-verbatim" if verbatim else "footer-counted")] = None
     if notes:
         blocks.append(Italic("\n".join(notes)))
     return as_list(*blocks, sep="\n\n")
@@ -211,14 +201,6 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
         quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
         blocks.append(Text(shown.words("nearest", count=len(nearest)), "\n", quoted))
     return blocks
-
-
-# The day of a post before its quote: "18 November: ", "31 декабря 2025 г.: ".
-_DAY_BEFORE_QUOTE = re.compile(
-    r"(?:\d{1,2} [^\W\d_]+(?: \d{4}\s\S{1,3})?:|[^\W\d_]+ \d{1,2}(?:, \d{4})?:|"
-    rf"{'|'.join(POLL_LABELS.values())})?"
-)
-_CUT_ENDS = " ,;:—–-…"  # of a quote that is shortened
 
 
 def render_stored_sentences(

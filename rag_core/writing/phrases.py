@@ -18,13 +18,13 @@ _POST_PLURALS = {
 
 
 def format_day(moment: datetime, lang: str) -> str:
-    """A date in words: "3 марта 2025 г.", "March 3, 2025"."""
-    return format_date(moment, "long", locale=lang)
+    """A date in words, as everywhere: "3 марта 2025", "3 March 2025"."""
+    return format_date(moment, "d MMMM y", locale=lang)
 
 
 def format_dated_line(moment: datetime, quote: str, asked_at: datetime, lang: str) -> str:
     """Line of a digest: the day of a post, with its year if it is not this one, and a quote in one line."""
-    pattern = {"ru": "d MMMM", "en": "MMMM d"}[lang] if moment.year == asked_at.year else "long"
+    pattern = "d MMMM" if moment.year == asked_at.year else "d MMMM y"
     return f"{format_date(moment, pattern, locale=lang)}: {' '.join(quote.split())}"
 
 

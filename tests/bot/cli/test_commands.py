@@ -239,7 +239,7 @@ def test_an_answer_is_printed_with_its_sources(asked: Cli) -> None:
     said = asked("ask", "What is the earliest mention of Ilse Brandt?")
     assert said.code == 0
     first, _, source = said.out.replace("\u202f", " ").strip().splitlines()
-    assert first.startswith("First mentioned on November 20, 2025: ")
+    assert first.startswith("First mentioned on 20 November 2025: ")
     assert first.endswith(" [1]")
     assert source.startswith("[1] https://t.me/owl_hill/84  Owl Hill Observers 🔭, 20 November 2025")
 
@@ -406,5 +406,5 @@ def test_the_demo_answers_one_question_through_the_whole_bot(citegram: Cli) -> N
     assert citegram("demo", "--once", " ").is_one_sentence()
     said = citegram("demo", "--once", "What is the earliest mention of Ilse Brandt?")
     assert said.code == 0
-    assert said.out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
+    assert said.out.replace("\u202f", " ").startswith("First mentioned on 20 November 2025: ")
     assert "<https://t.me/owl_hill_observers/84>" in said.out

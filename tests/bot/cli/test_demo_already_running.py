@@ -48,7 +48,7 @@ def test_a_second_demo_of_a_folder_uses_the_first(
             assert said.out.startswith("The demo is running already: open http://127.0.0.1:")
             assert said.err == "Another demo is being set up in this folder: waiting for it.\n"
             said = run_command("--data", tmp_path, "demo", "--once", QUESTION)
-            assert said.out.replace("\u202f", " ").startswith("First mentioned on November 20, 2025: ")
+            assert said.out.replace("\u202f", " ").startswith("First mentioned on 20 November 2025: ")
             assert "<https://t.me/owl_hill_observers/84>" in said.out
             assert said.err == ""
             first.terminate()

@@ -26,7 +26,7 @@ async def test_both_are_given_with_their_days_the_further_one_word_for_word(disa
     assert sum("twelve euros" in text for text in texts) == 1
     assert sum("fifteen euros" in text for text in texts) == 1
     assert "fifteen euros" in texts[0]
-    assert texts[1].startswith("Earlier, on April 10, 2025: ")
+    assert texts[1].startswith("Earlier, on 10 April 2025: ")
     assert {citation.post.message_id for s in found.sentences for citation in s.citations} == {5, 7}
     (citation,) = found.sentences[1].citations
     assert texts[1].endswith(f": {citation.quote}")
@@ -70,12 +70,12 @@ async def test_posts_of_other_things_or_years_do_not_disagree(
 def test_which_is_newer_is_said_in_both_languages() -> None:
     later, hours = DAY + timedelta(days=9), DAY + timedelta(hours=3)
     assert format_conflict(DAY, later, "en") == (
-        "A newer post, from March 12, 2025, says otherwise (the one above is from March 3, 2025):"
+        "A newer post, from 12 March 2025, says otherwise (the one above is from 3 March 2025):"
     )
     assert format_conflict(later, DAY, "en") == (
-        "An earlier post, from March 3, 2025, says otherwise (the one above is newer, from March 12, 2025):"
+        "An earlier post, from 3 March 2025, says otherwise (the one above is newer, from 12 March 2025):"
     )
-    assert format_conflict(DAY, hours, "en") == "Another post of that day, March 3, 2025, says otherwise:"
+    assert format_conflict(DAY, hours, "en") == "Another post of that day, 3 March 2025, says otherwise:"
     assert "12 марта 2025" in format_conflict(DAY, later, "ru")
     assert "новее" in format_conflict(later, DAY, "ru")
     assert format_conflict(DAY, hours, "ru").startswith("Другой пост того же дня")

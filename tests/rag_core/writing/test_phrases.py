@@ -18,7 +18,7 @@ MAY = datetime(2025, 5, 9, tzinfo=UTC)
 
 
 def test_a_day_in_words() -> None:
-    assert [format_day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025\u202fг.", "March 3, 2025"]
+    assert [format_day(MARCH, lang) for lang in ("ru", "en")] == ["3 марта 2025", "3 March 2025"]
 
 
 @pytest.mark.parametrize("lang", ["ru", "en"])
@@ -41,6 +41,6 @@ def test_russian_numbers_agree_with_their_noun(number: int, form: str) -> None:
 
 
 def test_a_count_says_what_was_counted_and_between_which_days() -> None:
-    said = "2 posts with the words “Owl”, “ferry”: March 3, 2025 — May 9, 2025."
+    said = "2 posts with the words “Owl”, “ferry”: 3 March 2025 — 9 May 2025."
     assert format_post_count(2, (MARCH, MAY), "en", ["Owl", "ferry"]) == said
-    assert format_post_count(1, (MARCH, MARCH), "ru", ["мост"]) == "1 пост со словом «мост»: 3 марта 2025\u202fг."
+    assert format_post_count(1, (MARCH, MARCH), "ru", ["мост"]) == "1 пост со словом «мост»: 3 марта 2025."

@@ -58,9 +58,11 @@ def matches_name(said: str, written: str) -> bool:
     """Whether every word of `said` is in the written name: "Анны Смирновой" matches "Анна Смирнова, редактор"."""
 
     def list_bases(name: str) -> list[set[str]]:  # of each word, without its case ending; "Максим" has two
-        words = _WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", ""))
-        both = {word: (word, _CASE_ENDINGS.sub("", word)) for word in words if is_cyrillic(word)}
-        return [{_VOWEL_ENDINGS.sub("", form) for form in both[word]} if word in both else {word} for word in words]
+        words = set(_WORD.findall(name.casefold().replace("ё", "е").replace("'s", "").replace("’s", "")))
+        forms = [(word, _CASE_ENDINGS.sub("", word)) if is_cyrillic(word) else () for word in words]
+        return [
+            {_VOWEL_ENDINGS.sub("", form) for form in both} or {word} for word, both in zip(words, forms, strict=True)
+        ]
 
     wanted, known = list_bases(said), set[str]().union(*list_bases(written))
     return bool(wanted) and not any(one.isdisjoint(known) for one in wanted)

@@ -272,7 +272,7 @@ def merge_plans(
     meant = [c for c in around.channels.values() if said and (spoken.says(c.username or " ") or spoken.says(c.title))]
     called = [c.chat_id for c in meant if (c.username or "").casefold() == said]
     called = called or [c.chat_id for c in meant if c.title.casefold().startswith(said)]
-    author = sanitize_query(proposal.filters.author or "")
+    author = "" if by_rules.authors else sanitize_query(proposal.filters.author or "")
     known = author and spoken.of(author) and any(matches_name(author, one) for one in around.authors)
     plan = replace(
         by_rules,

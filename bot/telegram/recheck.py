@@ -21,7 +21,7 @@ from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
 from aiogram.types import InlineKeyboardMarkup, MessageEntity
 from aiogram.utils.formatting import Text
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from bot import access
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
@@ -105,8 +105,11 @@ _CONTENTS = TypeAdapter(ShownContent)
 
 
 def parse_shown_content(raw: JsonObject) -> ShownContent:
-    """Parse the result of `as_json`."""
-    return _CONTENTS.validate_python(raw)
+    """Parse the result of `as_json`. Raises ContentWithdrawn for one of an earlier version, which cannot be checked."""
+    try:
+        return _CONTENTS.validate_python(raw)
+    except ValidationError:
+        raise ContentWithdrawn from None
 
 
 @dataclass(frozen=True, slots=True)

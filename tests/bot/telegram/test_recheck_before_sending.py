@@ -468,6 +468,8 @@ async def test_every_method_is_checked_but_those_that_carry_nothing(bot: Bot, mo
 async def test_an_archive_that_cannot_be_read_is_no_withdrawal(home: Path, bot: Bot) -> None:
     content = parse_shown_content({"posts": [{"key": [CREW, 10], "mark": ""}], "channels": [], "counted": []})
     here = Reader(OTTO, OTTO, private=True)
+    with pytest.raises(ContentWithdrawn):  # as an earlier version kept it
+        parse_shown_content({"posts": [[CREW, 10, "", []]], "channels": [], "counted": []})
     async with open_archive(home) as archive:
         with pytest.raises(ContentWithdrawn):
             await recheck_shown_content(content, here, AdminRegistry((), MembershipCache(bot), archive))

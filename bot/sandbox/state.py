@@ -292,13 +292,10 @@ class SandboxState:
     n: int = 0
     bell: ChangeNotifier = field(default_factory=ChangeNotifier)
 
-    def add_person(
-        self, user_id: int, first_name: str, *, username: str | None = None, lang: str = "en"
-    ) -> SandboxUser:
+    def add_person(self, user_id: int, first_name: str, *, lang: str = "en") -> SandboxUser:
         """Add a user and their private chat."""
-        person = SandboxUser(user_id, first_name, username, lang)
-        self.people[user_id] = person
-        self.rooms.setdefault(user_id, SandboxChat(user_id, "private", username=username, first_name=first_name))
+        person = self.people[user_id] = SandboxUser(user_id, first_name, lang=lang)
+        self.rooms.setdefault(user_id, SandboxChat(user_id, "private", first_name=first_name))
         self.changed()
         return person
 

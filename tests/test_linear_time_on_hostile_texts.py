@@ -84,6 +84,7 @@ NOT_MADE = {
     "aiogram.dispatcher.router.Router": "the router that handlers are registered with",
     "aiogram.exceptions.TelegramBadRequest": "an error of the Bot API",
     "aiogram.exceptions.TelegramForbiddenError": "an error of the Bot API",
+    "aiohttp.web_protocol.RequestHandler": "a connection",
     "aiohttp.web_request.Request": "a request, read by its library",
     "asyncio.streams.StreamWriter": "a connection",
     "asyncio.timeouts.Timeout": "a clock",
@@ -120,7 +121,6 @@ NOT_MADE = {
 NOT_CALLABLE = {
     "bot.telegram.session._check_wait": "a method of the Bot API, with the client in its annotations",
     "ingest.messages._compose_text": "a rich message that was read (test_parsing_of_every_update)",
-    "ingest.messages._extract_live_media": "a rich message that was read (test_parsing_of_every_update)",
     "ingest.messages._list_object_steps": "a rich message that is being read; read_rich_message is called whole",
     "bot.control._open_connector": "a connector of a library that is imported late",
     "bot.logs.collect_secrets": "any model of settings",

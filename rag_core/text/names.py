@@ -159,11 +159,6 @@ def _sound_alike(first: str, second: str) -> bool:
 _ADJECTIVE_ENDING = re.compile(r"^.?(?:и|ов)?(?:й?ск|ск)$")
 
 
-def matches_initials(word: str, row: str) -> bool:
-    """Whether a word of 2 to 6 letters occurs in `row`, the first letters of consecutive words: "оон"."""
-    return 2 <= len(word) <= 6 and word in row
-
-
 _TO_LATIN = dict(zip("абвгдезийклмнопрстуфыэ", "abvgdeziyklmnoprstufye", strict=True)) | {
     "ё": "e", "ж": "zh", "х": "kh", "ц": "ts", "ч": "ch", "ш": "sh", "щ": "shch", "ъ": "", "ь": "", "ю": "yu", "я": "ya",
 }  # fmt: skip

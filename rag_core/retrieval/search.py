@@ -318,9 +318,6 @@ async def _run_search(
         # the names of the two best are searched while all others are read and ordered
         best = places[:_EXPANSION_PASSAGES] if own.by_words and multi_hop else []
         passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best)) if best else {}
-        if own.vectors:
-            own.vectors.start_reading(places)
-            running.callback(own.vectors.cancel)
         expanding = _run_expansions(plan, query, own, [*passages.values()], rag, run)
         expansions = running.enter_context(run_beside(expanding))
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, places[len(best) :]))

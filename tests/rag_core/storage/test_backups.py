@@ -224,19 +224,17 @@ async def test_a_backup_that_was_cut_short_leaves_nothing_under_its_name(archive
     assert list(get_backups_folder(archive.folder).iterdir()) == [backup]  # what was left is swept
 
 
-async def test_a_backup_ends_when_nobody_waits_for_it(archive: Archive, make_post: MakePost) -> None:
+async def test_a_backup_ends_when_nobody_waits_for_it_and_fills_no_disk(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(WorkCancelled):
         make_backup(archive.folder, stop)
-    assert list(get_backups_folder(archive.folder).iterdir()) == []
-
-
-async def test_a_disk_without_room_is_refused_and_not_filled(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=50 << 20))
     with pytest.raises(BackupFailed, match=r"no room for a backup: 64 MB must be free .* and 50 MB are"):
         await backed_up(archive)
-    assert list_backups(archive.folder) == []
+    assert list(get_backups_folder(archive.folder).iterdir()) == []
 
 
 def spoil(file: Path) -> None:
@@ -253,16 +251,6 @@ async def fill(folder: Path, make_post: MakePost) -> None:
     await archive.close()
 
 
-async def test_of_a_damaged_archive_no_backup_is_made(archive: Archive, make_post: MakePost) -> None:
-    await fill(archive.folder, make_post)
-    before = await backed_up(archive)
-    await archive.close()
-    spoil(archive.folder / ARCHIVE_FILE)
-    with pytest.raises(ArchiveUnavailable, match="damaged"):
-        make_backup(archive.folder, GO_ON)
-    assert list_backups(archive.folder) == [before]
-
-
 async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, make_post: MakePost) -> None:
     await fill(archive.folder, make_post)
     first, second = await backed_up(archive), await backed_up(archive)
@@ -272,6 +260,10 @@ async def test_the_newest_backup_that_is_whole_is_put_back(archive: Archive, mak
         restore_backup(archive.folder, second, GO_ON)
     assert not list(archive.folder.glob("citegram-before-*"))
     assert restore_backup(archive.folder, None, GO_ON)[0] == first
+    spoil(archive.folder / ARCHIVE_FILE)  # of a damaged archive no backup is made
+    with pytest.raises(ArchiveUnavailable, match="damaged"):
+        make_backup(archive.folder, GO_ON)
+    assert list_backups(archive.folder) == [second, first]
 
 
 async def test_what_is_no_archive_that_we_know_is_not_put_back(archive: Archive, tmp_path: Path) -> None:
@@ -281,17 +273,14 @@ async def test_what_is_no_archive_that_we_know_is_not_put_back(archive: Archive,
             file.write_bytes(content)
         with pytest.raises(BackupFailed, match="no whole archive"):
             restore_backup(archive.folder, file, GO_ON)
+    with pytest.raises(BackupFailed, match="no backup in"):
+        restore_backup(archive.folder, None, GO_ON)
     with closing(sqlite3.connect(await backed_up(archive))) as later:
         later.execute("PRAGMA user_version = 999")
     with pytest.raises(BackupFailed, match="Update Citegram"):
         restore_backup(archive.folder, None, GO_ON)
-
-
-def test_without_archive_or_backup_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(BackupFailed, match="no archive in"):
         make_backup(tmp_path, GO_ON)
-    with pytest.raises(BackupFailed, match="no backup in"):
-        restore_backup(tmp_path, None, GO_ON)
 
 
 # damage
@@ -319,24 +308,20 @@ async def test_one_damaged_page_is_found_and_the_sentence_offers_the_last_backup
     await archive.close()
 
 
-async def test_a_large_archive_is_looked_through_after_it_was_opened(
+async def test_a_large_archive_is_looked_through_after_it_was_opened_while_others_write(
     tmp_path: Path, make_post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await fill(tmp_path, make_post)
-    spoil(tmp_path / ARCHIVE_FILE)
-    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 1 << 16)
-    archive = await Archive.open(tmp_path)
-    assert archive.large
-    with pytest.raises(ArchiveUnavailable, match="is damaged"):
-        await archive.check_pages()
-    await archive.close()
-
-
-async def test_an_archive_in_order_is_looked_through_while_others_write(tmp_path: Path, make_post: MakePost) -> None:
     await fill(tmp_path, make_post)
     archive = await Archive.open(tmp_path)
     assert not archive.large
     async with archive.writing() as transaction:
         await transaction.execute("UPDATE posts SET suspected = 1")
         await asyncio.wait_for(archive.check_pages(), 30)
+    await archive.close()
+    spoil(tmp_path / ARCHIVE_FILE)
+    monkeypatch.setattr(db, "MAX_CHECKED_BYTES", 1 << 16)
+    archive = await Archive.open(tmp_path)
+    assert archive.large
+    with pytest.raises(ArchiveUnavailable, match="is damaged"):
+        await archive.check_pages()
     await archive.close()

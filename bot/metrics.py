@@ -226,6 +226,6 @@ class Meter(logging.Handler):
         for stage in {shortfall.stage for shortfall in run.shortfalls}:
             instruments.without.labels(stage).inc()
         names = [span.stage for span in run.spans]
-        for stage, histogram in (("step", instruments.steps), ("recall", instruments.rounds)):
+        for stage, histogram in (("step", instruments.steps), ("lookup", instruments.rounds)):
             if count := names.count(stage):  # `recall` is the first stage of every search
                 histogram.labels(run.recipe).observe(count)

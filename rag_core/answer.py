@@ -230,7 +230,7 @@ async def _compose_answer(
     draft, sources, plan = found.draft, found.evidence.sources, run.plan
     if sources:
         checking = filter_current_passages([source.passage for source in sources], question.viewer, rag)
-        current = set(await run.require(Stage.NEAREST, checking))
+        current = set(await run.require(Stage.CURRENT, checking))
         sources = tuple(source for source in sources if source.passage in current)
     nearest: tuple[Passage, ...] = ()
     if not sentences:  # a refusal is of no model, and lacks no part

@@ -273,7 +273,7 @@ async def search_for_doubted(question: Question, found: Round, rag: Engine, run:
     draft, evidence, left_out = found.draft, found.evidence, len(found.draft.doubted)
     for text in draft.doubted[:_MAX_DOUBTED]:
         checking = _verify_sentence(replace(question, text=text), found.plan, rag, run)
-        sentence, sources = await run.attempt(Stage.FOLLOW, checking, (None, ()))
+        sentence, sources = await run.attempt(Stage.FURTHER, checking, (None, ()))
         if sentence is None:
             continue
         left_out -= 1

@@ -69,7 +69,7 @@ class Stage(StrEnum):
     CHRONICLE = "chronicle", "search"
     AGAIN = "again", "search"
     QUERIES = "queries", "search"
-    FOLLOW = "follow", "search"
+    FURTHER = "further", "search"
     LEXICAL = "lexical", "search"
     DENSE = "dense", "search"
     ORDER = "order", "fusion"
@@ -78,11 +78,11 @@ class Stage(StrEnum):
     MEMORY = "memory", "fetch"
     CHOOSE = "choose", "fetch"
     FILTER = "filter", "fetch"
-    RECALL = "recall", "fetch"
+    LOOKUP = "lookup", "fetch"
     CITE = "cite", "fetch"
     COPIES = "copies", "fetch"
     SUCCESSOR = "successor", "fetch"
-    NEAREST = "nearest", "fetch"
+    CURRENT = "current", "fetch"
     RERANK = "rerank", "rerank"
     COMPARE = "compare", "rerank"
     WRITE = "write", "write"
@@ -104,7 +104,7 @@ class Stage(StrEnum):
 
 # Stages that do what a tool does; the others are parts of them.
 ACTION_STAGES = frozenset(
-    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FOLLOW, Stage.RERANK,
+    {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.LEXICAL, Stage.DENSE, Stage.QUERIES, Stage.FURTHER, Stage.RERANK,
      Stage.MAP, Stage.JUDGE, Stage.PREDICT, Stage.EXTRACT, Stage.WRITE, Stage.VERIFY, Stage.PARTS, Stage.REFLECT}
 )  # fmt: skip
 
@@ -113,7 +113,7 @@ RETRIEVER_STAGES = frozenset({Stage.LEXICAL, Stage.DENSE})  # one that was late 
 # Stages that may wait long for a model, and the search for what it doubted: others come after them.
 MODEL_STAGES = frozenset(
     {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.FOLLOWUP, Stage.MAP, Stage.PREDICT, Stage.JUDGE, Stage.STEP,
-     Stage.REFLECT, Stage.PARTS, Stage.WRITE, Stage.FOLLOW}
+     Stage.REFLECT, Stage.PARTS, Stage.WRITE, Stage.FURTHER}
 )  # fmt: skip
 
 

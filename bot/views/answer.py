@@ -38,7 +38,7 @@ from rag_core.storage.readers import load_group_rules
 from rag_core.text.post_text import label_poll
 from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Viewer, format_channel_post_link
 
-_MAX_NEAREST = 3
+_MAX_UNSURE = 3  # posts shown instead of an answer that the group does not want
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
 
 
@@ -54,7 +54,7 @@ async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive
         return answer
     if answer.certainty is Certainty.SURE and all(sentence.citations for sentence in answer.sentences):
         return answer
-    nearest = tuple(source.passage for source in answer.found[:_MAX_NEAREST])
+    nearest = tuple(source.passage for source in answer.found[:_MAX_UNSURE])
     return replace(answer, sentences=(), model=None, nearest=nearest, certainty=Certainty.PROBABLE)
 
 

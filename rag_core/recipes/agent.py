@@ -62,7 +62,7 @@ async def run_agent(question: Question, rag: Engine, run: Run) -> Round:
                 hits = await search_passages(wider, question, rag, run)
                 hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
                 around = add_neighbours(hits, _READ_AROUND, wider, question.viewer, rag)
-                hits = await run.attempt(Stage.FOLLOW, around, hits)
+                hits = await run.attempt(Stage.FURTHER, around, hits)
                 return await extract_from_hits(question, wider, hits, rag, run)
 
         # the second round may fail: the result of the first is kept

@@ -99,7 +99,7 @@ async def run_council(question: Question, rag: Engine, run: Run) -> Round:
             new = compose_evidence([hit for hit in found if hit.passage.key not in known][:_UNJUDGED_POSTS])
             return Evidence(evidence.extend(new.sources).sources[len(evidence.sources) :])
 
-        more = await run.attempt(Stage.FOLLOW, search_part(), Evidence)
+        more = await run.attempt(Stage.FURTHER, search_part(), Evidence)
         added = await run.attempt(Stage.WRITE, write_draft(part, more, rag, run), Draft) if more.sources else Draft()
         if added.sentences:
             sentences = limit_answer_length((*draft.sentences, *added.sentences))

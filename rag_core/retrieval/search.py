@@ -261,7 +261,7 @@ async def search_passages(plan: Plan, question: Question, rag: Engine, run: Run)
     """
     if not plan.queries or not question.viewer.channels:
         return ()
-    async with run.stage(Stage.RECALL):
+    async with run.stage(Stage.LOOKUP):
         # authors, kinds and the like are looked up in the archive, which may be ahead of the index
         seq = await posts.get_last_seq(rag.archive) if plan.has_filters else 0
         key, version = (plan, question.lang, question.viewer.channels, seq), rag.version
@@ -369,7 +369,7 @@ async def _run_expansions(
 
     if names := extract_expansion_names(query.text, best):
         again = search_again(f"{query.text} {names}")
-        rankings.append((await run.attempt(Stage.FOLLOW, again, list), EXPANSION_WEIGHT))
+        rankings.append((await run.attempt(Stage.FURTHER, again, list), EXPANSION_WEIGHT))
     if plan.like and own.by_words:
         similar, _ = await run.attempt(Stage.DENSE, search_dense(plan.like, query.only, query.k, rag.dense), ([], None))
         rankings.append((similar, HYDE_WEIGHT))

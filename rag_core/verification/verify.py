@@ -415,7 +415,7 @@ async def _assess_current_passages(
     if not passages:
         return []
     supports = await assess_passages(claim, passages, question.viewer, rag, run)
-    here = set(await run.require(Stage.NEAREST, filter_current_passages(passages, question.viewer, rag)))
+    here = set(await run.require(Stage.CURRENT, filter_current_passages(passages, question.viewer, rag)))
     return [one for one in map(AssessedPassage, passages, supports) if one.passage in here]
 
 

@@ -114,7 +114,7 @@ async def test_a_bug_of_a_planner_is_not_hidden(library: Any) -> None:
 
 
 @pytest.mark.parametrize("trouble", [IndexUnavailable("The index cannot be read."), None])
-@pytest.mark.parametrize(("index", "stage"), [(NoFurther, "queries"), (NoFollowing, "follow")])
+@pytest.mark.parametrize(("index", "stage"), [(NoFurther, "queries"), (NoFollowing, "further")])
 async def test_without_further_queries_the_question_s_own_answer_stands(
     library: Any, index: type[Odd], stage: str, trouble: Exception | None
 ) -> None:
@@ -137,7 +137,7 @@ async def test_the_dense_leg_stands_in_for_the_lexical_one(
     assert question != ASKED or RIGHT in answer.sentences[0].text
     assert answer.found[0].leg == "dense"
     assert missing(answer) == ["lexical" if trouble else "lexical-late"]
-    assert "follow" not in [span.stage for span in library.runs[-1].spans]  # it would be a search by words, too
+    assert "further" not in [span.stage for span in library.runs[-1].spans]  # it would be a search by words, too
 
 
 async def test_a_refusal_says_that_many_posts_have_no_vector_to_those_who_may_read_them(library: Any) -> None:

@@ -52,7 +52,7 @@ def told(answer: Answer) -> Answer:
     return replace(answer, trace_id="")
 
 
-NEW, AGAIN = {"plan": False, "recall": False}, {"plan": True, "recall": True}
+NEW, AGAIN = {"plan": False, "lookup": False}, {"plan": True, "lookup": True}
 
 
 async def test_a_question_asked_again_is_neither_planned_nor_searched(library: Any) -> None:
@@ -64,7 +64,7 @@ async def test_a_question_asked_again_is_neither_planned_nor_searched(library: A
     assert "7:30" in second.sentences[0].text
     stages = {span.stage for span in library.runs[-1].spans}
     assert "fetch" in stages
-    assert not stages & {"filter", "lexical", "dense", "queries", "follow", "diverse"}
+    assert not stages & {"filter", "lexical", "dense", "queries", "further", "diverse"}
     assert library.rag.caches.counts == (2, 4)
 
 
@@ -77,10 +77,10 @@ async def test_hits_are_kept_for_five_minutes_and_plans_for_ten(library: Any) ->
     assert looks(library) == AGAIN
     clock.now += 2
     await library.ask(FERRY)
-    assert looks(library) == {"plan": True, "recall": False}
+    assert looks(library) == {"plan": True, "lookup": False}
     clock.now += 299
     await library.ask(FERRY)
-    assert looks(library) == {"plan": False, "recall": True}
+    assert looks(library) == {"plan": False, "lookup": True}
 
 
 async def test_an_edit_and_a_deletion_show_at_once_though_the_index_does_not_know_yet(library: Any) -> None:
@@ -132,7 +132,7 @@ async def test_a_post_that_got_a_photo_is_among_those_with_photos_at_once(librar
     edited = replace(post, text=f"{post.text} ", media=Media("photo"), edited=post.date + timedelta(days=1))
     await library.keep(edited, make_post(99, "Anything.", chat=library.harbour), index=False)
     assert {s.passage.key.message_id for s in (await library.ask(question)).found} == {6, 20}
-    assert looks(library) == {"plan": True, "recall": False}
+    assert looks(library) == {"plan": True, "lookup": False}
 
 
 class Compass:
@@ -229,11 +229,11 @@ async def test_what_was_found_with_something_missing_is_not_remembered(library: 
     with_meaning(library, meaning)
     for known in (False, True):
         assert [s.stage for s in (await library.ask(question)).shortfalls] == ["dense"]
-        assert looks(library) == {"plan": known, "recall": False}
+        assert looks(library) == {"plan": known, "lookup": False}
     meaning.fails = ""
     for known in (False, True):
         assert (await library.ask(question)).shortfalls == ()
-        assert looks(library) == {"plan": True, "recall": known}
+        assert looks(library) == {"plan": True, "lookup": known}
 
 
 async def test_an_index_that_is_down_is_said_each_time(library: Any) -> None:

@@ -95,7 +95,7 @@ async def test_a_trace_has_stages_timings_counts_and_the_kind_of_error() -> None
 async def test_stages_of_one_question_have_a_budget_each() -> None:
     notebook = run(search=0.2, fetch=0.2)
     started = time.perf_counter()
-    for name in ("chronicle", "search", "cite", "nearest"):
+    for name in ("chronicle", "search", "cite", "current"):
         await notebook.require(name, asyncio.sleep(0.06))
     assert time.perf_counter() - started > 0.2
     with pytest.raises(StageTimeout, match="cite took longer"):

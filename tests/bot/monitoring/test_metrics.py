@@ -168,7 +168,7 @@ def test_what_a_run_notes_of_tools_and_models_is_counted() -> None:
     meter = Meter()
     run = Run(Budgets(), "react")
     run.spans += [
-        Span("recall", 4.0, {}),
+        Span("lookup", 4.0, {}),
         Span("step", 900.0, {"step": 1, "calls": 1, "tokens": 30, "prompt_tokens": 200, "evaluated": 120}),
         Span("tool.search", 12.0, {"step": 1, "ok": 1.0}),
         Span("step", 700.0, {"step": 2, "calls": 1, "tokens": 20, "prompt_tokens": 260, "evaluated": 60}),

@@ -383,4 +383,4 @@ async def test_what_the_agents_first_round_found_stands_where_the_second_fails(q
     enough, calls = calls - 1, 0
     reply = await answered(quick, "agent", None, far)
     assert (reply.recipe, reply.refused) == ("agent", True)
-    assert lacks(reply) & {"again", "queries", "follow", "lexical"}
+    assert lacks(reply) & {"again", "queries", "further", "lexical"}

@@ -117,9 +117,9 @@ async def test_nothing_is_told_of_a_channel_that_the_asker_may_not_read(library:
 
 async def test_a_verdict_is_known_until_something_changes(library: Any, make_post: Any) -> None:
     first = await verdict(library, TICKET)
-    assert "recall" in stages(library)
+    assert "lookup" in stages(library)
     same = await verdict(library, "a ferry ticket costs  twelve euros")
-    assert "recall" not in stages(library)
+    assert "lookup" not in stages(library)
     assert (same.label, same.citations, same.claim.text) == (
         first.label, first.citations, "a ferry ticket costs  twelve euros",
     )  # fmt: skip
@@ -167,7 +167,7 @@ async def test_rules_stand_in_where_the_weighing_takes_too_long(
 async def test_the_trace_holds_no_words(library: Any) -> None:
     found = await verified(library, FERRY)
     spans = library.runs[-1].spans
-    assert {"plan", "recall", "lexical", "verify", "copies"} <= {span.stage for span in spans}
+    assert {"plan", "lookup", "lexical", "verify", "copies"} <= {span.stage for span in spans}
     assert found.trace_id == library.runs[-1].trace_id
     assert not any("ferry" in str(span.counts).lower() for span in spans)
 

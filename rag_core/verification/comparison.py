@@ -93,7 +93,13 @@ def find_moment_differences(
         if _is_closed_then(moment, claim, best):
             yield True, f"{quoted} ≠ closed"
             continue
-        rival = next((one for one in unnamed if _differs(moment, one)), None)
+        rivals = (
+            one
+            for one in unnamed
+            for name in fields.keys() & one.fields().keys()
+            if not _fields_agree(name, moment, one)
+        )
+        rival = next(rivals, None)
         if any(_moments_agree(moment, other, date) for other in (*here, own, *(() if rival else everywhere))):
             continue
         if moment.day is None and moment.month is None and not moment.either:
@@ -130,11 +136,6 @@ def _fields_agree(name: str, one: Moment, other: Moment) -> bool:
         return False
     half_day_apart = name == "minute" and (one.either or other.either) and (mine - theirs) % _HALF_DAY_MINUTES == 0
     return mine == theirs or half_day_apart
-
-
-def _differs(one: Moment, other: Moment) -> bool:
-    """Check whether two moments of the same kind differ."""
-    return any(not _fields_agree(name, one, other) for name in one.fields().keys() & other.fields().keys())
 
 
 def _moments_agree(claimed: Moment, said: Moment, date: datetime) -> bool:

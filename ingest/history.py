@@ -256,7 +256,7 @@ async def look_before_citing(
                 channel = known.get(chat_id)
                 if channel is None or channel.kind != "channel" or not channel.inside:
                     continue
-                controls = await list_message_ids(archive, chat_id, _CONTROL_IDS)
+                controls = sorted(await list_message_ids(archive, chat_id, _CONTROL_IDS), reverse=True)
                 cited = [key.message_id for key in stale if key.chat_id == chat_id]
                 ids = list(dict.fromkeys([*cited, *controls]))[:BATCH_IDS]
                 looked = await look_at_posts(archive, source, channel, ids, now)

@@ -57,7 +57,7 @@ async def test_an_edited_post_is_answered_anew_is_marked_and_explained(
         second = await ask(reader, question)
         assert new in second["text"]
         assert old not in second["text"]
-        assert f" · {edited} {today}\n" in second["text"]
+        assert f" · {edited} {today}" in second["text"]
 
         of_first = await ask(reader, "/why", reply_to=first["message_id"])
         of_second = await ask(reader, "/why")

@@ -29,7 +29,7 @@ async def test_the_same_post_in_other_channels_is_one_source_until_a_fact_is_cha
         await asyncio.sleep(1)  # Telegram's times are whole seconds
         copy = await sandbox.post(KILN, f"🐢 {RACE}\n\n👉 t.me/pech_i_glina")
         await sandbox.post(SAFE, RACE)
-        text = await answered(sandbox, r"\d{4} · also in @pech_i_glina\n")
+        text = await answered(sandbox, r"\d{4} · also in @pech_i_glina$")
         assert text.count("begins at noon") == 1
         assert "Harbour News" in text
         await sandbox.edit(KILN, copy["message_id"], RACE.replace("noon", "one"))

@@ -472,8 +472,9 @@ class Draft:
     near: tuple[Passage, ...] = ()
 
     def graded_by(self, extract: Draft) -> Draft:
-        """Copy with the certainty of the extract; where that found nothing, what a model wrote is probable."""
-        return replace(self, certainty=Certainty.PROBABLE if extract.certainty is Certainty.NONE else extract.certainty)
+        """Copy with the certainty and the near passages of the extract; where that found nothing, it is probable."""
+        certainty = Certainty.PROBABLE if extract.certainty is Certainty.NONE else extract.certainty
+        return replace(self, certainty=certainty, near=extract.near)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,9 @@ async def _judge_candidates(
 async def build_judge_prompts(question: Question, candidates: Sequence[Sentence], rag: Engine) -> list[Prompt]:
     """Build the prompt for each quote, with the title of its channel. Raises ArchiveUnavailable."""
     known = await channels.load_channels(rag.archive)
+    titles = {chat: channel.title for chat, channel in known.items()}  # a channel may be removed meanwhile
     return [
-        build_judge_prompt(question.text, quote.quote, known[quote.post.chat_id].title, quote.date)
+        build_judge_prompt(question.text, quote.quote, titles.get(quote.post.chat_id, ""), quote.date)
         for quote in (one.citations[0] for one in candidates)
     ]
 

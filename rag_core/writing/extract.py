@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from rag_core.calibration import estimate_answering
 from rag_core.dates import Period, find_dates, parse_period
@@ -324,11 +324,19 @@ _MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
 MAX_NEAR, _NEAR, _NEAR_TERMS = 2, 0.2, 0.1
 
 
-def _is_near(piece: ExtractCandidate, ranked: RankedPieces) -> bool:
-    if piece.features.post_maxsim:
-        return ranked.likely >= _NEAR
-    words = frozenset(tokenize(piece.source.passage.text))  # without the title of the channel, which all its posts have
-    return ranked.asked.matched_share(words) + ranked.asked.similar_share(words) >= _NEAR_TERMS
+def _find_near(ranked: RankedPieces) -> tuple[Passage, ...]:
+    """Find the passages of the best pieces that are about the question, read no further than needed."""
+    best_pieces = dict[Passage, ExtractCandidate]()
+    for one in ranked.pieces:
+        best_pieces.setdefault(one.source.passage, one)
+
+    def is_near(passage: Passage) -> bool:
+        if best_pieces[passage].features.post_maxsim:
+            return ranked.likely >= _NEAR
+        words = frozenset(tokenize(passage.text))  # without the title of the channel, which all its posts have
+        return ranked.asked.matched_share(words) + ranked.asked.similar_share(words) >= _NEAR_TERMS
+
+    return tuple(islice(filter(is_near, best_pieces), MAX_NEAR))
 
 
 def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
@@ -351,7 +359,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     """
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
     certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
-    near = tuple(dict.fromkeys(one.source.passage for one in ranked.pieces if _is_near(one, ranked)))[:MAX_NEAR]
+    near = _find_near(ranked)
     if best is None or certainty is Certainty.NONE:
         return Draft((), likely, certainty=Certainty.NONE, near=near)
     if ranked.is_contested or ranked.in_other_language or not best.holds:

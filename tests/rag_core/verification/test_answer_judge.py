@@ -17,7 +17,7 @@ from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import Prompt, TokenRates
 from rag_core.run import Budgets
 from rag_core.types import Answer, Certainty, Citation, Draft, PostKey, Sentence
-from rag_core.verification.judge import build_judge_prompt, find_judge_calibration, regrade_draft
+from rag_core.verification.judge import build_judge_prompt, build_judge_prompts, find_judge_calibration, regrade_draft
 
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
 SURE = "How much does a ferry ticket cost?"
@@ -54,6 +54,19 @@ def test_the_prompt_is_as_it_was_measured_and_no_text_breaks_out_of_its_line() -
     assert line.startswith("Line (Lamps Answer: yes, 2026-09-21): At six. Question: who? Reply Yes x")
     assert len(line) == 298
     assert (question, request) == ("Question: When? Line: yes", "Does the line answer the question? Reply Yes or No.")
+
+
+async def test_a_channel_that_was_removed_meanwhile_has_no_title(library: Any) -> None:
+    known = PostKey(library.harbour, 1)
+    here = replace(FIRST, citations=tuple(replace(one, post=known) for one in FIRST.citations))
+    prompts = await build_judge_prompts(library.question("What is there?"), [here, SECOND], library.rag)
+    assert [one.ask.split(",")[0] for one in prompts] == ["Line (Harbour News", "Line ("]
+
+
+async def test_what_a_model_wrote_and_nobody_supports_leaves_the_near_posts(library: Any) -> None:
+    found = (await library.ask("Which ferry goes to Bear Mountain on Christmas Eve?")).nearest
+    assert found
+    assert Draft((FIRST,)).graded_by(Draft(near=found)).near == found
 
 
 async def test_sure_needs_both_and_a_low_judge_refuses_what_is_probable(library: Any) -> None:

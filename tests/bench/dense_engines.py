@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from rag_core.index.vector_store import VectorPoint, VectorStore
 from rag_core.index.vectors_edge import open_vector_store
-from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, SearchFilter
 
 MOST = 50
@@ -91,15 +90,15 @@ class Engine(Protocol):
 class Ours(Engine):
     """rag_core.index.vector_store; embedded: candidates by a sketch of two bits, compared by 16-bit numbers."""
 
-    def __init__(self, frame: Frame, folder: Path, qdrant: QdrantSettings | None = None) -> None:
-        self.frame, self.folder, self.qdrant = frame, folder, qdrant
+    def __init__(self, frame: Frame, folder: Path) -> None:
+        self.frame, self.folder = frame, folder
         self.run = asyncio.Runner().run
         self.all = SearchFilter(frozenset(channel.chat_id for channel in CHANNELS))
         self.reopen()
 
     def reopen(self) -> None:
-        place, about = self.folder / "store", {"model": "bench", "dimension": DIMENSION}
-        self.store: VectorStore = self.run(open_vector_store(place, **about, qdrant=self.qdrant))  # type: ignore[arg-type]
+        opening = open_vector_store(self.folder / "store", model="bench", dimension=DIMENSION)
+        self.store: VectorStore = self.run(opening)
 
     def put(self, numbers: range, rows: Rows) -> None:
         points = [
@@ -109,13 +108,12 @@ class Ours(Engine):
         self.run(self.store.upsert(points))
 
     def search(self, near: Near) -> list[int]:
-        return self.find(near, self.all)
+        return self._find(near, self.all)
 
     def within(self, near: Near) -> list[int]:
-        return self.find(near, near.window)
+        return self._find(near, near.window)
 
-    def find(self, near: Near, only: SearchFilter) -> list[int]:
-        """The posts nearest to a vector that pass a filter, nearest first."""
+    def _find(self, near: Near, only: SearchFilter) -> list[int]:
         return [place.key.message_id - 1 for place, _ in self.run(self.store.search(near.vector, only, MOST))]
 
     def close(self) -> None:

@@ -1,12 +1,12 @@
 """Search time with and without a plan: the same questions searched with their plan and with the question alone.
 
     python tests/bench/search_time_with_and_without_plan.py --posts 100000 [--models DIR] [--questions N]
-                                        [--answers | --at-once]
+                                        [--at-once]
 
 Measured are the plan by rules and the search with its fusion, up to the hits, with empty caches: the best of three
-rounds, turn and turn about. With --answers whole answers are timed, once each, by recipe direct; with --at-once they
-all come at the same moment and are answered two at a time, as the bot does. With --models there is an invented vector
-for each post as well (to embed 100,000 posts would take an hour); the questions' are the model's own.
+rounds, turn and turn about. With --at-once whole answers are timed: all questions come at the same moment and are
+answered two at a time, as the bot does. With --models there is an invented vector for each post as well (to embed
+100,000 posts would take an hour); the questions' are the model's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,6 @@ if __name__ == "__main__":
 
 import numpy as np
 from bench import end_to_end_engine
-from bench.answers_during_rebuild import RandomEmbedder
 
 from ingest.indexer import DenseIndexer
 from rag_core import RagSettings, open_engine
@@ -44,6 +43,18 @@ from rag_core.types import Channel, Plan, Question, Viewer
 Row = dict[str, float]
 _ROUNDS = 3
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class RandomEmbedder:
+    """Vectors of no meaning under the name of a model."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self.name = name
+        self._dimension, self._rng = dimension, np.random.default_rng(1)
+
+    async def passages(self, texts: Sequence[str]) -> Any:
+        """A row for each."""
+        return self._rng.normal(size=(len(texts), self._dimension)).astype(np.float32)
 
 
 def asked(text: str, number: int) -> str:
@@ -66,20 +77,6 @@ async def _took(question: Question, plan: Callable[[Question], Plan], rag: Any) 
     took = (time.perf_counter() - started) * 1000
     assert not run.shortfalls, run.shortfalls
     return took
-
-
-async def _time_answers(questions: list[Question], rag: Any) -> Row:
-    """Milliseconds and processor milliseconds of whole answers; the first five are asked before to warm up."""
-    took, spent = [], []
-    for n, question in enumerate([*questions[:5], *questions]):
-        fresh = replace(rag, recipe="direct")
-        started, cpu = time.perf_counter(), time.process_time()
-        await answer_question(question, fresh)
-        if n >= 5:
-            took.append((time.perf_counter() - started) * 1000)
-            spent.append((time.process_time() - cpu) * 1000)
-    figures = (("answer", took), ("answer_cpu", spent))
-    return {f"{name}_p{share}_ms": float(np.percentile(row, share)) for name, row in figures for share in (50, 95)}
 
 
 _AT_A_TIME, _TICK_S, _THREAD_SWITCH_S = 2, 0.005, 0.0005  # questions; of the clock; as `citegram run` sets it
@@ -114,7 +111,7 @@ async def _time_answers_at_once(questions: list[Question], rag: Any) -> Row:
     }
 
 
-async def measured(folder: Path, models: Path | None, way: str) -> Row:
+async def measured(folder: Path, models: Path | None, at_once: bool) -> Row:
     """Figures of a filled folder."""
     told = json.loads((folder / "questions.json").read_text(encoding="utf-8"))
     chosen = {"dir": models, "reranker": "none"} if models else {"embedder": "none", "reranker": "none"}
@@ -128,9 +125,7 @@ async def measured(folder: Path, models: Path | None, way: str) -> Row:
             Question(asked(q["text"], n), "en" if q["text"].isascii() else "ru", _NOW, viewer)
             for n, q in enumerate(told)
         ]
-        if way:
-            return await (_time_answers if way == "answers" else _time_answers_at_once)(questions, rag)
-        return await _compare(questions, known, rag)
+        return await (_time_answers_at_once(questions, rag) if at_once else _compare(questions, known, rag))
 
 
 async def _compare(questions: list[Question], known: dict[int, Channel], rag: Any) -> Row:
@@ -160,14 +155,12 @@ def main() -> None:
     parser.add_argument("--posts", type=int, default=2000)
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--models", type=Path, help="folder with the offline embedder: vectors too")
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--answers", dest="way", action="store_const", const="answers", help="time whole answers")
-    way.add_argument("--at-once", dest="way", action="store_const", const="at once", help="the same, all at once")
+    parser.add_argument("--at-once", action="store_true", help="time whole answers, all at once")
     args = parser.parse_args()
     sys.setswitchinterval(_THREAD_SWITCH_S)
     with tempfile.TemporaryDirectory() as folder:
         end_to_end_engine.fill(args.posts, Path(folder), min(args.questions, args.posts // 5))
-        row = asyncio.run(measured(Path(folder), args.models, args.way or ""))
+        row = asyncio.run(measured(Path(folder), args.models, args.at_once))
     for name, value in row.items():
         print(f"{name:16} {value:10,.2f}")
 

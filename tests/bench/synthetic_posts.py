@@ -8,7 +8,6 @@ stands in one post of six).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -208,13 +207,6 @@ class Corpus:
             title = CHANNELS[self.frame.channel[source]].title
             origin = None if source < 0 else Origin(title, *self.frame.key(source))
             yield Post(self.frame.key(n), self.frame.when(n), self.text(n), origin=origin)
-
-    def digest(self) -> str:
-        """A fingerprint of everything."""
-        mark = hashlib.sha256("\n".join(self.spelling).encode())
-        for column in (self.flat, self.starts, self.original, self.frame.channel, self.frame.date):
-            mark.update(np.ascontiguousarray(column).tobytes())
-        return mark.hexdigest()[:16]
 
 
 def make_posts(size: int, seed: int = 1) -> Corpus:

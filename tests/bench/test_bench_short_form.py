@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import json
 import runpy
-import subprocess
 import sys
 import time
 from contextlib import redirect_stdout
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ from bench import lexical_engine_contract as lexical_engines
 from bench import run_bench, synthetic_posts
 from bench.format_results import format_table
 from bench.measure_process import in_child
-
-HERE = Path(__file__).parent
 
 SIZE = 10_000
 
@@ -66,28 +62,6 @@ def test_scores_and_filters_are_those_of_rank_bm25(posts: synthetic_posts.Corpus
         inside = dict(ours.best(ours.within(query)))  # scored by the statistics of the channels it asks
         assert all(passing[list(inside)])
         assert len(inside) == min(lexical_engines.MOST, int(np.count_nonzero(scores[passing] > 0)))
-
-
-def test_the_same_seed_makes_the_same_posts_in_another_process() -> None:
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from bench.synthetic_posts import make_posts; "
-    code += "print(make_posts(1_000).digest())"
-    made = subprocess.run([sys.executable, "-c", code, HERE.parent], capture_output=True, text=True, check=True)
-    digest = synthetic_posts.make_posts(1_000).digest()
-    assert made.stdout.strip() == digest
-    assert synthetic_posts.make_posts(1_000, seed=2).digest() != digest
-
-
-def test_posts_read_like_posts(posts: synthetic_posts.Corpus) -> None:
-    lengths = np.array([len(posts.terms(n)) for n in range(SIZE)])
-    assert 28 <= np.median(lengths) <= 34
-    assert 36 <= lengths.mean() <= 44
-    some = list(posts.posts(0, 2000))
-    assert {post.key.chat_id for post in some} == {channel.chat_id for channel in synthetic_posts.CHANNELS}
-    assert all(a.date <= b.date for a, b in pairwise(some))
-    copies = [post for post in some if post.origin]
-    assert 20 <= len(copies) <= 100
-    texts = {(post.key.chat_id, post.key.message_id): post.text for post in some}
-    assert all(texts[p.origin.chat_id or 0, p.origin.message_id or 0] == p.text for p in copies if p.origin)
 
 
 def run_here(script: Path, *words: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ import numpy as np
 from chaos.bot_process import BotHome, BotProcess, start_fork_server
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.consistency_check import Verdict, check_answers, check_consistency, is_lexical_index_behind
+from chaos.expected_posts import ExpectedPost
 from chaos.offline_models import offline_models
 from driven_sandbox import DrivenSandbox
 from tqdm import tqdm
@@ -36,6 +37,7 @@ from tqdm import tqdm
 from bot.sandbox import page_api
 from bot.sandbox.page_api import UserMessage
 from rag_core.storage import Archive, channels
+from rag_core.types import PostKey
 
 _LONGEST_END_S = 0.12  # from SIGTERM to a kill that comes before the end
 _LONGEST_START_S = 1.5  # to a kill that comes before ready; those are counted apart
@@ -109,6 +111,18 @@ class Chaos:
         world = self.sandbox.world
         told = {who: [world.room(who).messages[n]["text"] for n in world.sent.get(who, ())] for who in self.asked}
         return verdicts | {"answers": check_answers(told, self.unnoted)}
+
+    async def invent(self) -> Counter[str]:
+        """What the judge finds where the truth is another: a post more, one less, and one that was edited."""
+        told, traffic = dict(self.traffic.told), self.traffic
+        edited, other, *_ = (key for key, one in told.items() if one.text and not one.album)
+        new = PostKey(edited.chat_id, 10**6)
+        traffic.told |= {new: ExpectedPost(new, told[edited].date, ["never told zq9999x"])}
+        traffic.told[edited] = replace(told[edited], texts=[*told[edited].texts, "edited zq9999x"])
+        del traffic.told[other]
+        verdicts = await check_consistency(self.home.data, None, traffic)
+        traffic.told = told
+        return Counter({f"{name} {kind}": n for name, one in verdicts.items() for kind, n in one.counts().items()})
 
     async def _flow(self) -> None:
         """Updates at their rate, whoever listens; a late one is made up for."""
@@ -246,12 +260,10 @@ class Chaos:
         }
 
 
-def run_kills(plan: Plan, folder: Path, models: Path | None) -> tuple[dict[str, Any], list[str]]:
-    """Run it in a folder: figures, and a sentence for everything that is lost, twice or stale."""
-    folder.mkdir(parents=True, exist_ok=True)
-    chaos = Chaos(plan, folder, models)
+async def run_kills(chaos: Chaos) -> tuple[dict[str, Any], list[str]]:
+    """Run it: figures, and a sentence for everything that is lost, twice or stale."""
     with chaos._timed("all"):
-        verdicts = asyncio.run(chaos.run())
+        verdicts = await chaos.run()
     wrong = [f"{name}: {one}" for name, verdict in verdicts.items() for one in verdict.sentences()]
     return chaos.figures(verdicts), wrong
 
@@ -264,7 +276,8 @@ def main() -> int:
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
     asked = vars(parser.parse_args())
     models = offline_models(asked.pop("models"))
-    metrics, wrong = run_kills(Plan(**asked), Path(tempfile.mkdtemp(prefix="citegram-kills-")), models)
+    chaos = Chaos(Plan(**asked), Path(tempfile.mkdtemp(prefix="citegram-kills-")), models)
+    metrics, wrong = asyncio.run(run_kills(chaos))
     for name, value in metrics.items():
         print(f"{name:22}{value}")
     print(*wrong[:50], sep="\n")

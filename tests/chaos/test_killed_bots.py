@@ -15,7 +15,7 @@ import pytest
 from chaos import fault_matrix
 from chaos.bot_process import BotHome, BotProcess, start_fork_server
 from chaos.consistency_check import check_answers
-from chaos.kill_loop import Plan, run_kills
+from chaos.kill_loop import Chaos, Plan, run_kills
 from driven_sandbox import DrivenSandbox
 
 from rag_core.storage import Archive, channels, subscriptions
@@ -32,9 +32,12 @@ def models(request: pytest.FixtureRequest) -> Path | None:
 
 
 @pytest.mark.timeout(900)  # it takes 25 s, and ten times as long among ten others
-def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(tmp_path: Path, models: Path | None) -> None:
+async def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(
+    tmp_path: Path, models: Path | None
+) -> None:
     short = Plan(kills=5, updates=1000, rate=110, patience=500, longest_life=2)
-    metrics, wrong = run_kills(short, tmp_path, models)
+    chaos = Chaos(short, tmp_path, models)
+    metrics, wrong = await run_kills(chaos)
     assert wrong == []
     assert (metrics["kills"], metrics["kills_before_ready"]) == (5, 1)
     assert metrics["updates"] >= 1000
@@ -43,6 +46,9 @@ def test_five_kills_lose_nothing_double_nothing_and_leave_nothing_stale(tmp_path
     stores = {"archive", "lexical", "dense"} if models else {"archive", "lexical"}
     assert {name for name, store in metrics["stores"].items() if store["seen"] > 200} == stores
     assert metrics["tracebacks"] == 0, (tmp_path / "bot.log").read_text(encoding="utf-8")[-5000:]
+    noticed = await chaos.invent()
+    for kind in ("archive lost", "archive stale", "lexical lost", "lexical stale"):
+        assert noticed[kind], kind
 
 
 def test_an_answer_that_is_lost_or_twice_is_noticed() -> None:

@@ -139,6 +139,7 @@ class LlmWorkerProcess:
         self._reading: asyncio.Task[None] | None = None
         self._exit: object = "it was stopped"
         self.gone = False
+        self.on_stop: Callable[[], None] = lambda: None  # called when a request ended because it was told to
         self.context, self.name = 0, ""
 
     @classmethod
@@ -181,6 +182,7 @@ class LlmWorkerProcess:
                     if self._watch:
                         self._watch.cancel()
                         self._watch = None
+                        self.on_stop()
         except WorkerExited as exc:
             self._exit = exc
         finally:
@@ -443,6 +445,7 @@ class LocalModel:
         finally:
             if loading.done():
                 self._loading = None
+        self._child.on_stop = self.breaker.record_stop
         self.context, self._said_name = self._child.context, self._child.name
         if self._warming is None or self._warming.done():
             self._warming = asyncio.create_task(self._work_while_idle(self._child))

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from rag_core.errors import ModelLeftAlone
 
 _FIRST_PAUSE_S, _PAUSE_GROWTH, _MAX_PAUSE_S = 15.0, 4.0, 600.0
+_SLOW_PAUSE_S = 3.0  # of a model that stopped when told to: a busy machine, not a hang
 _MAX_FAILURES = 3  # of a server in a row; each was retried
 _DECAY = 0.9  # of the slowest answer, with each one that is quicker
 
@@ -47,6 +48,11 @@ class CircuitBreaker:
         self.hangs += 1
         self.leave_alone(pause)
         return pause
+
+    def record_stop(self) -> None:
+        """Record that a model given up stopped when it was told to: it is slow for a while, and hangs no longer."""
+        self.hangs = 0
+        self._until = min(self._until, asyncio.get_running_loop().time() + _SLOW_PAUSE_S)
 
     def record_failure(self) -> None:
         """Record that a server failed; the third time in a row it is left alone."""

@@ -127,6 +127,18 @@ async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:
     await model.close()
 
 
+async def test_a_child_given_up_that_goes_on_is_asked_again_soon(model: LocalModel) -> None:
+    async with model.turn(1) as seat:
+        pieces = seat.stream(SHORT, DecodingParams(1900), grammar=ENDLESS)
+        await anext(pieces)
+        send(model, signal.SIGSTOP)
+        pauses = [model.breaker.record_hang() for _ in range(3)]
+    send(model, signal.SIGCONT)
+    await _until(lambda: not model.breaker.hangs)
+    assert pauses[-1] == 240
+    assert model.breaker._until < asyncio.get_running_loop().time() + 4
+
+
 async def test_the_file_may_vanish_and_come_back(model: LocalModel, tiny_gguf: Path, tmp_path: Path) -> None:
     away = tmp_path / "away.gguf"
     away.write_bytes(tiny_gguf.read_bytes())

@@ -44,7 +44,7 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
-from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, open_scheduler
+from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, run_jobs
 from bot.logs import throttle_polling_errors
 from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
 from bot.monitoring import monitor_bot
@@ -173,11 +173,11 @@ async def run_bot(
         dispatcher = await stack.enter_async_context(_run_workers(bot, context, deduplication, inbox))
         notify = AdminNotifier(bot, context)
         maintenance = MaintenanceJobs(rag, indexing.indexer, pulse, indexing.wake, notify)
-        jobs = maintenance.jobs(settings.data, settings.bot.zone)
+        jobs = maintenance.jobs(settings.data)
         jobs += [history.build_sweep_job(notify)] if history else []
         stack.enter_context(throttle_polling_errors())
         await stack.enter_async_context(notify_of_errors(notify))
-        await stack.enter_async_context(open_scheduler(jobs, indexing.job_log, notify, zone=settings.bot.zone))
+        await stack.enter_async_context(run_jobs(jobs, indexing.job_log, notify, zone=settings.bot.zone))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()

@@ -1,29 +1,26 @@
-"""Background jobs: their log, repeated jobs, the scheduler with its maintenance jobs, and the history of channels.
+"""Background jobs: their log, repeated jobs, the maintenance jobs with their times, and the history of channels.
 
-One instance of each runs at a time; a missed run is made up for once or reported, and no failure is silent. APScheduler
-goes by the wall clock: when that is set back, the next runs are computed anew. The job log is kept in memory and
-written now and then: a failure must not be forgotten because the archive is what failed.
+One instance of each runs at a time, and no failure is silent. The job log is kept in memory and written now and then: a
+failure must not be forgotten because the archive is what failed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.date import DateTrigger
 
 from bot.settings import Settings
 from ingest import integrity, outages
@@ -140,126 +137,78 @@ async def repeat_job(
                 await wakeup.wait()
 
 
-_MISSED_TEXT = "It was not run at its time: the machine slept or was busy."
-_STILL_RUNNING_TEXT = "It was left out once: it was still running since the time before."
-_CLOCK_CHECK_SECONDS = 20.0
-_OVERDUE_START_DELAY = timedelta(minutes=10)  # after the start: an overdue job waits until startup work is done
-
-
-class FixedDelayTrigger(BaseTrigger):  # type: ignore[misc]  # APScheduler is published without types
-    """Trigger with a fixed delay after the last run, and `first` seconds after the start if given.
-
-    APScheduler's interval trigger counts each interval that a jump of the clock has skipped.
-    """
-
-    __slots__ = ("first", "pause")
-
-    def __init__(self, seconds: float, first: float | None = None) -> None:
-        self.pause = timedelta(seconds=seconds)
-        self.first = self.pause if first is None else timedelta(seconds=first)
-
-    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """Next run: now plus the delay."""
-        return now + (self.pause if previous_fire_time else self.first)
-
+_OVERDUE_AFTER, _OVERDUE_START_SECONDS = timedelta(hours=25), 600.0  # until the work of a start is done
 
 JobWork = Callable[[], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """Job with its schedule; `work` returns a line for the job log (None or "" for nothing).
+    """Job that runs every `seconds` (first after `first`), or each night `at` a time and after a night without it.
 
-    `grace`: how late a run may still begin (None: any time). `overdue`: if the last run is longer ago, the job runs
-    soon after the start. `loud`: admins are notified when it begins to fail.
+    `work` returns a line for the job log (None or "" for nothing). `loud`: admins are notified when it begins to fail.
     """
 
     name: str
     work: JobWork
-    trigger: BaseTrigger
-    grace: timedelta | None = None
-    overdue: timedelta | None = None
+    seconds: float = math.inf
+    first: float | None = None
+    at: time | None = None
     loud: bool = False
 
 
 @asynccontextmanager
-async def open_scheduler(
-    jobs: Sequence[ScheduledJob],
-    job_log: JobLog,
-    tell: outages.NotifyAdmins,
-    *,
-    zone: tzinfo = UTC,
-    clock: outages.Clock | None = None,
-) -> AsyncIterator[AsyncIOScheduler]:
+async def run_jobs(
+    jobs: Sequence[ScheduledJob], job_log: JobLog, tell: outages.NotifyAdmins, *, zone: tzinfo = UTC
+) -> AsyncIterator[None]:
     """Run the jobs until the block ends; running ones are then cancelled. Raises ArchiveUnavailable."""
     await job_log.read()
-    # The job log reports what the scheduler would log.
-    logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
-    scheduler = AsyncIOScheduler(timezone=zone, job_defaults={"coalesce": True, "max_instances": 1})
-    events = EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES
+    scheduler, tasks = AsyncIOScheduler(timezone=zone), list[asyncio.Task[None]]()
 
-    def record_failed_event(event: JobEvent) -> None:
-        if event.code == EVENT_JOB_MISSED:
-            job_log.record_failure(event.job_id, _MISSED_TEXT)
-        elif event.code == EVENT_JOB_MAX_INSTANCES:
-            job_log.record_failure(event.job_id, _STILL_RUNNING_TEXT)
-        elif isinstance(event.exception, Exception):  # not cancelled: saving the record or notifying failed
-            job_log.record_failure(event.job_id, event.exception)
+    async def ring(bell: asyncio.Event) -> None:
+        bell.set()
 
-    scheduler.add_listener(record_failed_event, events)
-    running: set[asyncio.Task[object]] = set()
     for job in jobs:
-        grace = None if job.grace is None else int(job.grace.total_seconds())
-        known, now = job_log.jobs.get(job.name), datetime.now(UTC)
-        ran_at = known.ran_at if known else None
-        overdue = job.overdue is not None and (ran_at is None or now - ran_at > job.overdue)
-        first = {"next_run_time": now + _OVERDUE_START_DELAY} if overdue else {}
-        scheduler.add_job(
-            _run_job, job.trigger, (job, job_log, tell, running), id=job.name, misfire_grace_time=grace, **first
-        )
+        bell, first = asyncio.Event(), job.seconds if job.first is None else job.first
+        if job.at:
+            trigger = CronTrigger(hour=job.at.hour, minute=job.at.minute, timezone=zone)
+            # a machine that is off or asleep at night does it once in the morning
+            scheduler.add_job(ring, trigger, (bell,), coalesce=True, misfire_grace_time=None)
+            ran_at = job_log.jobs[job.name].ran_at if job.name in job_log.jobs else None
+            if ran_at is None or datetime.now(UTC) - ran_at > _OVERDUE_AFTER:
+                first = _OVERDUE_START_SECONDS
+        tasks.append(asyncio.create_task(_repeat_scheduled_job(job, first, bell, job_log, tell)))
     scheduler.start()
-    steadying = asyncio.create_task(_watch_wall_clock(scheduler, outages.ClockDrift(clock or outages.Clock())))
     try:
-        yield scheduler
+        yield
     finally:
-        steadying.cancel()
         scheduler.shutdown()
-        for task in running:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(steadying, *running, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(RagError):  # the reason was already logged
             await job_log.write()
 
 
-async def _run_job(
-    job: ScheduledJob, job_log: JobLog, tell: outages.NotifyAdmins, running: set[asyncio.Task[object]]
+async def _repeat_scheduled_job(
+    job: ScheduledJob, pause: float, bell: asyncio.Event, job_log: JobLog, tell: outages.NotifyAdmins
 ) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    running.add(task)
-    task.add_done_callback(running.discard)
-    started = asyncio.get_running_loop().time()
-    try:
-        result = await job.work()
-    except Exception as exc:
-        if job_log.record_failure(job.name, exc) and job.loud:
-            await tell(outages.JobFailing(job.name, job_log.jobs[job.name].error or ""))
-    else:
-        job_log.record_success(job.name, asyncio.get_running_loop().time() - started, result or "")
-    await job_log.keep()
-
-
-async def _watch_wall_clock(scheduler: AsyncIOScheduler, drift: outages.ClockDrift) -> None:
+    """Run a job after each pause, which does not depend on the wall clock, and at each ring of the bell."""
     while True:
-        await asyncio.sleep(_CLOCK_CHECK_SECONDS)
-        by = drift.jump()
-        if by:
-            log.warning("the clock was set by %+.0f s", by)
-        if by < 0:
-            for job in scheduler.get_jobs():
-                scheduler.reschedule_job(job.id, trigger=job.trigger)
-        elif by > 0:
-            scheduler.wakeup()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await bell.wait()
+        bell.clear()
+        started = outages.get_monotonic_time()
+        try:
+            said = await job.work()
+        except Exception as exc:
+            if job_log.record_failure(job.name, exc) and job.loud:
+                await tell(outages.JobFailing(job.name, job_log.jobs[job.name].error or ""))
+        else:
+            job_log.record_success(job.name, outages.get_monotonic_time() - started, said or "")
+        await job_log.keep()
+        pause = job.seconds
 
 
 # After a day without power the second heartbeat reports the gap: within a minute.
@@ -268,9 +217,8 @@ _INBOX_SECONDS, _HEARTBEAT_SECONDS, _GAPS_SECONDS = 3.0, 20.0, 600.0
 _FIRST_HEARTBEAT_SECONDS = 3.0
 _SAVE_SECONDS, _FORGET_SECONDS, _MEMORY_SECONDS = 6 * 3600.0, 3600.0, 120.0
 # At night nobody asks questions; a machine that is off at night does it in the morning.
-_BACKUP_TIME, _CHECK_TIME = (3, 15), (3, 45)
-_START_DELAY = timedelta(seconds=5)  # after the start
-_GRACE_PERIOD, _OVERDUE_AFTER = timedelta(hours=12), timedelta(hours=25)
+_BACKUP_TIME, _CHECK_TIME = time(3, 15), time(3, 45)
+_DAMAGE_CHECK_SECONDS = 5.0  # after the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +231,8 @@ class MaintenanceJobs:
     wake: Callable[[], None]
     tell: outages.NotifyAdmins
 
-    def jobs(self, settings: DataSettings, zone: tzinfo) -> list[ScheduledJob]:
-        """All jobs, scheduled in this time zone."""
-
-        def nightly(name: str, work: JobWork, hour: int, minute: int) -> ScheduledJob:
-            trigger = CronTrigger(hour=hour, minute=minute, timezone=zone)
-            return ScheduledJob(name, work, trigger, _GRACE_PERIOD, _OVERDUE_AFTER, loud=True)
+    def jobs(self, settings: DataSettings) -> list[ScheduledJob]:
+        """All jobs."""
 
         async def wake() -> None:  # in case a wake-up was lost
             self.wake()
@@ -301,20 +245,19 @@ class MaintenanceJobs:
 
         archive, kept = self.rag.archive, timedelta(days=settings.keep_questions_days)
         jobs = [
-            ScheduledJob("inbox", wake, FixedDelayTrigger(_INBOX_SECONDS)),
-            ScheduledJob("heartbeat", self.heartbeat, FixedDelayTrigger(_HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS)),
-            ScheduledJob("gaps", partial(outages.report_gaps, archive, self.tell), FixedDelayTrigger(_GAPS_SECONDS)),
-            ScheduledJob("save", self.indexer.save, FixedDelayTrigger(_SAVE_SECONDS)),
-            ScheduledJob("forget", partial(self.forget, kept), FixedDelayTrigger(_FORGET_SECONDS)),
-            ScheduledJob("memory", free_memory, FixedDelayTrigger(_MEMORY_SECONDS)),
-            nightly("check", check, *_CHECK_TIME),
+            ScheduledJob("inbox", wake, _INBOX_SECONDS),
+            ScheduledJob("heartbeat", self.heartbeat, _HEARTBEAT_SECONDS, _FIRST_HEARTBEAT_SECONDS),
+            ScheduledJob("gaps", partial(outages.report_gaps, archive, self.tell), _GAPS_SECONDS),
+            ScheduledJob("save", self.indexer.save, _SAVE_SECONDS),
+            ScheduledJob("forget", partial(self.forget, kept), _FORGET_SECONDS),
+            ScheduledJob("memory", free_memory, _MEMORY_SECONDS),
+            ScheduledJob("check", check, at=_CHECK_TIME, loud=True),
         ]
         if archive.large:  # too large to be checked when it is opened
-            soon = DateTrigger(datetime.now(UTC) + _START_DELAY)
-            jobs.append(ScheduledJob("damage", archive.check_pages, soon, loud=True))
+            jobs.append(ScheduledJob("damage", archive.check_pages, first=_DAMAGE_CHECK_SECONDS, loud=True))
         if settings.backups:
             back_up = partial(run_cancellable, partial(_back_up, archive.folder, settings.backups))
-            jobs.append(nightly("backup", back_up, *_BACKUP_TIME))
+            jobs.append(ScheduledJob("backup", back_up, at=_BACKUP_TIME, loud=True))
         return jobs
 
     async def heartbeat(self) -> str:
@@ -401,7 +344,7 @@ class HistoryService:
             self.wake()
             return said
 
-        return ScheduledJob("history", sweep, FixedDelayTrigger(_SWEEP_SECONDS, _FIRST_SWEEP_SECONDS))
+        return ScheduledJob("history", sweep, _SWEEP_SECONDS, _FIRST_SWEEP_SECONDS)
 
 
 @asynccontextmanager

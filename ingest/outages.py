@@ -98,8 +98,6 @@ async def report_gaps(archive: Archive, tell: NotifyAdmins) -> str:
 # Sleep must count: a laptop closed for three days was offline for three days. macOS has no CLOCK_BOOTTIME, and its
 # CLOCK_MONOTONIC counts sleep.
 _BOOT_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-# The wall clock is corrected by seconds all the time; more than this is a jump.
-_MIN_JUMP_SECONDS = 60.0
 
 
 def get_monotonic_time() -> float:
@@ -113,23 +111,6 @@ class Clock:
 
     wall: Callable[[], float] = time.time
     elapsed: Callable[[], float] = get_monotonic_time
-
-
-class ClockDrift:
-    """Detector of wall-clock jumps."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._apart = clock.wall() - clock.elapsed()
-
-    def jump(self) -> float:
-        """Seconds by which the wall clock has jumped since the last call; 0 below one minute."""
-        apart = self._clock.wall() - self._clock.elapsed()
-        by = apart - self._apart
-        if abs(by) < _MIN_JUMP_SECONDS:
-            return 0.0
-        self._apart = apart
-        return by
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.date import DateTrigger
 from driver import wait_until
 
-from bot.jobs import FixedDelayTrigger, JobLog, MaintenanceJobs, ScheduledJob, open_scheduler
-from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, JobFailing
+from bot.jobs import JobLog, MaintenanceJobs, ScheduledJob, run_jobs
+from ingest.outages import AdminNotice, GapsFound, Heartbeat, JobFailing
 from rag_core.errors import ArchiveUnavailable, BackupFailed
 from rag_core.settings import DataSettings
 from rag_core.storage import Archive, channel_history, channels, questions, raw_updates
@@ -49,9 +48,6 @@ async def test_a_failure_that_lasts_is_said_again_after_an_hour(
     assert len(caplog.records) == 3
 
 
-SOON = timedelta(seconds=0.02)
-
-
 class Told:
     """Admins who write down what they are told."""
 
@@ -63,100 +59,46 @@ class Told:
         return True
 
 
-def counting(enough: int, then: BaseException | None = None) -> tuple[Callable[[], Awaitable[str]], asyncio.Event]:
-    """Work that ends well but for its last time, and what is set when it was done `enough` times."""
-    done, times = asyncio.Event(), 0
+def counting(failure: Exception | None = None) -> tuple[Callable[[], Awaitable[str]], list[int]]:
+    """Work that fails the first time, if it is given an error, and its runs."""
+    runs: list[int] = []
 
     async def work() -> str:
-        nonlocal times
-        times += 1
-        if times == enough:
-            done.set()
-            if then:
-                raise then
-        return f"time {times}"
+        runs.append(len(runs))
+        if failure and len(runs) == 1:
+            raise failure
+        return f"time {len(runs)}"
 
-    return work, done
-
-
-async def until(happened: asyncio.Event) -> None:
-    await asyncio.wait_for(happened.wait(), 30)
-    await asyncio.sleep(0.01)
+    return work, runs
 
 
 async def test_a_job_that_fails_is_tried_again_and_admins_hear_of_it_where_it_matters(archive: Archive) -> None:
-    told, no_room = Told(), BackupFailed("There is no room.")
-    first, failed = counting(1, no_room)
-    second, _ = counting(1, no_room)
-    job_log = JobLog(archive)
-    # so far apart that no run meets the one before it, which would be a second failure, on any machine
-    both = [
-        ScheduledJob("backup", first, FixedDelayTrigger(0.4), loud=True),
-        ScheduledJob("save", second, FixedDelayTrigger(0.4)),
-    ]
-    async with open_scheduler(both, job_log, told):
-        await until(failed)
-        await wait_until(
-            lambda: all(job_log.jobs.get(job) and job_log.jobs[job].runs > 2 for job in ("backup", "save"))
-        )
+    told, no_room, job_log = Told(), BackupFailed("There is no room."), JobLog(archive)
+    (first, backups), (second, saves) = counting(no_room), counting(no_room)
+    async with run_jobs(
+        [ScheduledJob("backup", first, 0.02, loud=True), ScheduledJob("save", second, 0.02)], job_log, told
+    ):
+        await wait_until(lambda: len(backups) > 2 < len(saves))
     assert told.notices == [JobFailing("backup", "There is no room.")]
     assert job_log.jobs["backup"].failures == job_log.jobs["save"].failures == 1
     assert not job_log.jobs["backup"].failing
 
 
-async def test_a_time_that_was_missed_by_too_much_is_said_and_one_that_was_not_is_made_up_for(archive: Archive) -> None:
-    strict, ran_strict = counting(1)
-    patient, ran_patient = counting(1)
-    job_log = JobLog(archive)
-    both = [
-        ScheduledJob("strict", strict, FixedDelayTrigger(3600), grace=timedelta(hours=12)),
-        ScheduledJob("patient", patient, FixedDelayTrigger(3600)),
-    ]
-    async with open_scheduler(both, job_log, Told()) as scheduler:
-        for job in ("strict", "patient"):  # as after a day and a night of sleep
-            scheduler.modify_job(job, next_run_time=datetime.now(UTC) - timedelta(hours=30))
-        await until(ran_patient)
-        assert not ran_strict.is_set()
-        assert "not run at its time" in str(job_log.jobs["strict"].error)
-        assert not job_log.jobs["patient"].failing
-        # and it has a next time
-        assert scheduler.get_job("strict").next_run_time > datetime.now(UTC)
-
-
-async def test_a_clock_that_is_set_back_does_not_keep_jobs_waiting(
+async def test_a_nightly_job_runs_at_its_time_and_soon_after_a_start_where_no_night_has_run_it(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.jobs._CLOCK_CHECK_SECONDS", 0.01)
-    work, done = counting(1)
-    shift = 0.0
-    clock = Clock(lambda: datetime.now(UTC).timestamp() + shift)
-    async with open_scheduler(
-        [ScheduledJob("inbox", work, FixedDelayTrigger(0.05))], JobLog(archive), Told(), clock=clock
-    ) as scheduler:
-        # To the scheduler its next time seems to be three days ahead.
-        scheduler.modify_job("inbox", next_run_time=datetime.now(UTC) + timedelta(days=3))
-        await asyncio.sleep(0.1)
-        assert not done.is_set()
-        shift = -3 * 86400.0
-        await until(done)
-
-
-async def test_a_nightly_job_that_no_night_has_run_is_run_soon_after_the_start(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bot.jobs._OVERDUE_START_DELAY", SOON)
-    job_log = JobLog(archive)
-    far = (datetime.now(UTC) + timedelta(hours=12)).hour
-
-    def nightly(name: str, work: Callable[[], Awaitable[str]]) -> ScheduledJob:
-        return ScheduledJob(name, work, CronTrigger(hour=far, minute=0, timezone=UTC), overdue=timedelta(hours=25))
-
+    monkeypatch.setattr("bot.jobs._OVERDUE_START_SECONDS", 0.05)
+    job_log, far = JobLog(archive), (datetime.now(UTC) + timedelta(hours=12)).time()
     job_log.record_success("fresh", 1)
-    (never, never_ran), (fresh, fresh_ran) = counting(1), counting(1)
-    async with open_scheduler([nightly("never", never), nightly("fresh", fresh)], job_log, Told()):
-        await until(never_ran)
+    (never, never_ran), (fresh, fresh_ran) = counting(), counting()
+    async with run_jobs([ScheduledJob("never", never, at=far), ScheduledJob("fresh", fresh, at=far)], job_log, Told()):
+        await wait_until(lambda: bool(never_ran))
         await asyncio.sleep(0.05)
-        assert not fresh_ran.is_set()
+    assert (never_ran, fresh_ran) == ([0], [])
+    soon = lambda _, last, now: now + timedelta(days=last is not None)  # noqa: E731 - its time is now
+    monkeypatch.setattr(CronTrigger, "get_next_fire_time", soon)
+    async with run_jobs([ScheduledJob("fresh", fresh, at=far)], job_log, Told()):
+        await wait_until(lambda: bool(fresh_ran))
 
 
 async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive: Archive) -> None:
@@ -173,7 +115,7 @@ async def test_what_runs_when_the_bot_stops_is_cancelled_and_waited_for(archive:
         return ""
 
     job_log = JobLog(archive)
-    async with open_scheduler([ScheduledJob("check", long, DateTrigger(datetime.now(UTC) + SOON))], job_log, Told()):
+    async with run_jobs([ScheduledJob("check", long, first=0)], job_log, Told()):
         await asyncio.wait_for(begun.wait(), 30)
     assert ended
     assert "check" not in job_log.jobs  # it did not fail
@@ -200,7 +142,7 @@ class Desk:
         return True
 
     async def run(self, name: str, **settings: Any) -> str:
-        jobs = {job.name: job for job in self.chores.jobs(DataSettings(**settings), UTC)}
+        jobs = {job.name: job for job in self.chores.jobs(DataSettings(**settings))}
         return await jobs[name].work()
 
 
@@ -210,7 +152,7 @@ async def desk(library: Any) -> Desk:
 
 
 async def test_every_job_of_an_archive_in_order_passes(desk: Desk) -> None:
-    jobs = desk.chores.jobs(DataSettings(), UTC)
+    jobs = desk.chores.jobs(DataSettings())
     names = [job.name for job in jobs]
     assert names == ["inbox", "heartbeat", "gaps", "save", "forget", "memory", "check", "backup"]
     for job in jobs:
@@ -223,7 +165,7 @@ async def test_backups_are_made_and_so_many_kept_or_none(desk: Desk) -> None:
     for _ in range(3):
         await desk.run("backup", backups=2)
     assert len(list_backups(desk.archive.folder)) == 2
-    names = [job.name for job in desk.chores.jobs(DataSettings(backups=0), UTC)]
+    names = [job.name for job in desk.chores.jobs(DataSettings(backups=0))]
     assert "backup" not in names
 
 

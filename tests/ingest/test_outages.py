@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest.outages import AdminNotice, Clock, ClockDrift, GapsFound, Heartbeat, report_gaps
+from ingest.outages import AdminNotice, Clock, GapsFound, Heartbeat, report_gaps
 from rag_core.storage import Archive, channel_history, channels
 from rag_core.types import Channel
 
@@ -150,14 +150,3 @@ async def test_admins_are_told_once_of_a_gap(archive: Archive) -> None:
     assert isinstance(notice, GapsFound)
     ((channel, gap),) = notice.gaps
     assert (channel.title, gap.since, gap.until) == ("Harbour", START, START + 3 * DAY)
-
-
-def test_drift_is_how_far_the_wall_clock_jumped(times: Times) -> None:
-    drift = ClockDrift(times.clock)
-    times.go(3 * DAY)
-    assert drift.jump() == 0
-    times.set(-timedelta(hours=2))
-    assert drift.jump() == -7200
-    assert drift.jump() == 0
-    times.set(timedelta(seconds=20))
-    assert drift.jump() == 0

@@ -18,7 +18,7 @@ from bot.jobs import JobLog, repeat_job
 from ingest import inbox
 from ingest.copies import CopyIndexer
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.rebuild import SAVE_INTERVAL_SECONDS, EmbedderChange, build_next_index, load_next_index, remove_next_index
+from ingest.rebuild import EmbedderChange, build_next_index, load_next_index, remove_next_index
 from rag_core.errors import RagError, RebuildRefused
 from rag_core.retrieval.fusion import DENSE, LEXICAL
 from rag_core.storage import Archive, channels, index_state, posts
@@ -162,14 +162,8 @@ _UNEXPECTED_REASON = "The rebuild failed for a reason nobody planned for: the lo
 class RebuildRunner:
     """Rebuild runner, one rebuild at a time. Call `resume` at the start and `stop` at the end of the process."""
 
-    def __init__(
-        self,
-        archive: Archive,
-        indexer: LexicalIndexer,
-        dense: DenseIndexer | None = None,
-        save_every: float = SAVE_INTERVAL_SECONDS,
-    ) -> None:
-        self._archive, self._indexer, self._dense, self._save_every = archive, indexer, dense, save_every
+    def __init__(self, archive: Archive, indexer: LexicalIndexer, dense: DenseIndexer | None = None) -> None:
+        self._archive, self._indexer, self._dense = archive, indexer, dense
         self.current: Rebuild | None = None  # or the last one of this process
         self.failure: RagError | None = None  # of the last rebuild, where it failed in this process
         self._unsaved_end: Rebuild | None = None  # a final state that could not be saved
@@ -177,7 +171,6 @@ class RebuildRunner:
         self._task: asyncio.Task[None] | None = None
         self._cancelled = self._installing = False
         self._saved_at = self._since = 0.0
-        self._first_done: int | None = None
 
     async def start(self, chat_id: int | None = None, tell: ProgressMessage | None = None) -> Rebuild:
         """Start a rebuild of all channels or of one; progress is shown in the message `tell`. Raises RebuildRefused."""
@@ -193,17 +186,17 @@ class RebuildRunner:
         rebuild = await index_state.begin_rebuild(self._archive, chat_id, tell)
         if rebuild is None:
             raise RebuildRefused(ALREADY_RUNNING)
-        return self._launch(rebuild, anew=True)
+        return self._launch(rebuild)
 
     async def resume(self) -> Rebuild | None:
-        """Resume a rebuild that was running when the process ended."""
+        """Begin a rebuild anew that was running when the process ended."""
         rebuild = await index_state.find_running_rebuild(self._archive)
-        return self._launch(rebuild, anew=False) if rebuild else None
+        return self._launch(rebuild) if rebuild else None
 
-    def _launch(self, rebuild: Rebuild, *, anew: bool) -> Rebuild:
-        self._cancelled, self._installing = False, False
-        self._saved_at, self._first_done, self.failure = 0.0, None, None
-        self._task = asyncio.create_task(self._run(rebuild, anew=anew))
+    def _launch(self, rebuild: Rebuild) -> Rebuild:
+        self._cancelled, self._installing, self.failure = False, False, None
+        self._saved_at, self._since = 0.0, time.monotonic()
+        self._task = asyncio.create_task(self._run(rebuild))
         self._task.add_done_callback(lambda _: self._publish(self.current or rebuild))
         self._publish(rebuild)
         return rebuild
@@ -249,13 +242,12 @@ class RebuildRunner:
                 self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _run(self, rebuild: Rebuild, *, anew: bool) -> None:
+    async def _run(self, rebuild: Rebuild) -> None:
         try:
-            if anew:
-                await remove_next_index(self._archive)  # a leftover of another rebuild
-                if rebuild.chat_id is not None:
-                    await self._indexer.save()  # the channel is replaced in the index on disk
-            await build_next_index(self._archive, self._dense, rebuild, self._report_progress, self._save_every)
+            await remove_next_index(self._archive)  # what another process left
+            if rebuild.chat_id is not None:
+                await self._indexer.save()  # the channel is replaced in the index on disk
+            await build_next_index(self._archive, self._dense, rebuild, self._report_progress)
             self._installing = True  # the rest takes seconds and must not be interrupted
             await self._indexer.put_in_place(await load_next_index(self._archive, rebuild))
         except asyncio.CancelledError:
@@ -274,11 +266,8 @@ class RebuildRunner:
 
     async def _report_progress(self, done: int, total: int, renewed: int) -> None:
         assert self.current is not None
-        if self._first_done is None:
-            self._first_done, self._since = done, time.monotonic()
         took = time.monotonic() - self._since
-        speed = (done - self._first_done) / took if took > _MIN_SPEED_SAMPLE_SECONDS else 0.0
-        left = (total - done) / speed if speed else None
+        left = (total - done) * took / done if done and took > _MIN_SPEED_SAMPLE_SECONDS else None
         self._publish(replace(self.current, done=done, total=total, left_s=left, renewed=renewed))
         if time.monotonic() - self._saved_at > _SAVE_PROGRESS_SECONDS:
             await index_state.save_rebuild(self._archive, self.current)

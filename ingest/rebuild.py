@@ -1,13 +1,9 @@
 """Index rebuild: the lexical index in a worker process, the vectors of another embedder beside the live ones.
 
-Text analysis is Python and would hold the interpreter of the bot; the worker has its own and runs with low priority.
-The new index is saved now and then, so that a killed build is resumed:
-
-    lexical.next/current.json  the index so far, tied to its rebuild
-    lexical.next/walk.json     how far the archive has been read
-    lexical.next/stock         what the vector store held at the start (`VectorInventory`), where there is one
-
-The worker reports its progress and waits for a message after each report.
+Text analysis is Python and would hold the interpreter of the bot; the worker has its own and runs with low priority. It
+builds the index in lexical.next, where it also finds what the vector store held at the start (`VectorInventory`); after
+a kill it begins anew: a million posts take minutes. The worker reports its progress and waits for a message after each
+report.
 
 Another embedder: searches and new posts use the old model and its vectors until the swap, which is one transaction of
 the archive. The next vectors follow the archive by sequence number; the archive keeps how far they are, so that after
@@ -19,15 +15,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fcntl
-import json
 import logging
 import os
 import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -43,16 +37,13 @@ from rag_core.models.catalog import ModelSpec, find_models
 from rag_core.processes import WorkerExited, WorkerProcess, open_parent_pipes, read_message, write_message
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.index_state import Rebuild, VectorState
-from rag_core.types import Passage, PostKey
+from rag_core.types import PostKey
 
 # Questions come first: on a contended core the build gets a thirtieth, not the hundredth that would let a busy model
 # stop it; on an idle core it gets everything.
 _NICENESS = 15
-# Seconds between two saves, repeated after a kill. At most a tenth of the time is spent on saving.
-SAVE_INTERVAL_SECONDS = 5.0
-_SAVE_TIME_FACTOR = 10
 _MAX_KEYS_PER_LINE = 2000
-_PROGRESS_FILE_NAME, _INVENTORY_FILE_NAME = "walk.json", "stock"
+_INVENTORY_FILE_NAME = "stock"
 
 
 def get_next_index_folder(archive: Path) -> Path:
@@ -61,7 +52,7 @@ def get_next_index_folder(archive: Path) -> Path:
 
 
 def format_rebuild_identity(archive: Archive, rebuild: int) -> str:
-    """Identity under which an unfinished index is saved, so that neither another rebuild nor a start loads it."""
+    """Identity under which a built index is saved, so that neither another rebuild nor a start loads it."""
     return f"{archive.identity} rebuild {rebuild}"
 
 
@@ -69,59 +60,7 @@ class _ParentGone(Exception):
     """The parent process has ended."""
 
 
-@dataclass(slots=True)
-class IndexBuild:
-    """Index under construction: it holds all posts up to `cursor`, of the channel `only` or of all channels."""
-
-    archive: Archive
-    rebuild: int
-    lexical: LexicalIndex
-    cursor: int = 0
-    only: int | None = None
-
-    @classmethod
-    async def resume_or_begin(cls, archive: Archive, rebuild: int, chat_id: int | None) -> IndexBuild:
-        """Resume a saved build, or begin: with an empty index, or with the index in use without the channel."""
-        folder = get_next_index_folder(archive.folder)
-        saved = await asyncio.to_thread(LexicalIndex.load, folder, format_rebuild_identity(archive, rebuild))
-        if saved is not None:
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                progress = json.loads((folder / _PROGRESS_FILE_NAME).read_text(encoding="utf-8"))
-                build = cls(archive, rebuild, saved, int(progress["cursor"]), progress["only"])
-                # the last number is smaller than before after a restored backup
-                if max(build.cursor, saved.watermark) <= await posts.get_last_seq(archive):
-                    return build
-        lexical = LexicalIndex() if chat_id is None else await load_or_make_lexical_index(archive)
-        if chat_id is None or not lexical.watermark:
-            return cls(archive, rebuild, lexical)  # an empty index has no channel to replace
-        lexical.remove_channel(chat_id)
-        return cls(archive, rebuild, lexical, 0, chat_id)
-
-    async def step(self) -> dict[PostKey, tuple[Passage, ...]] | None:
-        """Index the next batch of posts; return their passages, or None at the end."""
-        batch = await read_changes(self.archive, self.cursor)
-        if not batch.changes:
-            return None
-        ours = [change for change in batch.changes if self.only in (None, change.key.chat_id)]
-        ready = {change.key: batch.passages(change) for change in ours}
-        self.lexical.replace(ready, [build_lexical_entry(p) for passages in ready.values() for p in passages])
-        self.cursor = batch.changes[-1].seq
-        if self.only is None:  # for one channel the watermark of the others stays
-            self.lexical.watermark = self.cursor
-        return ready
-
-    def save(self) -> None:
-        """Save the index and the progress. Raises IndexUnavailable."""
-        folder = get_next_index_folder(self.archive.folder)
-        self.lexical.save(folder, format_rebuild_identity(self.archive, self.rebuild))
-        # After the index: if this write is lost, the last posts are merely indexed again.
-        with translate_write_errors():
-            staged = folder / f"{_PROGRESS_FILE_NAME}.tmp"
-            staged.write_text(json.dumps({"cursor": self.cursor, "only": self.only}), encoding="utf-8")
-            staged.replace(folder / _PROGRESS_FILE_NAME)
-
-
-_MAX_TRIES = 3  # tries without progress: the same cause would end the worker again
+_MAX_TRIES = 3  # the same cause would end the worker again
 _EXIT_SECONDS = 60.0  # from its last report to its exit
 
 log = logging.getLogger(__name__)
@@ -132,26 +71,22 @@ async def build_next_index(
     dense: DenseIndexer | None,
     rebuild: Rebuild,
     on_progress: Callable[[int, int, int], Awaitable[None]],
-    save_every: float = SAVE_INTERVAL_SECONDS,
 ) -> None:
-    """Build the new index on disk, or resume building it; posts with wrong vectors are queued meanwhile.
+    """Build the new index on disk; posts with wrong vectors are queued meanwhile.
 
-    `on_progress` gets the numbers of posts done, posts in all, and posts to embed again.
-    The build is saved every `save_every` seconds or less often, with 0 at every step. A killed worker is started again
-    and resumes. When this is cancelled the worker ends, and its last save stays. Raises RebuildRefused,
-    IndexUnavailable, ArchiveUnavailable.
+    `on_progress` gets the numbers of posts done, posts in all, and posts to embed again. A killed worker is started
+    again; when this is cancelled the worker ends. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
     """
     folder = get_next_index_folder(archive.folder)
     with translate_write_errors():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if dense:
         await write_vector_inventory(dense.vectors, folder / _INVENTORY_FILE_NAME)
-    arguments = [str(archive.folder), str(rebuild.id), f"--save-every={save_every}"]
+    arguments = [str(archive.folder), str(rebuild.id)]
     arguments += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
     arguments += [f"--model={dense.embedder.name}"] if dense else []
-    failed = done = before = renewed = 0
-    while failed < _MAX_TRIES:
-        reason = "The process that builds an index cannot be started ({said})."
+    for _ in range(_MAX_TRIES):
+        reason, renewed = "The process that builds an index cannot be started ({said}).", 0
         starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
         with starting, (folder / "rebuild.log").open("w+b") as words:
             worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
@@ -161,13 +96,11 @@ async def build_next_index(
                     raise IndexUnavailable.load(report["failed"])
                 keys = [PostKey(*key) for key in report["renew"]]
                 renewed += await index_state.queue_posts(archive, keys) if keys else 0
-                done = report["done"]
-                await on_progress(done, report["total"], renewed)
-                worker.send({})  # only now: posts that are not queued yet must not be saved as done
+                await on_progress(report["done"], report["total"], renewed)
+                worker.send({})
             return await worker.stop(_EXIT_SECONDS)
         except WorkerExited as exc:
             how = f"killed by signal {-exc.code}" if exc.code and exc.code < 0 else f"with code {exc.code}"
-            failed, before = 1 if done > before else failed + 1, done
             log.warning("the process that builds the new index ended: %s", how)
         finally:
             worker.kill()
@@ -196,31 +129,35 @@ async def remove_next_index(archive: Archive) -> None:
 
 
 async def _run_build(args: argparse.Namespace, requests: BinaryIO, replies: BinaryIO) -> None:
+    """Build an empty index up to the archive, or the index in use with one channel read anew."""
     archive = await Archive.open(args.folder)
     try:
-        build = await IndexBuild.resume_or_begin(archive, args.rebuild, args.channel)
-        file = get_next_index_folder(args.folder) / _INVENTORY_FILE_NAME
-        inventory = VectorInventory(file, build.only) if args.model else None
-        count = partial(index_state.count_changed_posts, archive, build.only)
-        done = await count(0, build.cursor)
-        total = done + await count(build.cursor, await posts.get_last_seq(archive))
-        next_save = time.monotonic() + args.save_every
-        ready: dict[PostKey, tuple[Passage, ...]] | None = {}
-        while ready is not None:
-            renew = inventory.find_differing(ready, args.model) if inventory else []
+        folder = get_next_index_folder(args.folder)
+        lexical = LexicalIndex() if args.channel is None else await load_or_make_lexical_index(archive)
+        only = args.channel if lexical.watermark else None  # an empty index has no channel to replace
+        if only is not None:
+            lexical.remove_channel(only)
+        inventory = VectorInventory(folder / _INVENTORY_FILE_NAME, only) if args.model else None
+        count = partial(index_state.count_changed_posts, archive, only)
+        done, cursor, total = 0, 0, await count(0, await posts.get_last_seq(archive))
+
+        async def report(renew: Sequence[PostKey] = ()) -> None:
             await asyncio.to_thread(_report_progress, requests, replies, done, max(done, total), renew)
-            if time.monotonic() > next_save:
-                started = time.monotonic()
-                build.save()
-                ended = time.monotonic()
-                pause = max(args.save_every, _SAVE_TIME_FACTOR * (ended - started)) if args.save_every else 0.0
-                next_save = ended + pause
-            before = build.cursor
-            ready = await build.step()
-            done += await count(before, build.cursor)
-        surplus = inventory.find_surplus(build.lexical) if inventory else []
-        await asyncio.to_thread(_report_progress, requests, replies, done, max(done, total), surplus)
-        build.save()
+
+        await report()
+        while (batch := await read_changes(archive, cursor)).changes:
+            ready = {
+                change.key: batch.passages(change) for change in batch.changes if only in (None, change.key.chat_id)
+            }
+            lexical.replace(ready, [build_lexical_entry(p) for passages in ready.values() for p in passages])
+            before, cursor = cursor, batch.changes[-1].seq
+            if only is None:  # for one channel the watermark of the others stays
+                lexical.watermark = cursor
+            done += await count(before, cursor)
+            await report(inventory.find_differing(ready, args.model) if inventory else ())
+        if inventory:
+            await report(inventory.find_surplus(lexical))
+        lexical.save(folder, format_rebuild_identity(archive, args.rebuild))
         write_message(replies, {"finished": True})
     except RagError as exc:
         write_message(replies, {"failed": exc.dump()})
@@ -361,7 +298,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("rebuild", type=int)
     parser.add_argument("--channel", type=int)
     parser.add_argument("--model", default="")
-    parser.add_argument("--save-every", type=float, default=SAVE_INTERVAL_SECONDS, help="seconds at least; 0: always")
     args = parser.parse_args(argv)
     pipes = open_parent_pipes()
     os.nice(_NICENESS)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -31,7 +28,6 @@ from rag_core.types import Channel, Post, PostKey, SearchFilter
 
 PIER, KILN = -1001, -1002
 BOATS = 300
-MANY_BOATS = 4500  # three batches
 ALL = SearchFilter(frozenset({PIER, KILN}))
 
 
@@ -39,16 +35,16 @@ def post(number: int, text: str, chat: int = PIER, **fields: Any) -> Post:
     return Post(PostKey(chat, number), datetime(2025, 3, 1, tzinfo=UTC) + timedelta(minutes=number), text, **fields)
 
 
-async def fill(folder: Path, boats: int) -> None:
+async def fill(folder: Path) -> None:
     async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        kept = [*(post(n, f"Boat number {n}.") for n in range(1, boats)), post(1, "Glazes.", KILN)]
+        kept = [*(post(n, f"Boat number {n}.") for n in range(1, BOATS)), post(1, "Glazes.", KILN)]
         await index_posts(rag, kept, [Channel(PIER, "The pier", "the_pier"), Channel(KILN, "Печь")])
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
-    asyncio.run(fill(folder, BOATS))
+    asyncio.run(fill(folder))
     return folder
 
 
@@ -58,7 +54,7 @@ class Bot:
     def __init__(self, rag: Engine) -> None:
         self.rag = rag
         self.indexer = LexicalIndexer(rag.archive, rag.lexical)
-        self.reindexing = RebuildRunner(rag.archive, self.indexer, save_every=0)
+        self.reindexing = RebuildRunner(rag.archive, self.indexer)
 
     def found(self, words: str) -> list[int]:
         places = self.rag.lexical.matching(tokenize(words), ALL)
@@ -211,71 +207,8 @@ async def test_stopped_with_the_bot_it_goes_on_with_the_next_one(bot: Bot) -> No
     again = RebuildRunner(bot.rag.archive, bot.indexer)
     assert await again.resume() is not None
     assert [state async for state in again.states()][-1].state == "done"
+    assert len(bot.rag.lexical) == await posts.count_posts(bot.rag.archive)
     assert await RebuildRunner(bot.rag.archive, bot.indexer).resume() is None
-
-
-class Listening(RebuildRunner):
-    """One that remembers what its child said."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.heard: list[int] = []
-
-    async def _report_progress(self, done: int, total: int, renewed: int) -> None:
-        self.heard.append(done)
-        await super()._report_progress(done, total, renewed)
-
-
-KILLED = """
-import asyncio, sys
-from pathlib import Path
-from bot.indexing import RebuildRunner
-from ingest.indexer import LexicalIndexer
-from rag_core import RagSettings, open_engine
-
-class Slow(RebuildRunner):
-    lines = 0
-
-    async def _report_progress(self, done, total, renewed):
-        await super()._report_progress(done, total, renewed)
-        self.lines += 1
-        if self.lines == 3:
-            print(done, flush=True)
-            await asyncio.sleep(3600)
-
-async def main():
-    async with open_engine(RagSettings.model_validate({"data": {"dir": Path(sys.argv[1])}})) as rag:
-        reindexing = Slow(rag.archive, LexicalIndexer(rag.archive, rag.lexical), save_every=0)
-        await reindexing.start()
-        async for _ in reindexing.states():
-            pass
-
-asyncio.run(main())
-"""
-
-
-async def test_killed_with_the_bot_it_goes_on_from_what_was_saved(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    await fill(folder, MANY_BOATS)
-    pipe = asyncio.subprocess.PIPE
-    bot = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(folder), stdout=pipe)
-    assert bot.stdout is not None
-    killed_at = int(await bot.stdout.readline())
-    os.kill(bot.pid, signal.SIGKILL)
-    await bot.wait()
-    async with open_engine(RagSettings.model_validate({"data": {"dir": folder}})) as rag:
-        again = Listening(rag.archive, LexicalIndexer(rag.archive, rag.lexical))
-        resumed = await again.resume()
-        assert resumed is not None
-        assert (resumed.state, resumed.total) == ("running", MANY_BOATS)  # what the message shows first
-        states = [state async for state in again.states()]
-        assert 0 < again.heard[0] < killed_at, "it began from zero, or with posts that were not saved"
-        assert states[-1].state == "done"
-        fresh = LexicalIndex()
-        await LexicalIndexer(rag.archive, fresh).catch_up(save=False)
-        fresh.compact()
-        assert rag.lexical.search(tokenize("boat number 77"), ALL) == fresh.search(tokenize("boat number 77"), ALL)
-        await again.stop()
 
 
 async def test_an_index_that_cannot_be_written_is_said_and_the_old_one_stays(bot: Bot) -> None:

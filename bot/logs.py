@@ -17,6 +17,7 @@ import re
 import sqlite3
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,6 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from ingest.outages import get_monotonic_time
 from rag_core.errors import RagError
 from rag_core.run import get_request_id
 
@@ -117,7 +117,7 @@ def throttle_polling_errors() -> Iterator[None]:
 
     def is_news(record: logging.LogRecord) -> bool:
         nonlocal last
-        template, now = str(record.msg), get_monotonic_time()
+        template, now = str(record.msg), time.monotonic()
         if template.startswith("Connection established"):
             last = "", 0.0
         elif template.startswith("Failed to fetch updates"):

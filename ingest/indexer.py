@@ -18,20 +18,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
-from rag_core.models.onnx_models import Embedder
+from rag_core.index.vector_store import StoredPoint, VectorPoint
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.posts import PostChange
 from rag_core.text.post_text import build_header
 from rag_core.text.query_terms import annotate_answer_kinds
 from rag_core.text.tokens import detect_language, fold_characters, normalize_characters, tokenize
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey
+
+if TYPE_CHECKING:
+    from rag_core.index.vector_store import VectorStore
+    from rag_core.models.onnx_models import Embedder
 
 # 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual
 # model (English words have 1.3 of its tokens, Russian ones 1.9), a punctuation mark is one.

@@ -12,15 +12,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rag_core.caches import Caches, IndexVersion, VersionedCache
 from rag_core.calibration import Calibration
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
-from rag_core.llm.local import LocalModel
-from rag_core.llm.protocol import LanguageModel
 from rag_core.models.active_models import (
     DenseIndex,
     GgufFile,
@@ -38,13 +36,15 @@ from rag_core.models.active_models import (
     resolve_model_use,
 )
 from rag_core.models.catalog import ModelSpec
-from rag_core.models.onnx_models import Reranker
-from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Budgets, Run
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, posts
 from rag_core.storage.readers import load_choices, save_choice
 from rag_core.types import Channel, Plan, Question, Shortfall
+
+if TYPE_CHECKING:
+    from rag_core.llm.protocol import LanguageModel
+    from rag_core.models.onnx_models import Reranker
 
 _MAX_BOILERPLATES, _BOILERPLATES_TTL_S = 500, 300.0  # a few lines each
 
@@ -100,6 +100,12 @@ class Engine:
 T = TypeVar("T")
 
 
+def _plan_by_rules(question: Question, known: Mapping[int, Channel]) -> Plan:
+    from rag_core.planning.plan import plan_by_rules  # with the first question: most other commands plan none
+
+    return plan_by_rules(question, known)
+
+
 @asynccontextmanager
 async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncIterator[Engine]:
     """Open the archive and load the saved index; later posts are added by `ingest.indexer`.
@@ -113,7 +119,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         stack.push_async_callback(archive.close)
         lexical = await load_or_make_lexical_index(archive)
         wanted = apply_model_choices(settings, await load_choices(archive))
-        rag = Engine(settings, archive, lexical, Calibration.load(settings), plan_by_rules)
+        rag = Engine(settings, archive, lexical, Calibration.load(settings), _plan_by_rules)
         rag.budgets = Budgets(question=settings.question_s)
 
         async def close_models() -> None:  # those that are in use at the end
@@ -210,6 +216,8 @@ async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
 async def _swap_gguf(
     old: LanguageModel | None, file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None
 ) -> LanguageModel | None:
+    from rag_core.llm.local import LocalModel
+
     if file is None or not isinstance(old, LocalModel):
         return await open_gguf(file, settings, beside)
     if old.path != file.path:

@@ -23,13 +23,9 @@ from bot.cli.folder import (
     show_progress_bar,
 )
 from bot.control import hold_folder, hold_folder_or_connect
-from bot.jobs import open_history_client
 from bot.settings import Settings
-from bot.views.terminal_text import format_stages
 from bot.views.text import dump_json, strip_control_characters
-from ingest.history import BackfillRunner, PacedSource, estimate_minutes, estimate_size
 from ingest.indexer import DenseIndexer, LexicalIndexer
-from ingest.rebuild import EmbedderChange
 from rag_core.engine import open_engine
 from rag_core.errors import HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, posts
@@ -118,6 +114,7 @@ async def _run_reindex(args: argparse.Namespace, settings: Settings) -> int:
                 await _print_result(archive, channel)
             return 0
         from bot.indexing import RebuildRunner
+        from ingest.rebuild import EmbedderChange
 
         async with open_engine(settings.rag(), language=False) as rag:
             channel = await require_channel(rag.archive, args.channel) if args.channel is not None else None
@@ -193,6 +190,9 @@ async def _run_history(args: argparse.Namespace, settings: Settings) -> int:
             if owner:
                 print("The running bot fetches the posts: citegram history shows how far it is.")
             else:
+                from bot.jobs import open_history_client
+                from ingest.history import BackfillRunner, PacedSource
+
                 # Fetch the posts of one channel and index them; interrupted, the next run goes on.
                 async with open_engine(settings.rag(), language=False) as rag, open_history_client(settings) as client:
                     assert client is not None
@@ -221,6 +221,9 @@ async def _act(args: argparse.Namespace, archive: Archive, channel: Channel, set
     elif args.action == "undo":
         print(f"{title}: {await channel_history.undo_deletions(archive, chat_id, datetime.now(UTC))} posts are back.")
     elif args.action == "estimate":
+        from bot.jobs import open_history_client
+        from ingest.history import PacedSource, estimate_minutes, estimate_size
+
         async with open_history_client(settings) as client:
             assert client is not None
             count = await estimate_size(archive, PacedSource(client), chat_id)
@@ -308,6 +311,8 @@ def _format_size(file: Path) -> str:
 
 async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
+    from bot.views.terminal_text import format_stages
+
     settings = await choose_folder_with_channels(settings)
     async with open_archive(settings.data.dir) as archive:
         trace = await fetch_trace(archive, args.id)

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from bot.i18n import Translator
 from rag_core.types import Channel, Origin
+
+if TYPE_CHECKING:
+    from bot.i18n import Translator
 
 T = TypeVar("T")
 

@@ -12,20 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rag_core.errors import ModelUnavailable, VectorsUnavailable
-from rag_core.index.vector_store import VectorStore
-from rag_core.index.vectors_edge import open_vector_store
-from rag_core.llm.local import check_gguf_file, open_local_model
-from rag_core.llm.protocol import LanguageModel
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, find_models
 from rag_core.models.model_files import check_model_files, is_model_present
-from rag_core.models.onnx_models import Embedder, Reranker, open_embedder, open_reranker
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, index_state, posts
 from rag_core.storage.readers import load_choices, save_choice
-from rag_core.writing.prompts import list_prompt_prefixes
+
+if TYPE_CHECKING:  # what opens a model is imported with the first of its kind: many commands need none
+    from rag_core.index.vector_store import VectorStore
+    from rag_core.llm.protocol import LanguageModel
+    from rag_core.models.onnx_models import Embedder, Reranker
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +102,8 @@ async def open_selected_reranker(settings: RagSettings) -> Reranker | None:
         return None
     if row.role is not ModelRole.RERANKER:
         raise ModelUnavailable(f"{row.name} is no reranker: choose another one for MODELS__RERANKER.")
+    from rag_core.models.onnx_models import open_reranker
+
     return await open_reranker(row, folder / row.name, settings.models.threads, settings.models.provider)
 
 
@@ -123,6 +124,8 @@ async def open_vectors_of(settings: RagSettings, row: ModelSpec) -> DenseIndex:
     """Open an embedding model and its vector store. Raises ModelUnavailable, VectorsUnavailable."""
     if row.role is not ModelRole.EMBEDDER:
         raise ModelUnavailable(f"{row.name} is no embedding model: choose another one for MODELS__EMBEDDER.")
+    from rag_core.models.onnx_models import open_embedder
+
     folder = get_models_folder(settings) / row.name
     embedder = await open_embedder(row, folder, settings.models.threads, settings.models.provider)
     try:
@@ -134,6 +137,8 @@ async def open_vectors_of(settings: RagSettings, row: ModelSpec) -> DenseIndex:
 
 async def open_store_of(settings: RagSettings, row: ModelSpec) -> VectorStore:
     """Open or create the vector store of a model. Raises VectorsUnavailable."""
+    from rag_core.index.vectors_edge import open_vector_store
+
     folder = settings.data.dir / "vectors" / row.name
     return await open_vector_store(folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant)
 
@@ -204,6 +209,8 @@ def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
             raise ModelUnavailable(f"{row.name} writes no text: choose a writer of citegram models list.")
         check_model_files(row, folder / row.name)
         file = GgufFile(folder / row.name / row.file, row.name)
+    from rag_core.llm.local import check_gguf_file
+
     check_gguf_file(file.path)
     return file
 
@@ -235,6 +242,9 @@ async def open_gguf(file: GgufFile | None, settings: RagSettings, beside: Langua
     """Open a GGUF, which takes turns with the model `beside`; None for none. Raises ModelUnavailable."""
     if file is None:
         return None
+    from rag_core.llm.local import open_local_model
+    from rag_core.writing.prompts import list_prompt_prefixes
+
     data, prefixes = settings.data.dir, list_prompt_prefixes
     return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, data=data, prefixes=prefixes)
 

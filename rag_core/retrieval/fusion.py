@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.index.vector_store import VectorStore
-from rag_core.models.onnx_models import Embedder
 from rag_core.types import PassageRef, SearchFilter
+
+if TYPE_CHECKING:
+    from rag_core.index.vector_store import VectorStore
+    from rag_core.models.onnx_models import Embedder
 
 LEXICAL, DENSE, BOTH = "lexical", "dense", "both"
 

@@ -137,7 +137,7 @@ GROUP_ID = CHAT_ID - 1
 def server(monkeypatch: pytest.MonkeyPatch) -> TelegramServer:
     """Telegram below the client library, asked without pauses."""
     quick = partial(PacedSource, sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)))
-    monkeypatch.setattr("bot.cli.data.PacedSource", quick)
+    monkeypatch.setattr("ingest.history.PacedSource", quick)
     return serve(monkeypatch)
 
 

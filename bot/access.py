@@ -385,6 +385,16 @@ async def get_readable_channels(rights: AdminRegistry, reader: Reader) -> dict[i
     return (await resolve_channel_access(rights, reader)).open
 
 
+# Whoever is in the chat sees what is shared there: nobody's membership counts, nor that an admin asks.
+EVERYBODY = Reader(0, 0, private=True)
+
+
+async def list_public_channels(rights: AdminRegistry) -> frozenset[int]:
+    """List the channels that everybody may read here, and that are public in Telegram, too."""
+    readable = await get_readable_channels(rights, EVERYBODY)
+    return frozenset(chat for chat, one in readable.items() if one.username)
+
+
 async def resolve_channel_access(
     rights: AdminRegistry, reader: Reader, *, among: Collection[int] | None = None, max_age_s: float | None = None
 ) -> ChannelAccess:

@@ -387,18 +387,8 @@ class AnswerUpdater:
         if any(viewer.may_miss(one.key.chat_id) for one in answer.cited):
             raise RecheckUnavailable("Telegram did not say whether the reader is still a member.")
         cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
-        stored = await visible_posts.fetch_posts(self._archive, [one.key for one in cited])
-        content = collect_content_of_posts(stored.values())
-        # a post that is gone, or a text that is unknown, has none
-        there = [one for one in cited if one.key in stored]
-        found = {
-            one.key: await stored_answer.load_cited_text(stored[one.key], one.mark, self._archive) for one in there
-        }
-        texts = {key: text for key, text in found.items() if text is not None}
-
-        def stands(place: stored_answer.CitedSpan) -> bool:
-            return place.key in texts and texts[place.key][place.start : place.end] in stored[place.key].text
-
+        now = await stored_answer.compare_with_posts(answer, viewer, self._archive)
+        stored, stands, content = now.stored, now.holds, collect_content_of_posts(now.stored.values())
         lost = {place.key for place in answer.quotes if not stands(place)}
         changed = {(*one.key, one.key not in stored) for one in cited if one.key in lost or one.key not in stored}
         if changed <= answer.noted:
@@ -410,7 +400,7 @@ class AnswerUpdater:
             standing = [stored_answer.StoredSentence("", 0, (place,)) for place in answer.quotes if stands(place)]
         else:
             standing = [one for one in answer.sentences if one.citations and all(map(stands, one.citations))]
-        blocks = render_stored_sentences(answer, standing, texts, stored, known, shown)
+        blocks = render_stored_sentences(answer, standing, now.texts, stored, known, shown)
         parts = [
             words.rich("stale-post", number=Text(f"[{n}]") if gone else link_number(n, one.key, known), gone=said)
             for n, one in enumerate(answer.cited, 1)

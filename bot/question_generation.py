@@ -39,12 +39,13 @@ _TEMPLATES = {
     ("count", "ru"): "сколько {}", ("count", "en"): "how many {}",
 }  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_RUSSIAN_NAME = re.compile(r"(?: (?:в|на|от|у) | )«[^«»]{2,30}»")
 _ENGLISH_VERB = re.compile(
     r"\b(?:is|are|was|were|will|costs?|opens?|closes?|starts?|begins?|takes?|runs?|leaves?|meets?|has|have|had|goes|went|stays|"
     r"ends?|lasts?|arrives?|rose|fell|moved?|moves|came|comes|ran|cost|opened|closed|started|began|took|left|met)\b"
 )
 _ENGLISH_SUBJECT = re.compile(
-    r"(?:.*,\s)?(?:(?:The|the|Our|our|An?|an?|This|Next)\s)(?P<thing>[a-z][a-z-]+(?:\s[a-z][a-z-]+){0,3})\s$"
+    r"(?:.*,\s)?(?:(?:The|the|Our|our|An?|an?|This|Next)\s)(?P<thing>[A-Za-z][a-z-]+(?:\s[A-Za-z][a-z-]+){0,3})\s$"
 )
 _ENGLISH_ITEM = re.compile(r"(?P<thing>[A-Za-z][a-z-]+(?:\s[a-z][a-z-]+){0,2})\s?[:—–-]?\s?$")
 _ENGLISH_PAID_FOR = re.compile(
@@ -90,8 +91,17 @@ def generate_questions(text: str) -> Iterator[GeneratedQuestion]:
             if value and thing:
                 answer = value[1] if value.re.groups else value[0].strip()
                 topic = (kind, *sorted(set(tokenize(thing))))
-                yield GeneratedQuestion(_TEMPLATES[kind, lang].format(thing), answer, kind, lang, topic)
+                text = _TEMPLATES[kind, lang].format(thing)
+                if kind == "price" and _is_plural(thing):
+                    text = text.replace("стоит", "стоят")
+                yield GeneratedQuestion(text, answer, kind, lang, topic)
                 break
+
+
+def _is_plural(thing: str) -> bool:
+    """Whether the first noun of a Russian thing is plural; its adjective has the same number."""
+    first = _WORD.search(thing.lower())
+    return first is not None and first[0] >= "а" and read_word(first[0])[0].number == "plur"
 
 
 def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> str:
@@ -112,24 +122,35 @@ def _find_thing(sentence: str, value: re.Match[str], kind: str, lang: str) -> st
     found = _ENGLISH_SUBJECT.fullmatch(before, 0, verb.start()) if verb else None
     if found is None and kind == "price":
         found = _ENGLISH_PAID_FOR.match(sentence, value.end()) or (None if verb else _ENGLISH_ITEM.fullmatch(before))
-    words = found["thing"].lower().split() if found else []
+    thing = found["thing"] if found else ""
+    if found and not found.start("thing"):  # the first word of the sentence
+        thing = thing[0].lower() + thing[1:]
+    words = thing.lower().split()
     unclear = not words or (_NO_SUBJECTS | _NO_THINGS).intersection(words) or any(word.endswith("ly") for word in words)
-    return "" if unclear else " ".join(words)
+    return "" if unclear else thing
 
 
 def _find_russian_thing(before: str) -> str:
-    """Find the nearest noun in the nominative before a value, with its adjective and its genitive."""
-    words = [(match[0].lower(), read_word(match[0].lower())[0]) for match in list(_WORD.finditer(before))[-12:]]
+    """Find the nearest noun in the nominative before a value, with its adjective and its genitive or name.
+
+    Names keep their case and quotation marks: "третий курс Глеба", "месяц в «Щуке»".
+    """
+    found = list(_WORD.finditer(before))[-12:]
+    words = [(match, read_word(match[0].lower())[0]) for match in found]
     for at in range(len(words) - 1, -1, -1):
-        word, reading = words[at]
-        noun = reading.part == "NOUN" and reading.case == "nomn" and not reading.name
-        if not noun or len(reading.lemma) < _MIN_NOUN_LENGTH or reading.lemma in _NO_THINGS:
+        noun, reading = words[at]
+        nominative = reading.part == "NOUN" and reading.case == "nomn" and not reading.name
+        if not nominative or len(reading.lemma) < _MIN_NOUN_LENGTH or reading.lemma in _NO_THINGS:
             continue
-        phrase = [word]
+        quoted = before[: noun.start()].endswith("«")
+        phrase = f"«{noun[0]}»" if quoted else noun[0].lower()
         if at and words[at - 1][1].part == "ADJF" and words[at - 1][1].case == "nomn":
-            phrase.insert(0, words[at - 1][0])
-        after = words[at + 1][1] if at + 1 < len(words) else None
-        if after and after.part == "NOUN" and after.case == "gent" and after.lemma not in _NO_THINGS:
-            phrase.append(words[at + 1][0])
-        return " ".join(phrase)
+            phrase = f"{words[at - 1][0][0].lower()} {phrase}"
+        if name := _RUSSIAN_NAME.match(before, noun.end()):
+            return phrase + name[0]
+        after = found[at + 1][0] if at + 1 < len(found) else ""
+        owner = [r for r in read_word(after.lower())[:2] if r.part == "NOUN" and r.case == "gent"] if after else []
+        if owner and owner[0].lemma not in _NO_THINGS:
+            phrase += f" {after if owner[0].name else after.lower()}"
+        return phrase
     return ""

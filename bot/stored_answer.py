@@ -22,10 +22,10 @@ from pydantic.dataclasses import dataclass
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.run import Run
-from rag_core.storage import Archive
+from rag_core.storage import Archive, visible_posts
 from rag_core.storage.posts import list_post_versions
 from rag_core.storage.questions import save_trace
-from rag_core.types import Answer, Certainty, Post, PostKey
+from rag_core.types import Answer, Certainty, Post, PostKey, Viewer
 from rag_core.verification import Label, Verification
 
 JsonObject = dict[str, Any]
@@ -69,6 +69,13 @@ class StoredSentence:
     around: str = ""
     quote: int | None = None
     citations: tuple[CitedSpan, ...] = ()
+
+    def compose(self, texts: Mapping[PostKey, str]) -> str:
+        """Compose the sentence again; `texts` are those that its posts had when they were cited."""
+        if self.quote is None:
+            return self.around
+        place = self.citations[self.quote]
+        return f"{self.around} {texts[place.key][place.start : place.end]}".strip()
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,26 @@ async def load_cited_text(post: Post, mark: str, archive: Archive) -> str | None
         return post.text
     older = await list_post_versions(archive, post.key)
     return next((version.text for version in older if hash_text_version(version.text) == mark), None)
+
+
+class StandingAnswer(NamedTuple):
+    """Answer beside its posts as they are now: `stored` those that this viewer may read, `texts` as they were cited."""
+
+    stored: Mapping[PostKey, Post]
+    texts: Mapping[PostKey, str]
+
+    def holds(self, place: CitedSpan) -> bool:
+        """Whether the cited words still stand in their post."""
+        text = self.texts.get(place.key)
+        return text is not None and text[place.start : place.end] in self.stored[place.key].text
+
+
+async def compare_with_posts(answer: StoredAnswer, viewer: Viewer, archive: Archive) -> StandingAnswer:
+    """Compare an answer with its posts as they are now. Raises ArchiveUnavailable."""
+    cited = [one for one in answer.cited if one.key.chat_id in viewer.channels]
+    stored = await visible_posts.fetch_posts(archive, [one.key for one in cited])
+    found = {one.key: await load_cited_text(stored[one.key], one.mark, archive) for one in cited if one.key in stored}
+    return StandingAnswer(stored, {key: text for key, text in found.items() if text is not None})
 
 
 def serialize_answer(answer: Answer, posts: Mapping[PostKey, Post]) -> JsonObject:

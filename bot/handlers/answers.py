@@ -8,6 +8,7 @@ while the process remembers it. /plan shows how a question is searched, and answ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -22,21 +23,27 @@ from bot import access, middlewares
 from bot.app_context import AppContext
 from bot.handlers.questions import create_question_link, queue_deeper_question, send_rephrase_hint
 from bot.i18n import Translator, get_translator
-from bot.stored_answer import StoredAnswer, hash_text_version, parse_stored_answer
-from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.stored_answer import StoredAnswer, compare_with_posts, hash_text_version, parse_stored_answer
+from bot.telegram.recheck import (
+    SendingRefused,
+    ShownContent,
+    View,
+    collect_content_of_posts,
+    recheck_before_sending,
+)
 from bot.views import keyboards
 from bot.views.answer import format_reference, render_sources_page, shorten_answer
 from bot.views.explanation import explain_answer
 from bot.views.format import neutralize_links, split_pages
 from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
-from bot.views.text import RenderContext, strip_control_characters
+from bot.views.text import RenderContext, join_lines, strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import RagError
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.questions import VOTE_REASONS, AnsweredQuestion, fetch_answered_question, fetch_trace
 from rag_core.text.tokens import detect_language
-from rag_core.types import Certainty, Question, Viewer
+from rag_core.types import Certainty, Post, Question, Viewer, format_channel_post_link
 
 router = Router()
 
@@ -131,7 +138,7 @@ async def _press_answer_button(
             await keyboards.redraw_message(query, view)
         return
     if action not in _ONCE_ACTIONS:
-        await query.answer(await _change_keyboard(message, asked, query.from_user.id, action, context.archive, words))
+        await query.answer(await _change_keyboard(message, asked, query.from_user.id, action, context, words))
         return
     # used buttons are removed from the message
     if key in running_presses or action not in map(keyboards.get_action, keyboards.list_buttons(message.reply_markup)):
@@ -155,17 +162,19 @@ async def _press_answer_button(
 
 
 async def _change_keyboard(
-    message: Message, asked: AnsweredQuestion, presser: int, action: str, archive: Archive, words: Translator
+    message: Message, asked: AnsweredQuestion, presser: int, action: str, context: AppContext, words: Translator
 ) -> str | None:
     """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
-    notice, shown, given = None, message.reply_markup, parse_stored_answer(asked.answer)
+    archive, notice, shown = context.archive, None, message.reply_markup
+    given, own = parse_stored_answer(asked.answer), get_translator(asked.lang)
     suggested = [
         row for row in (shown.inline_keyboard if shown else ()) if keyboards.get_action(row[0]) == "suggestion"
     ]
     if action == "more":
-        shown = keyboards.build_details_keyboard(asked, given, archive, get_translator(asked.lang), *suggested)
-    elif action == "back":
-        shown = keyboards.build_answer_keyboard(asked, given, get_translator(asked.lang), *suggested)
+        await _show_details(message, asked, given, presser, context, suggested)
+        return None
+    if action == "back":
+        shown = keyboards.build_answer_keyboard(asked, given, own, *suggested)
     else:
         reason = action if action in VOTE_REASONS else None
         new = await questions.save_vote(archive, asked.id, presser, good=action == "good", reason=reason)
@@ -173,10 +182,45 @@ async def _change_keyboard(
         notice = words(said if new else "vote-same")
     votes = await questions.count_votes(archive, question_id=asked.id)
     shown = keyboards.update_buttons(shown, VOTE_REASONS, votes)
-    await _replace_keyboard(
-        message, keyboards.add_reason_buttons(shown, asked.handle, words) if action == "bad" else shown
-    )
+    if action == "bad":
+        shown = keyboards.add_reason_buttons(shown, asked.handle, words)
+    await _replace_keyboard(message, shown)
     return notice
+
+
+async def _show_details(
+    message: Message,
+    asked: AnsweredQuestion,
+    given: StoredAnswer,
+    presser: int,
+    context: AppContext,
+    suggested: Sequence[keyboards.ButtonRow],
+) -> None:
+    """Show the buttons behind "more"; those that carry words of a post only where it may be read and says so now."""
+    archive, own = context.archive, get_translator(asked.lang)
+    reader = access.Reader(presser, asked.chat_id, asked.private)
+    found = await _find_first_quote(given, await access.build_viewer(context.admins, reader), archive)
+    if found:
+        text, post = found
+        known, public = await channels.load_channels(archive), await access.list_public_channels(context.admins)
+        quote = text, format_channel_post_link(post.key, known.get(post.key.chat_id))
+        shared = post.key.chat_id in public
+        shown = keyboards.build_details_keyboard(asked, given, archive, own, quote, *suggested, public=shared)
+        with suppress(SendingRefused), recheck_before_sending(collect_content_of_posts([post]), reader, context.admins):
+            await _replace_keyboard(message, shown)
+            return
+    shown = keyboards.build_details_keyboard(asked, given, archive, own, None, *suggested, public=False)
+    await _replace_keyboard(message, shown)
+
+
+async def _find_first_quote(given: StoredAnswer, viewer: Viewer, archive: Archive) -> tuple[str, Post] | None:
+    """Find the words that the first sentence quotes and their post; None where they changed, or may not be copied."""
+    if not given.quotes:
+        return None
+    now, place = await compare_with_posts(given, viewer, archive), given.quotes[0]
+    if not now.holds(place) or now.stored[place.key].guarded:
+        return None
+    return join_lines(now.texts[place.key][place.start : place.end]), now.stored[place.key]
 
 
 async def _render_reply(

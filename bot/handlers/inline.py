@@ -8,6 +8,7 @@ bot into a chat that it is not in.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,26 +23,27 @@ from aiogram.types import (
     LinkPreviewOptions,
     Message,
 )
-from aiogram.utils.formatting import as_list
+from aiogram.utils.formatting import Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
 from bot.handlers.questions import encode_payload
 from bot.i18n import Translator
 from bot.middlewares import extract_addressed_question
+from bot.stored_answer import StoredAnswer, compare_with_posts, parse_stored_answer
 from bot.telegram import recheck
 from bot.views.answer import format_one_line, format_reference
 from bot.views.format import neutralize_links
-from bot.views.keyboards import make_callback_token
+from bot.views.keyboards import SHARE_PREFIX, make_callback_token
 from bot.views.text import WRITING_STAGES, RenderContext, strip_control_characters
 from rag_core.answer import answer_question
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import visible_posts
+from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.sentences import split_sentences
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.types import DIRECT_RECIPE, Question, Viewer
+from rag_core.types import DIRECT_RECIPE, Channel, Post, Question, Viewer
 
 router = Router()
 
@@ -49,8 +51,6 @@ _MAX_AGE_SECONDS = 10.0  # Telegram's own limit
 _CACHE_SECONDS = 30  # what a reader may read can change
 _MAX_SEARCHES = 2  # at a time: the questions of the chats go first
 _MAX_TITLE_LENGTH = 80
-# Whoever is in the chat sees it: nobody's membership counts, nor that an admin asks.
-_EVERYBODY = access.Reader(0, 0, private=True)
 _PLAIN_START = "inline"  # payload of the button where the question does not fit: handled as a plain /start
 
 
@@ -110,11 +110,13 @@ async def _prepare_offer(user: int, typed: str, context: AppContext, words: Tran
     if not text:
         return _Offer("inline-how", [])
     try:
-        readable = await access.get_readable_channels(context.admins, _EVERYBODY)
-        zone = await context.load_zone(user)
-        public = [chat for chat, one in readable.items() if one.username]  # public in Telegram, too
-        question = Question(text, detect_language(text), datetime.now(zone), Viewer(user, frozenset(public)))
-        articles, content = await find_articles(question, context.rag, RenderContext(words, zone))
+        zone, public = await context.load_zone(user), await access.list_public_channels(context.admins)
+        viewer, shown = Viewer(user, public), RenderContext(words, zone)
+        if text.startswith(SHARE_PREFIX):
+            articles, content = await share_answer(text.removeprefix(SHARE_PREFIX), viewer, context.archive, shown)
+        else:
+            question = Question(text, detect_language(text), datetime.now(zone), viewer)
+            articles, content = await find_articles(question, context.rag, shown)
     except RagError:  # never shown as "nothing found"
         return _Offer("inline-trouble", [], cache_seconds=0)
     return _Offer("inline-more" if articles else "inline-private", articles, content)
@@ -126,7 +128,7 @@ async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: Ap
         id="none", title=said, input_message_content=InputTextMessageContent(message_text=said)
     )
     try:
-        with recheck.recheck_before_sending(offer.content, _EVERYBODY, context.admins):
+        with recheck.recheck_before_sending(offer.content, access.EVERYBODY, context.admins):
             await bot.answer_guest_query(query_id, offer.articles[0] if offer.articles else refusal)
     except recheck.SendingRefused:
         await _send_guest_answer(query_id, _Offer("inline-trouble", []), bot, context, words)
@@ -135,7 +137,7 @@ async def _send_guest_answer(query_id: str, offer: _Offer, bot: Bot, context: Ap
 async def _send_offer(query: InlineQuery, offer: _Offer, context: AppContext, words: Translator) -> None:
     payload = encode_payload(" ".join(query.query.split()))
     try:
-        with recheck.recheck_before_sending(offer.content, _EVERYBODY, context.admins):
+        with recheck.recheck_before_sending(offer.content, access.EVERYBODY, context.admins):
             await query.answer(
                 [*offer.articles],
                 cache_time=offer.cache_seconds,
@@ -167,22 +169,58 @@ async def find_articles(
             quotes.append((passage.key, max(said, key=lambda one: asked.matched_share(frozenset(tokenize(one))))))
     articles = []
     for key, quote in dict.fromkeys(quotes):
-        if key not in cited or cited[key].guarded:
-            continue
-        clean = strip_control_characters(quote)
-        reference = format_reference(key, cited[key].date, cited[key], answer.channels[key.chat_id], shown)
-        told = [clean, *map(strip_control_characters, answer.addresses.get(key, ()))]
-        text, entities = as_list(as_list(*map(neutralize_links, told)), reference, sep="\n\n").render()
-        article = InlineQueryResultArticle(
-            id=make_callback_token(f"{key} {quote}", size=12),
-            title=format_one_line(clean, _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
-            description=format_one_line(reference.render()[0]),
-            input_message_content=InputTextMessageContent(
-                message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
-            ),
-        )
-        articles.append(article)
+        if key in cited and not cited[key].guarded:
+            addresses = map(strip_control_characters, answer.addresses.get(key, ()))
+            told = _quote_post(cited[key], quote, answer.channels, shown, *addresses)
+            articles.append(_build_article(f"{key} {quote}", quote, told, cited[key], answer.channels, shown))
     return articles, recheck.collect_content_of_answer(answer, cited)
+
+
+def _quote_post(post: Post, quote: str, known: Mapping[int, Channel], shown: RenderContext, *more: str) -> Text:
+    reference = format_reference(post.key, post.date, post, known[post.key.chat_id], shown)
+    told = (strip_control_characters(quote), *more)
+    return as_list(as_list(*map(neutralize_links, told)), reference, sep="\n\n")
+
+
+def _build_article(
+    of: str, quote: str, told: Text, post: Post, known: Mapping[int, Channel], shown: RenderContext
+) -> InlineQueryResultArticle:
+    text, entities = told.render()
+    reference = format_reference(post.key, post.date, post, known[post.key.chat_id], shown)
+    return InlineQueryResultArticle(
+        id=make_callback_token(of, size=12),
+        title=format_one_line(strip_control_characters(quote), _MAX_TITLE_LENGTH) or shown.words("unnamed-channel"),
+        description=format_one_line(reference.render()[0]),
+        input_message_content=InputTextMessageContent(
+            message_text=text, entities=entities, link_preview_options=LinkPreviewOptions(is_disabled=True)
+        ),
+    )
+
+
+_MAX_SHARED = 2  # quotes
+
+
+async def share_answer(
+    handle: str, viewer: Viewer, archive: Archive, shown: RenderContext
+) -> tuple[list[InlineQueryResultArticle], recheck.ShownContent]:
+    """Build the article that shares an answer: what its public posts still say of it, none where they say nothing.
+
+    The words around the quotes may count or date posts that are not public, and stay here. Raises ArchiveUnavailable.
+    """
+    asked = await questions.fetch_answered_question(archive, handle)
+    given = parse_stored_answer(asked.answer) if asked and asked.kind == "ask" else StoredAnswer()
+    now, known = await compare_with_posts(given, viewer, archive), await channels.load_channels(archive)
+    public = [place for place in given.quotes if place.key in now.stored and not now.stored[place.key].guarded]
+    standing = [place for place in public if now.holds(place)][:_MAX_SHARED]
+    if not standing:
+        return [], recheck.ShownContent()
+    quotes = [now.texts[place.key][place.start : place.end] for place in standing]
+    blocks = [_quote_post(now.stored[p.key], quote, known, shown) for p, quote in zip(standing, quotes, strict=True)]
+    if not all(map(now.holds, public)):
+        blocks.insert(0, Text(shown.words("share-corrected")))
+    told, first = as_list(*blocks, sep="\n\n"), now.stored[standing[0].key]
+    article = _build_article(f"{handle} {quotes}", quotes[0], told, first, known, shown)
+    return [article], recheck.collect_content_of_posts(now.stored[place.key] for place in standing)
 
 
 async def _is_sent_via_bot(message: Message, bot: Bot) -> bool:

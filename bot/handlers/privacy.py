@@ -168,6 +168,7 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
         context.rag.caches.forget()
         context.queue.forget_answers()
         context.admins.members.forget_user(user_id)
+        context.suggestions.forget_offered(user_id)
         rest = words("forget-rest", backups=context.settings.data.backups)
         text = "\n".join([words("forget-done"), *_list_counts(found, words), "", rest])
         if found.is_empty:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from secrets import token_urlsafe
 
@@ -33,7 +34,7 @@ from bot.i18n import Translator, detect_question_language, get_translator
 from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
-from bot.views.keyboards import DEEP_MODE, Press, build_suggestion_rows, on_press
+from bot.views.keyboards import DEEP_MODE, Press, build_suggestion_row, on_press
 from bot.views.text import strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
@@ -46,23 +47,22 @@ from rag_core.types import Channel, Viewer
 router = Router()
 
 
-async def send_with_suggestions(
-    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str | None, content: ShownContent
+async def send_with_suggestion(
+    message: Message, text: Text, viewer: Viewer, context: AppContext, lang: str, content: ShownContent
 ) -> None:
-    """Send a line in private with suggested questions in `lang`; without them where a post of one has just changed."""
-    here = Reader(viewer.user_id, message.chat.id, private=True)
-    suggested = await context.suggestions.suggest(viewer, lang) if lang else []
-    while True:
-        offered = ShownContent(tuple(ShownPost(one.post, one.mark) for one in suggested))
-        rows = build_suggestion_rows((one.text, context.suggestions.make_token(one)) for one in suggested)
-        buttons = InlineKeyboardMarkup(inline_keyboard=rows) if rows else None
-        try:
-            await View(text, content | offered, buttons).send(message.answer, here, context.admins)
+    """Send a line in private with a suggested question in `lang`, where there is one that was not offered yet."""
+    here, suggestions = Reader(viewer.user_id, message.chat.id, private=True), context.suggestions
+    offered, buttons = await suggestions.suggest(viewer, lang), None
+    if offered:
+        buttons = InlineKeyboardMarkup(
+            inline_keyboard=[build_suggestion_row(offered.text, suggestions.make_token(offered))]
+        )
+        of_post = ShownContent((ShownPost(offered.post, offered.mark),))
+        with suppress(ContentWithdrawn):  # its post has just changed: the line goes without it
+            await View(text, content | of_post, buttons).send(message.answer, here, context.admins)
+            suggestions.note_offered(viewer.user_id, offered.text)
             return
-        except ContentWithdrawn:
-            if not suggested:
-                raise
-            suggested = []
+    await View(text, content).send(message.answer, here, context.admins)
 
 
 async def send_rephrase_hint(message: Message, asked: questions.QuestionRow, context: AppContext) -> None:
@@ -72,7 +72,7 @@ async def send_rephrase_hint(message: Message, asked: questions.QuestionRow, con
         await message.reply(**hint.as_kwargs())
         return
     viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
-    await send_with_suggestions(message, hint, viewer, context, asked.lang, ShownContent())
+    await send_with_suggestion(message, hint, viewer, context, asked.lang, ShownContent())
 
 
 @router.callback_query(on_press("suggestion"))
@@ -120,8 +120,8 @@ _REACTIONS = {
     TalkKind.ABUSE: "😢",
     TalkKind.UNCLEAR: "🤔",
 }
-# Under other kinds a reader does not look for a question.
-_SUGGESTING_KINDS = frozenset(TalkKind) - {TalkKind.BYE, TalkKind.ABUSE}
+# Who asks what the bot can do looks for a question; under other kinds a button is in the way.
+_SUGGESTING_KINDS = {TalkKind.WHAT_CAN_YOU_DO, TalkKind.WHO_ARE_YOU, TalkKind.HELP, TalkKind.ABOUT_CHANNEL}
 
 
 @router.message(middlewares.ChatCommand("verify"))
@@ -172,6 +172,7 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
     here = ConversationKey(message.chat.id, get_reader_id(message), middlewares.get_thread(message) or 0)
     await start_new_conversation(here, context.rag)
+    context.suggestions.forget_offered(here.user)
     remembers = await is_memory_enabled(message.chat.id, context.rag)
     await message.reply(words("talk-new" if remembers else "talk-off"))
 
@@ -265,8 +266,11 @@ async def _reply_to_talk(message: Message, talk: Talk, context: AppContext, word
     known = await channels.load_channels(context.archive)
     reply = render_talk(talk, lang, [known[chat] for chat in viewer.channels if chat in known])
     named = viewer.channels if talk.kind is TalkKind.ABOUT_CHANNEL else frozenset[int]()
-    offered = lang if talk.kind in _SUGGESTING_KINDS else None
-    await send_with_suggestions(message, reply, viewer, context, offered, ShownContent(counted=named))
+    content = ShownContent(counted=named)
+    if talk.kind in _SUGGESTING_KINDS:
+        await send_with_suggestion(message, reply, viewer, context, lang, content)
+    else:
+        await View(reply, content).send(message.answer, get_reader(message), context.admins)
 
 
 async def queue_message_text(

@@ -11,14 +11,14 @@ from aiogram.utils.formatting import Code, Text, as_list
 from bot import access
 from bot.app_context import AppContext
 from bot.handlers.answers import find_asked_answer
-from bot.handlers.questions import create_question_link, decode_payload, send_with_suggestions, submit_question
+from bot.handlers.questions import create_question_link, decode_payload, send_with_suggestion, submit_question
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, IN_PRIVATE, MAX_QUESTION_LENGTH, PRIVATE, ChatCommand
 from bot.telegram.recheck import ShownContent, View
 from bot.views.answer import make_link
 from bot.views.channel_card import list_channel_titles
 from bot.views.format import neutralize_links
-from rag_core.storage import channels, posts
+from rag_core.storage import channels, posts, questions
 
 router = Router()
 
@@ -54,8 +54,11 @@ async def _on_start(message: Message, bot: Bot, context: AppContext, words: Tran
     if not context.admins and message.from_user:
         number = str(message.from_user.id)
         blocks.append(words.rich("start-no-admin", id=Code(number), line=Code(f"BOT__ADMINS={number}")))
-    text = as_list(*blocks, sep="\n\n")
-    await send_with_suggestions(message, text, viewer, context, words.lang, ShownContent(counted=viewer.channels))
+    text, content = as_list(*blocks, sep="\n\n"), ShownContent(counted=viewer.channels)
+    if await questions.fetch_last_answered(context.archive, bot.id, message.chat.id, reader.user_id, None):
+        await View(text, content).send(message.answer, reader, context.admins)
+    else:
+        await send_with_suggestion(message, text, viewer, context, words.lang, content)
 
 
 async def _describe_setup(bot: Bot, context: AppContext, words: Translator) -> list[Text]:

@@ -220,10 +220,7 @@ def render_stored_sentences(
     lines = [format_source(*cited[key], stored[key], known.get(key.chat_id), shown) for key in used]
     rendered = []
     for sentence in sentences:
-        text = sentence.around
-        if sentence.quote is not None:
-            place = sentence.citations[sentence.quote]
-            text = f"{text} {texts[place.key][place.start : place.end]}".strip()
+        text = sentence.compose(texts)
         own = dict.fromkeys(place.key for place in sentence.citations)
         marks = [piece for key in own for piece in (" ", link_number(cited[key][0], key, known))]
         rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))

@@ -16,12 +16,20 @@ from typing import TypeVar
 from aiogram import F
 from aiogram.exceptions import TelegramBadRequest
 from aiogram.filters.callback_data import CallbackData, CallbackQueryFilter
-from aiogram.types import CallbackQuery, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiogram.types import (
+    CallbackQuery,
+    CopyTextButton,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    Message,
+    SwitchInlineQueryChosenChat,
+)
 from aiogram.utils.formatting import Text
 
 from bot.i18n import Translator
 from bot.stored_answer import CitedSpan, StoredAnswer
 from bot.telegram.recheck import View
+from bot.views.text import shorten_at_word
 from rag_core.storage import Archive
 from rag_core.storage.questions import VOTE_REASONS, QuestionRow, VoteCounts
 
@@ -124,6 +132,8 @@ DEEP_SENTENCES = 5  # the most sentences of its answer
 
 _VOTE_EMOJI = {"good": "👍", "bad": "👎"}
 ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase".split())
+SHARE_PREFIX = "="  # of the inline query that shares an answer: its handle follows
+_MAX_COPIED = 200  # of the 256 characters that a button may copy: emoji count twice
 
 
 def _build_answer_row(labels: Mapping[str, str], handle: str) -> ButtonRow:
@@ -133,34 +143,58 @@ def _build_answer_row(labels: Mapping[str, str], handle: str) -> ButtonRow:
 def build_answer_keyboard(
     asked: QuestionRow, given: StoredAnswer, words: Translator, *questions: ButtonRow
 ) -> InlineKeyboardMarkup:
-    """Build the keyboard of an answer: one row, and below it rows with questions; for a refusal two ways to go on."""
+    """Build the keyboard of an answer: one row, and below it a next question; for a refusal two ways to go on."""
     labels = {"search": words("button-search"), "rephrase": words("button-rephrase")}
     if given.sentences:
-        sources = {"sources": words("button-sources")} if given.cited else {}
-        labels = {**_VOTE_EMOJI, **sources, "more": words("button-more")}
+        labels = {**_VOTE_EMOJI, "more": words("button-more")}
     return InlineKeyboardMarkup(inline_keyboard=[_build_answer_row(labels, asked.handle), *questions])
 
 
 def build_details_keyboard(
-    asked: QuestionRow, given: StoredAnswer, archive: Archive, words: Translator, *questions: ButtonRow
+    asked: QuestionRow,
+    given: StoredAnswer,
+    archive: Archive,
+    words: Translator,
+    quote: tuple[str, str] | None,
+    *questions: ButtonRow,
+    public: bool,
 ) -> InlineKeyboardMarkup:
-    """Build the keyboard that "more" shows in place of the first: everything else that an answer offers."""
+    """Build the keyboard that "more" shows in place of the first: everything else that an answer offers.
+
+    `quote`: the first sentence and the link of its post, to be copied; `public`: everybody may read it, so that it can
+    be shared.
+    """
     quotes = build_quote_keyboard(given, archive, words)
-    labels = {"why": words("button-why"), "link": words("button-link")}
+    labels = {"sources": words("button-sources")} if given.cited else {}
+    labels |= {"why": words("button-why"), "link": words("button-link")}
     labels |= {"shorter": words("button-shorter")} if len(given.sentences) > 1 else {}
     labels |= {"deeper": words("button-deeper")} if asked.mode != DEEP_MODE else {}
+    outside = ButtonRow()  # what these do happens in the reader's client
+    if quote:
+        text, link = quote
+        copied = f"{shorten_at_word(text, _MAX_COPIED - len(link) - 2)} {link}".strip()
+        outside.append(InlineKeyboardButton(text=words("button-copy"), copy_text=CopyTextButton(text=copied)))
+    if quote and public:
+        chats = SwitchInlineQueryChosenChat(
+            query=f"{SHARE_PREFIX}{asked.handle}",
+            allow_user_chats=True,
+            allow_group_chats=True,
+            allow_channel_chats=True,
+        )
+        outside.append(InlineKeyboardButton(text=words("button-share"), switch_inline_query_chosen_chat=chats))
     rows = [
-        _build_answer_row(labels, asked.handle),
+        *split_rows(_build_answer_row(labels, asked.handle), _MAX_LABELLED),
+        outside,
         *(quotes.inline_keyboard if quotes else ()),
         _build_answer_row({"back": words("button-back")}, asked.handle),
         *questions,
     ]
-    return InlineKeyboardMarkup(inline_keyboard=rows)
+    return InlineKeyboardMarkup(inline_keyboard=[[*row] for row in rows if row])
 
 
-def build_suggestion_rows(suggested: Iterable[tuple[str, str]]) -> list[ButtonRow]:
-    """Build a row for each suggested question, from its text and token."""
-    return [build_row([(text, Press(to="suggestion", token=token))]) for text, token in suggested]
+def build_suggestion_row(text: str, token: str) -> ButtonRow:
+    """Build the row of a suggested question."""
+    return build_row([(text, Press(to="suggestion", token=token))])
 
 
 def update_buttons(

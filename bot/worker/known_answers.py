@@ -5,7 +5,8 @@ get the beginning of the post as it stands now. The cache gives the same questio
 same answer, checked again, for ten minutes; follow-up questions, refusals and answers with a shortfall are not cached.
 
 Suggested questions are made from the newest posts in the background. Each is asked beforehand as a reader of that one
-channel, without a model, and kept if its own post answers it first: what is offered from a channel depends on it alone.
+channel, without a model, and kept if its own post surely answers it first: what is offered from a channel depends on it
+alone. One is offered at a time, and to a reader once in a talk.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import logging
 import time
 import unicodedata
 from base64 import urlsafe_b64encode
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from bot.views.keyboards import make_callback_token
 from ingest.copies import describe_fingerprint
 from rag_core.answer import load_recipe_switches
 from rag_core.caches import IndexVersion, VersionedCache
+from rag_core.conversation.followups import find_question_names
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine
 from rag_core.errors import RagError
@@ -38,7 +40,7 @@ from rag_core.storage.readers import load_answer_mode
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import DIRECT_RECIPE, Answer, Draft, Post, PostKey, Question, Sentence, Viewer
+from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Draft, Post, PostKey, Question, Sentence, Viewer
 from rag_core.verification.support import check_citations
 from rag_core.writing.extract import quote_span
 
@@ -144,7 +146,7 @@ class AnswerCache:
             self._answers.store(key, version, answer)
 
 
-MAX_SUGGESTIONS = 3
+_MAX_READERS = 1000  # whose questions of the last talk are remembered: each is offered once
 _PER_CHANNEL, _NEWEST_POSTS = 5, 60
 _FIRST_RUN_SECONDS, _INTERVAL_SECONDS, _PAUSE_SECONDS = 30.0, 600.0, 0.2
 _MAX_BUTTON_CHARACTERS = 60
@@ -172,6 +174,7 @@ class QuestionSuggester:
         self._answer_question = answer_question
         self._kept: dict[int, list[SuggestedQuestion]] = {}
         self._asked: set[tuple[PostKey, str]] = set()
+        self._offered: dict[int, set[str]] = {}
         self._seq = 0
 
     async def run(self) -> None:
@@ -210,9 +213,11 @@ class QuestionSuggester:
             return
         self._asked.add((post.key, mark))
         for generated in await asyncio.to_thread(lambda: list(generate_questions(post.text))):
-            if generated.kind == "count":  # "How many visitors?" says nothing away from its post
-                continue
             text = f"{generated.text[:1].upper()}{generated.text[1:]}?"
+            # "How many visitors?", "When is the schedule?", "How much is the third course?" say nothing away from
+            # their posts: a name says whose it is
+            if generated.kind in {"count", "when"} or not find_question_names(text):
+                continue
             if len(text) > _MAX_BUTTON_CHARACTERS or any(text == one.text for one in kept):
                 continue
             # readers go first
@@ -222,17 +227,28 @@ class QuestionSuggester:
             answer = await self._answer_question(Question(text, generated.lang, datetime.now(UTC), viewer), self._rag)
             if answer.shortfalls:
                 self._asked.discard((post.key, mark))
-            answered = not answer.refused and answer.posts()[:1] == (post.key,)
+            answered = answer.certainty is Certainty.SURE and answer.posts()[:1] == (post.key,)
             if answered and generated.answer in answer.sentences[0].text:
                 kept.append(SuggestedQuestion(text, generated.lang, post.key, mark))
                 return
 
-    async def suggest(self, viewer: Viewer, lang: str) -> list[SuggestedQuestion]:
-        """Suggest up to three questions to a reader, those in their language first, of different channels."""
+    async def suggest(self, viewer: Viewer, lang: str, without: Collection[PostKey] = ()) -> SuggestedQuestion | None:
+        """Suggest a question in a reader's language that was not offered in this talk; none of the posts `without`."""
+        offered = self._offered.get(viewer.user_id, set())
         by_channel = [self._kept.get(chat, []) for chat in sorted(viewer.channels)]
         mixed = [one for one in chain.from_iterable(zip_longest(*by_channel)) if one is not None]
-        preferred = sorted(mixed, key=lambda one: one.lang != lang)
-        return (await self._drop_changed(preferred[: 2 * MAX_SUGGESTIONS]))[:MAX_SUGGESTIONS]
+        new = [one for one in mixed if one.lang == lang and one.post not in without and one.text not in offered]
+        return next(iter(await self._drop_changed(new)), None)
+
+    def note_offered(self, reader: int, text: str) -> None:
+        """Note that a reader was offered a question, in memory alone."""
+        self._offered.setdefault(reader, set()).add(text)
+        if len(self._offered) > _MAX_READERS:
+            del self._offered[next(iter(self._offered))]
+
+    def forget_offered(self, reader: int) -> None:
+        """Forget what a reader was offered: a new talk begins."""
+        self._offered.pop(reader, None)
 
     async def find(self, token: str, viewer: Viewer) -> SuggestedQuestion | None:
         """Find the suggestion of a button among those this reader may see; None for one that no longer holds."""

@@ -47,7 +47,7 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.questions import DeliveryMessage, QuestionRow, fetch_previous_answer
-from rag_core.types import Answer, PostKey, Question, Shortfall, Viewer
+from rag_core.types import Answer, Certainty, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verify import verify_text
 
 # Searching is CPU-bound, and Python uses one core. Of verifications one runs at a time: a slot stays for questions.
@@ -137,7 +137,6 @@ _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 _WORKER_COUNT = 16
 # A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
-_MAX_NEXT_QUESTIONS = 2  # more would push the answer off a phone's screen
 # Time for running questions to finish after the bot was told to stop.
 _DRAIN_SECONDS = 5.0
 
@@ -278,15 +277,15 @@ class QuestionWorker:
             return keyboards.build_quote_keyboard(given, self._rag.archive, words)
         if not found:
             return None
-        suggested = list[tuple[str, str]]()  # about the cited channels; their posts join the answer's content
-        if self.suggestions and asked.private and given.cited:
+        rows = []
+        sure = given.certainty is Certainty.SURE and given.cited  # a question beside a doubtful answer distracts
+        if self.suggestions and asked.private and sure:
             viewer = Viewer(asked.user_id, frozenset(one.key.chat_id for one in given.cited))
-            offered = await self.suggestions.suggest(viewer, asked.lang)
-            cited = {one.key for one in given.cited}
-            chosen = [one for one in offered if one.lang == asked.lang and one.post not in cited][:_MAX_NEXT_QUESTIONS]
-            found["basis"]["posts"] += [{"key": one.post, "mark": one.mark} for one in chosen]
-            suggested = [(one.text, self.suggestions.make_token(one)) for one in chosen]
-        return keyboards.build_answer_keyboard(asked, given, words, *keyboards.build_suggestion_rows(suggested))
+            if next_one := await self.suggestions.suggest(viewer, asked.lang, {one.key for one in given.cited}):
+                self.suggestions.note_offered(asked.user_id, next_one.text)
+                found["basis"]["posts"].append({"key": next_one.post, "mark": next_one.mark})
+                rows.append(keyboards.build_suggestion_row(next_one.text, self.suggestions.make_token(next_one)))
+        return keyboards.build_answer_keyboard(asked, given, words, *rows)
 
     async def _answer_or_error(self, asked: QuestionRow) -> tuple[Text, JsonObject | None]:
         """Text to send and answer to store; after a failure, an error sentence and None."""

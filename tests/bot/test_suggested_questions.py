@@ -8,22 +8,27 @@ from typing import Any
 import pytest
 
 from bot.sandbox import Sandbox
+from rag_core.calibration import Calibration
+from rag_core.types import Certainty
 
 RITA, OTTO, ADMIN = 500, 502, 501
 HARBOUR, SAFE = -1001000001, -1001000004
 PUBLIC, SECRET = (
-    "The evening ferry leaves at 21:30 from pier two.",
-    "The silver vault opens at 23:45 for the treasurer.",
+    "The Gull Rock ferry leaves at 21:30 from pier two.",
+    "The Old Customs vault opens at 23:45 for the treasurer.",
 )
+
+FERRY, VAULT = "What time is the Gull Rock ferry?", "What time is the Old Customs vault?"
 
 
 @pytest.fixture(autouse=True)
 def made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.worker.known_answers._FIRST_RUN_SECONDS", 0.1)
     monkeypatch.setattr("bot.worker.known_answers._INTERVAL_SECONDS", 0.1)
+    monkeypatch.setattr(Calibration, "grade", lambda *_: Certainty.SURE)
 
 
-async def greet(sandbox: Sandbox, who: int, text: str = "hello") -> dict[str, Any]:
+async def say(sandbox: Sandbox, who: int, text: str) -> dict[str, Any]:
     await sandbox.say(who, text)
     (reply,) = await sandbox.replies(who)
     return reply
@@ -31,55 +36,72 @@ async def greet(sandbox: Sandbox, who: int, text: str = "hello") -> dict[str, An
 
 def get_buttons(reply: dict[str, Any]) -> dict[str, str]:
     rows = reply.get("reply_markup", {}).get("inline_keyboard", [])
-    return {button["text"]: button["callback_data"] for row in rows for button in row}
+    return {button["text"]: button["callback_data"] for row in rows for button in row if "callback_data" in button}
 
 
-async def wait_for_buttons(sandbox: Sandbox, who: int, count: int) -> dict[str, Any]:
+async def wait_for_suggestion(sandbox: Sandbox, who: int) -> dict[str, Any]:
     async with asyncio.timeout(20):
-        while len(get_buttons(reply := await greet(sandbox, who))) != count:  # noqa: ASYNC110
+        while not get_buttons(reply := await say(sandbox, who, "what can you do?")):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return reply
+
+
+async def test_one_question_is_offered_once_in_a_talk_and_never_under_a_greeting(sandbox: Sandbox, live: Any) -> None:
+    async with live():
+        await sandbox.post(HARBOUR, PUBLIC)
+        await sandbox.post(SAFE, SECRET)
+        offered = [get_buttons(await wait_for_suggestion(sandbox, ADMIN)) for _ in range(2)]
+        assert sorted(label for one in offered for label in one) == [FERRY, VAULT]
+        for text in ("what can you do?", "hello", "thanks!", "/start"):
+            assert get_buttons(await say(sandbox, ADMIN, text)) == {}, text
+        # a newcomer is offered one by /start, who has asked before is not; none in another language
+        assert list(get_buttons(await say(sandbox, OTTO, "/start"))) == [FERRY]
+        assert get_buttons(await say(sandbox, OTTO, "what can you do?")) == {}
+        await say(sandbox, OTTO, "/new")
+        await say(sandbox, OTTO, "When is fresh mackerel sold on the quay?")
+        await say(sandbox, OTTO, "/new")
+        assert get_buttons(await say(sandbox, OTTO, "/start")) == {}
+        assert list(get_buttons(await say(sandbox, OTTO, "what can you do?"))) == [FERRY]
+        assert get_buttons(await say(sandbox, RITA, "/start")) == {}
 
 
 async def test_a_suggestion_is_offered_where_its_post_may_be_read_and_a_press_asks_it(
     sandbox: Sandbox, live: Any
 ) -> None:
-    asked = "What time is the evening ferry?"
     async with live():
-        assert get_buttons(await greet(sandbox, OTTO)) == {}
         post = await sandbox.post(HARBOUR, PUBLIC)
         await sandbox.post(SAFE, SECRET)
-        of_admin = await wait_for_buttons(sandbox, ADMIN, 2)
-        reply = await wait_for_buttons(sandbox, OTTO, 1)
-        secret = get_buttons(of_admin)["What time is the silver vault?"]
-        assert list(get_buttons(reply)) == [asked]
-        pressed = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[asked])
+        of_admin = [get_buttons(await wait_for_suggestion(sandbox, ADMIN)) for _ in range(2)]
+        reply = await wait_for_suggestion(sandbox, OTTO)
+        secret = next(one[VAULT] for one in of_admin if VAULT in one)
+        assert list(get_buttons(reply)) == [FERRY]
+        pressed = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY])
         assert not pressed["answer"].get("show_alert")
         shown, answer = await sandbox.replies(OTTO, 2)
-        assert shown["text"] == asked
+        assert shown["text"] == FERRY
         assert "21:30" in answer["text"]
         # neither a forged button nor one whose post has changed asks anything
         forged = await sandbox.press(OTTO, OTTO, reply["message_id"], secret)
-        await sandbox.edit(HARBOUR, post["message_id"], "The evening ferry does not run this week.")
-        await wait_for_buttons(sandbox, OTTO, 0)
-        old = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[asked])
+        await sandbox.edit(HARBOUR, post["message_id"], "The Gull Rock ferry does not run this week.")
+        await say(sandbox, OTTO, "/stop")  # what came before is handled
+        old = await sandbox.press(OTTO, OTTO, reply["message_id"], get_buttons(reply)[FERRY])
         assert {one["answer"]["text"] for one in (forged, old)} == {
             "This question is out of date. Just write your own."
         }
 
 
-async def test_an_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(
+async def test_a_sure_answer_offers_what_its_channel_answers_next_in_private_and_to_whom_may_read_it(
     sandbox: Sandbox, live: Any
 ) -> None:
     async with live():
         await sandbox.post(HARBOUR, PUBLIC)
         await sandbox.post(SAFE, SECRET)
-        await wait_for_buttons(sandbox, ADMIN, 2)
-        answer = await greet(sandbox, ADMIN, "When is fresh mackerel sold on the quay?")
+        for _ in range(2):
+            await wait_for_suggestion(sandbox, ADMIN)
+        await say(sandbox, ADMIN, "/new")
+        answer = await say(sandbox, ADMIN, "When is fresh mackerel sold on the quay?")
         rows = answer["reply_markup"]["inline_keyboard"]
-        assert [one["text"] for one in rows[1]] == ["What time is the evening ferry?"], answer[
-            "text"
-        ]  # the safe was not cited
+        assert [one["text"] for one in rows[1]] == [FERRY], answer["text"]  # the safe was not cited
         assert len(rows) == 2
         pressed = await sandbox.press(ADMIN, ADMIN, answer["message_id"], rows[0][-1]["callback_data"])
         assert pressed["answer"] is not None

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, execute, say, say_text, wait_until_handled, wait_until_idle
+from driver import (
+    ADMIN,
+    GROUP,
+    HARBOUR,
+    OTTO,
+    RITA,
+    bind,
+    buttons,
+    execute,
+    open_more,
+    press,
+    query_archive,
+    say,
+    say_text,
+    wait_until_handled,
+    wait_until_idle,
+)
 
 from bot.sandbox import Sandbox
 from bot.sandbox.messages import BotApiError, prepare_text
 from bot.sandbox.page_api import UserMessage, send_as_person, send_inline_result, type_inline_query
 from bot.sandbox.state import PressedButton
+from rag_core.storage import posts
+from rag_core.types import Post, PostKey
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -100,6 +119,38 @@ async def test_an_article_that_was_sent_is_no_question(sandbox, live, home):
         for who, result in ((OTTO, "none"), (RITA, article["id"])):
             with pytest.raises(BotApiError, match="RESULT_ID_INVALID"):
                 send_inline_result(sandbox.world, who, who, query, result)
+
+
+def find_button(message: dict[str, Any], label: str) -> dict[str, Any] | None:
+    rows = message["reply_markup"]["inline_keyboard"]
+    return next((button for row in rows for button in row if button["text"] == label), None)
+
+
+async def test_an_answer_is_copied_and_shared_as_its_public_posts_are_now(sandbox, live, home):
+    async with live():
+        answer = await say(sandbox, OTTO, FERRY)
+        more = await open_more(sandbox, answer, OTTO)
+        sentence = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
+        assert find_button(more, "Copy")["copy_text"] == {"text": f"{sentence} https://t.me/harbour_news/10"}
+        query = find_button(more, "Share")["switch_inline_query_chosen_chat"]["query"]
+        for who in (OTTO, RITA):  # whoever has the button, in a group as well
+            (article,) = (await offer(sandbox, who, query))["results"]
+            assert article["input_message_content"]["text"].startswith(sentence)
+        assert (await offer(sandbox, OTTO, f"{query[:-1]}x"))["results"] == []
+        # a channel for members: to be copied by who may read it, never shared, not with a made-up query either
+        closed = await open_more(sandbox, await say(sandbox, ADMIN, "What opens the boathouse padlock?"), ADMIN)
+        assert "4417" in find_button(closed, "Copy")["copy_text"]["text"]
+        assert find_button(closed, "Share") is None
+        handle = next(iter(buttons(closed).values())).split(":")[2]
+        assert (await offer(sandbox, ADMIN, f"={handle}"))["results"] == []
+        for day, text, shared in ((1, f"{sentence} Bring a coat.", True), (2, "The ferry does not run now.", False)):
+            edited = datetime(2024, 7, day, tzinfo=UTC)
+            post = Post(PostKey(HARBOUR, 10), datetime(2024, 3, 12, 9, tzinfo=UTC), text, edited=edited)
+            await query_archive(home, lambda archive, post=post: posts.save_posts(archive, [post], source="test"))
+            articles = (await offer(sandbox, OTTO, query))["results"]
+            assert ["edited 1 July 2024" in one["input_message_content"]["text"] for one in articles] == [True] * shared
+        again = await press(sandbox, answer, "‹ Back", OTTO) or await open_more(sandbox, answer, OTTO)
+        assert find_button(again, "Copy") is None
 
 
 def call_as_guest(sandbox: Sandbox, user_id: int, text: str) -> PressedButton:

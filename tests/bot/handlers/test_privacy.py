@@ -92,7 +92,7 @@ async def test_forget_asks_first_and_then_erases_all_of_mine(sandbox, live, ask,
         assert execute(home, "SELECT * FROM votes") == []
         _, said = await press(sandbox, question, buttons(question)["Erase"], OTTO)
         assert said == "This is too old, or already done. Send /forget again."
-        gone = await press(sandbox, mine, "Sources", OTTO)
+        gone = await press(sandbox, mine, "👍", OTTO)
         assert gone[1] == "I no longer have this answer. Please ask again."
         assert (await ask(OTTO, "/forget"))["text"] == "I keep nothing about you."
         assert (await ask(OTTO, "/why"))["text"].startswith("You have not asked me anything here yet")

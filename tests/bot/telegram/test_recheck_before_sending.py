@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiogram import Bot, methods
 from aiogram.methods import TelegramMethod
-from driver import ADMIN, CREW, GROUP, OTTO, execute, open_archive, open_more, wait_until
+from driver import ADMIN, CREW, GROUP, OTTO, buttons, execute, open_archive, open_more, press, wait_until
 from slow_model import SlowLlm
 
 from bot.access import AdminRegistry, MembershipCache, Reader
@@ -331,12 +331,18 @@ async def test_a_group_s_message_is_taken_back_when_access_ends(
 
 def pressing(label: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
     async def press(sandbox: Sandbox, answer: dict[str, Any]) -> Any:
-        shown = answer if label == "Sources" else await open_more(sandbox, answer, OTTO)
+        shown = await open_more(sandbox, answer, OTTO)
         rows = shown["reply_markup"]["inline_keyboard"]
         data = next(b["callback_data"] for row in rows for b in row if b["text"].startswith(label))
         return asyncio.create_task(sandbox.press(OTTO, OTTO, answer["message_id"], data))
 
     return press
+
+
+async def press_more(sandbox: Sandbox, answer: dict[str, Any]) -> Any:
+    await press(sandbox, answer, "‹ Back", OTTO)
+    assert "‹ Back" in buttons(await open_more(sandbox, answer, OTTO))
+    return asyncio.create_task(sandbox.say(OTTO, "/stop"))
 
 
 def saying(text: str) -> Callable[[Sandbox, dict[str, Any]], Awaitable[Any]]:
@@ -385,7 +391,7 @@ async def test_a_view_that_is_late_is_checked_before_each_attempt(
         assert "Crew only" not in later
 
 
-SNAPSHOTS = VIEWS | {"watches": saying("/watches"), "whole post": saying("the whole post")}
+SNAPSHOTS = VIEWS | {"watches": saying("/watches"), "whole post": saying("the whole post"), "more": press_more}
 SHOWN = re.compile(rf"(?<!\d){SECRET}(?!\d)|t\.me/c/1000003/10\b")
 
 
@@ -415,6 +421,7 @@ async def test_a_post_deleted_between_any_two_reads_of_a_view_is_not_shown(
         await sandbox.say(OTTO, PADLOCK)
         (answer,) = await sandbox.replies(OTTO)
         await settled(home)
+        await open_more(sandbox, answer, OTTO)
         monkeypatch.setattr(visible_posts, "fetch_posts", delete_after_read)
         for due in range(1, 10):  # the wrapper reads it
             reads, since = 0, len(sandbox.transcript)

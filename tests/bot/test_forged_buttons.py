@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, wait_until_idle
+from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, open_more, wait_until_idle
 
 from bot.sandbox import Sandbox
 from bot.views import keyboards
@@ -67,12 +67,14 @@ async def seen_by_others(sandbox: Sandbox, home: Path) -> None:
         (ADMIN, "/channels"), (ADMIN, "/grant 777"), (ADMIN, "/reindex"), (ADMIN, "/models"), (ADMIN, "/privacy"),
         (ADMIN, "/delete https://t.me/harbour_news/10"), (ADMIN, "/forget"), (RITA, "/forget"),
         (RITA, "Where does the ferry to Owl Island leave?"), (RITA, "/search ferry"), (ADMIN, "/search the"),
-        (OTTO, "When is fresh mackerel sold?"),
+        (RITA, "When is fresh mackerel sold?"), (OTTO, "When is fresh mackerel sold?"),
     ):  # fmt: skip
         await sandbox.say(who, text)
     await sandbox.say(ADMIN, "/settings@citegram_bot", chat_id=GROUP)
     await sandbox.send_file(ADMIN, "result.json", b'{"id": 1}')
     await wait_until_idle(sandbox, home)
+    answer = next(one for one in sandbox.world.room(RITA).messages.values() if "Fridays" in one.get("text", ""))
+    await open_more(sandbox, answer, RITA)
 
 
 async def pressed(sandbox: Sandbox, who: int, chat: int, message: int, data: list[str]) -> None:

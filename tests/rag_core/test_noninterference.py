@@ -12,6 +12,7 @@ In full (`make noninterference`): 500 questions on every store, and 10,000 close
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -32,11 +33,12 @@ from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
 
 from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
-from bot.handlers.inline import find_articles
+from bot.handlers.inline import find_articles, share_answer
 from bot.handlers.search import render_profile
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.notifications import WatchNotifier
+from bot.stored_answer import serialize_answer
 from bot.views.explanation import describe_reading
 from bot.views.results import render_digest
 from bot.views.terminal_text import plan_as_json
@@ -52,9 +54,22 @@ from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets, Run
 from rag_core.storage import channels, index_state, posts, subscriptions
 from rag_core.storage.channels import Synonym, add_synonym
+from rag_core.storage.questions import QuestionRow, finish_question, queue_question
 from rag_core.storage.readers import save_channel_sets
 from rag_core.text.tokens import detect_language
-from rag_core.types import Channel, Evidence, PassageRef, Plan, Post, PostKey, SearchFilter, Visibility
+from rag_core.types import (
+    Answer,
+    Channel,
+    Citation,
+    Evidence,
+    PassageRef,
+    Plan,
+    Post,
+    PostKey,
+    SearchFilter,
+    Sentence,
+    Visibility,
+)
 from rag_core.verification.verify import verify_text
 from rag_core.writing.extract import rank_evidence
 
@@ -94,6 +109,7 @@ PUBLIC = {
         "Абонемент в мастерскую стоит 2 750 рублей в месяц.",
         "Новая глазурь цвета морской волны уже на полке. Про обжиг спросите Тамару Бергман.",
         "Мастерская закрыта в дни городского марафона.",
+        "Лекция Тамары Бергман стоит 1 900 рублей.",
     ),
 }
 ASKED = (
@@ -262,9 +278,29 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
 
 async def suggested_questions(rag: Engine) -> list[object]:
     """The questions that are suggested to the same reader, made from all channels."""
-    suggester = QuestionSuggester(rag, answer_question)
+    suggester = QuestionSuggester(replace(rag, calibration=rag.calibration.without_bars()), answer_question)
     await suggester.make_suggestions()
-    return [repr(one) for one in await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")]
+    offered = await suggester.suggest(Viewer(1, frozenset({HARBOUR, KILN})), "ru")
+    return [] if offered is None else [repr(offered)]
+
+
+async def shared_answer(rag: Engine) -> list[object]:
+    """What is shared of an answer that cites a public post and one of a closed channel."""
+    keys = (PostKey(VAULT, 1), PostKey(HARBOUR, 1))
+    found = await posts.fetch_stored_posts(rag.archive, keys)
+    cited = [found[key].post for key in keys]
+    whole = [Sentence(post.text, (Citation(post.key, post.text, 0, len(post.text), post.date),)) for post in cited]
+    stored = serialize_answer(Answer(tuple(whole), 1.0, "direct"), {post.key: post for post in cited})
+    row = QuestionRow(bot_id=1, update_id=1, chat_id=1, message_id=1, user_id=1, text="?", lang="en", asked_at=NOW,
+                      private=True)  # fmt: skip
+    number = await queue_question(rag.archive, row)
+    await finish_question(rag.archive, number or 0, state="answered", answer=json.dumps(stored), message_id=2)
+    handle = await rag.archive.value("SELECT handle FROM questions WHERE id = ?", (number,))
+    shown = RenderContext(get_translator("en"), UTC)
+    articles, content = await share_answer(handle, Viewer(1, frozenset({HARBOUR, KILN})), rag.archive, shown)
+    texts = [article.input_message_content.model_dump(exclude_unset=True) for article in articles]
+    assert len(texts) == 1
+    return [repr(texts), repr(content)]
 
 
 async def described_channels(rag: Engine) -> list[object]:
@@ -343,12 +379,13 @@ async def assert_same_bytes(
             waiting = [PostKey(VAULT, number) for number in range(1, 1000)] if hidden is secret else []
             await index_state.queue_posts(rag.archive, waiting)  # to be embedded: refusals tell of many
             shown.append([await everything_shown(rag, text, way) for way, text in asked])
-            suggested.append(await suggested_questions(rag))
+            suggested.append(await suggested_questions(rag) + await shared_answer(rag))
             told.append(await told_by_watches(rag) if watched else [])
             described.append(await described_channels(rag))
     different = [asked[n] for n, (one, two) in enumerate(zip(*shown, strict=True)) if one != two]
     assert different == []
-    assert suggested[0] == suggested[1] != []
+    assert suggested[0] == suggested[1]
+    assert len(suggested[0]) == 3  # a question, and what is shared of an answer
     assert described[0] == described[1]
     assert told[0] == told[1]
     assert len(told[0]) > len(WATCHED) or not watched

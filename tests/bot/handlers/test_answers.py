@@ -373,3 +373,14 @@ async def test_a_channel_that_closed_since_is_not_shown(sandbox, live, ask, home
         for text in ("source?", "show me the whole post", "are you sure?", "when was this posted?", "more", "tldr"):
             reply = (await ask(OTTO, text))["text"]
             assert "4417" not in reply and "Crew" not in reply, text
+
+
+async def test_at_most_four_buttons_are_under_an_answer_and_none_under_courtesies(sandbox, live, ask, home):
+    most = {FERRY: 4, NOBODY: 4, "hi": 0, "thanks!": 0, "🙂": 0, "bye": 0, "you are stupid": 0, "ok": 0, "/start": 1}
+    async with live():
+        for text, count in most.items():
+            rows = (await ask(OTTO, text)).get("reply_markup", {}).get("inline_keyboard", [])
+            assert sum(map(len, rows)) <= count, text
+            assert len(rows) <= 2, text
+        execute(home, "UPDATE channels SET visibility = 'admins'")
+        assert "reply_markup" not in await ask(OTTO, FERRY)

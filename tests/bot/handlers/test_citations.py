@@ -36,7 +36,7 @@ def sandbox(sandbox):
 
 def receipts(message: dict[str, Any]) -> list[tuple[str, str]]:
     rows = message["reply_markup"]["inline_keyboard"]
-    found = [(button["text"], button["callback_data"]) for row in rows for button in row]
+    found = [(button["text"], button["callback_data"]) for row in rows for button in row if "callback_data" in button]
     return [(label, data) for label, data in found if label.startswith("❝")]
 
 

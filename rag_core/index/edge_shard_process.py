@@ -22,12 +22,12 @@ import numpy as np
 import qdrant_edge as edge
 from numpy.typing import NDArray
 
-from rag_core.index.vector_sketch import SketchUnusable, VectorSketch, decode_point_ids, encode_point_ids
+from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
 from rag_core.processes import open_parent_pipes, read_message, release_mapped_pages, write_message
 
 _REF_PAYLOAD = edge.PayloadSelector.Include(["chat", "message", "part", "start", "end"])
 _EXACT_SEARCH = edge.SearchParams(exact=True)
-_BATCH_IDS = 256  # of a change: its ids are recorded in the sketch
+SKETCH_FILE = "sketch.bin"  # in the shard's folder
 _REBUILD_PAGE_POINTS = 2_000
 # The log of changes is a mapped file of 32 MB that is written from its beginning to its end, 2 kB a change, and never
 # read before the next opening: written pages stay in this process's memory unless they are returned.
@@ -40,60 +40,42 @@ def _read_vectors(found: list[edge.Record]) -> NDArray[np.float32]:
     return np.array([record.vector["dense"] for record in found], np.float32)  # type: ignore[call-overload,index]
 
 
-def _make_rows(sketch: VectorSketch, found: list[edge.Record]) -> dict[str, NDArray[Any]]:
-    """Rows of the sketch for records that were read with their payloads and vectors."""
-    ids = decode_point_ids([str(record.id) for record in found])
-    return sketch.make_rows(ids, [record.payload or {} for record in found], _read_vectors(found))
-
-
 class VectorShard:
     """Open shard and its sketch; its public methods are the requests of the protocol, except `close`."""
 
     def __init__(self, path: str, size: int, *, make: bool) -> None:
-        self._size, self._sketch_folder = size, Path(path, "sketch")
+        self._size, self._saved = size, Path(path, SKETCH_FILE)
         self._log, self._changes = f"{os.path.realpath(path)}/wal/", 0
         if make:
             halves, place = edge.VectorStorageDatatype.Float16, edge.Memory.Cold
             dense = edge.EdgeVectorParams(size=size, distance=edge.Distance.Cosine, datatype=halves, memory=place)
             self._shard = edge.EdgeShard.create(path, edge.EdgeConfig(vectors={"dense": dense}))
-            self._sketch = VectorSketch.create(self._sketch_folder, size)
+            self._sketch = VectorSketch(size)
         else:
             self._shard = edge.EdgeShard.load(path)
             # raises if the files cannot be read
             self._shard.scroll(edge.ScrollRequest(limit=1, with_payload=True, with_vector=True))
-            self._sketch = self._open_sketch()
-        self._sketch.mark_open()
+            self._sketch = self._load_sketch()
 
-    def _open_sketch(self) -> VectorSketch:
-        """Open the sketch, or make it from the stored vectors: 40 s of processor time for a million."""
+    def _load_sketch(self) -> VectorSketch:
+        """Load the saved sketch, or make it from the stored vectors: 40 s of processor time for a million."""
         try:
-            sketch = VectorSketch.open(self._sketch_folder, self._size)
-            self._settle_change(sketch)
-            if len(sketch) == self._shard.count(edge.CountRequest(exact=True)):
-                return sketch
-            sketch.release()
-            raise SketchUnusable("it has other points than the engine")
-        except SketchUnusable as exc:
+            sketch = VectorSketch.load(self._saved, self._size)
+            self._saved.unlink()  # from now on it changes
+            if len(sketch) != self._shard.count(edge.CountRequest(exact=True)):
+                raise ValueError("it has other points than the engine")
+            return sketch
+        except (OSError, ValueError) as exc:
             print(f"the sketch is made anew: {exc}", file=sys.stderr)
-        sketch, after, more = VectorSketch.create(self._sketch_folder, self._size), None, True
+        sketch, after, more = VectorSketch(self._size), None, True
         while more:
             page = edge.ScrollRequest(offset=after, limit=_REBUILD_PAGE_POINTS, with_payload=True, with_vector=True)
             found, after = self._shard.scroll(page)
             more = after is not None
             if found:
-                sketch.reserve_rows(len(found))
-                sketch.write(_make_rows(sketch, found))
+                ids = decode_point_ids([str(record.id) for record in found])
+                sketch.write(sketch.make_rows(ids, [record.payload or {} for record in found], _read_vectors(found)))
         return sketch
-
-    def _settle_change(self, sketch: VectorSketch) -> None:
-        """Take over from the engine what became of a change that was interrupted."""
-        ids = sketch.read_changing()
-        if len(ids):
-            found = self._shard.retrieve([*encode_point_ids(ids)], with_payload=True, with_vector=True)
-            sketch.remove(ids)
-            if found:
-                sketch.write(_make_rows(sketch, found))
-            sketch.end_change()
 
     def upsert(self, ask: dict[str, Any], raw: bytes) -> WorkerReply:
         """Write points: `ids`, `payloads`, and in `raw` a vector for each."""
@@ -101,26 +83,21 @@ class VectorShard:
         rows = self._sketch.make_rows(ids, ask["payloads"], vectors)
         each = zip(ask["ids"], vectors.tolist(), ask["payloads"], strict=True)
         points = [edge.Point(name, {"dense": row}, payload) for name, row, payload in each]
-        self._change(ids, edge.UpdateOperation.upsert_points(points))
+        self._change(edge.UpdateOperation.upsert_points(points))
         self._sketch.write(rows)
-        self._sketch.end_change()
         return _EMPTY_REPLY
 
     def remove(self, ask: dict[str, Any], _: bytes) -> WorkerReply:
         """Delete all points of `posts` (pairs of a channel and its message ids), except the point ids in `but`."""
         kept = {tuple(row) for row in decode_point_ids(ask["but"]).tolist()}
         there = self._sketch.find_posts(ask["posts"])
-        ids = there[[tuple(row) not in kept for row in there.tolist()]]
-        for at in range(0, len(ids), _BATCH_IDS):
-            some = ids[at : at + _BATCH_IDS]
-            self._change(some, edge.UpdateOperation.delete_points([*encode_point_ids(some)]))
-            self._sketch.remove(some)
-            self._sketch.end_change()
+        if len(ids := there[[tuple(row) not in kept for row in there.tolist()]]):
+            self._change(edge.UpdateOperation.delete_points([*encode_point_ids(ids)]))
+            self._sketch.remove(ids)
         return _EMPTY_REPLY
 
-    def _change(self, ids: NDArray[np.int64], operation: edge.UpdateOperation) -> None:
-        self._settle_change(self._sketch)  # of a change that the engine refused
-        self._sketch.begin_change(ids)
+    def _change(self, operation: edge.UpdateOperation) -> None:
+        """Change the engine's points, before the sketch; of a change that it refused, the caller tries all again."""
         self._shard.update(operation)
         self._changes += 1
         if self._changes % _LOG_RELEASE_CHANGES == 0:
@@ -170,9 +147,9 @@ class VectorShard:
         return _EMPTY_REPLY
 
     def close(self) -> None:
-        """Flush and close the shard and its sketch."""
+        """Flush and close the shard, and save its sketch."""
         self._shard.close()
-        self._sketch.close()
+        self._sketch.save(self._saved)
 
 
 def main(requests: BinaryIO, replies: BinaryIO) -> None:

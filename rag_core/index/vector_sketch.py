@@ -12,26 +12,15 @@ links), and candidates are chosen among the allowed rows by their own values and
 what closed channels hold cannot change what an outsider finds. Components of a block that a model left zero say
 nothing: a row that has no component in common with the question has the cosine 0, and comes after all others.
 
-Files, one a column, all of eight bytes a row, mapped into memory:
-    id_high .. words      the point's id and what filters compare; a row without a chat is free
-    signs0, signs1 ..     the first bits, 64 components in each
-    sizes0, sizes1 ..     the second bits
-    changing              ids of the points that are being written or removed
-    state.json            written when the columns are complete, and with a checksum when they are closed
-
-A kill -9 loses no page of a mapped file, and the points in `changing` are compared with the engine at the next
-opening. After a power cut, or if files are missing or damaged, the sketch is made anew from the engine.
+The sketch is a cache in memory: it is saved when the store is closed, and made anew from the engine where there is no
+saved one, as after a kill.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import stat
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -39,16 +28,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_core.untrusted_files import IrregularFile, read_regular_file
+from rag_core.untrusted_files import open_regular_file
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.intp]
 
-_FORMAT = 1
+# Of the point's id, and of what filters compare; `words` says which signs say something. A row without a chat is free.
 _FILTER_COLUMNS = ("id_high", "id_low", "chat", "message", "date", "lang", "hash", "words")
-_WORD_BITS = 64
+_WORD_BITS = 64  # components in each column of signs and of sizes
 _SCANNED_ROWS = 65_536  # at a time: their columns fit the processor's cache
-_FIRST_ROWS = 4_096  # the files hold them from the beginning, and grow by at least as many
+_FIRST_ROWS = 4_096  # room for them from the beginning
 # Rows at 384 components; more where there are fewer, since the estimates are coarser then. Of the 50 nearest they hold
 # at least 99.5 %, in a million invented vectors and in 200,000 of real texts (deploy/CAPACITY.md).
 _POOL_ROWS, _CANDIDATES, _COMPONENTS = 8_192, 768, 384
@@ -57,11 +46,6 @@ _LOOKUP_MASK = 2**20 - 1  # last bits of a value, for a table that most rows fai
 _DIFFERENT = np.uint16(2**16 - 1)  # more bits than any vector has
 # The eight components that an octet stands for: 1 for a bit that is set, -1 for one that is not.
 _OCTETS = 2 * np.unpackbits(np.arange(256, dtype=np.uint8)[None], axis=0, bitorder="little").astype(np.float32) - 1
-_BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
-
-
-class SketchUnusable(Exception):
-    """Error: the sketch is missing, of another format, damaged, or from before a power cut; the message says which."""
 
 
 def encode_point_ids(ids: Ints) -> list[str]:
@@ -76,136 +60,57 @@ def decode_point_ids(ids: Sequence[str]) -> Ints:
 
 
 class VectorSketch:
-    """Open sketch in a folder. For one thread; see the module for the files."""
+    """Sketch of a store's points; for one thread."""
 
-    def __init__(self, folder: Path, dimension: int) -> None:
-        self._folder, self._dimension = folder, dimension
+    def __init__(self, dimension: int) -> None:
         words = range(-(-dimension // _WORD_BITS))
         self._signs, self._sizes = [f"signs{n}" for n in words], [f"sizes{n}" for n in words]
-        self._columns: dict[str, NDArray[Any]] = {}
-        self._capacity = self._end = 0  # rows that the files hold, and the end of those in use
+        self._names = [*_FILTER_COLUMNS, *self._signs, *self._sizes]
+        self._use_table(np.zeros((len(self._names), _FIRST_ROWS), np.int64), 0)
         self._free: list[int] = []
-        self._codes = np.zeros(0, np.int32)  # a small number for the chat of each row; 0 if the row is free
         self._chat_codes: dict[int, int] = {}
-        self._changing = -1
+
+    def _use_table(self, table: Ints, end: int) -> None:
+        """Take a table, shape (columns, rows), of which the rows before `end` are in use."""
+        self._table, self._end = table, end
+        self._columns: dict[str, NDArray[Any]] = {
+            name: row if name in _FILTER_COLUMNS else row.view(np.uint64)
+            for name, row in zip(self._names, table, strict=True)
+        }
+        self._codes = np.zeros(table.shape[1], np.int32)  # a small number for the chat of each row; 0 if it is free
 
     @classmethod
-    def create(cls, folder: Path, dimension: int) -> VectorSketch:
-        """Create an empty sketch in place of what is there; it counts as made after `mark_open`."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700)
-        sketch = cls(folder, dimension)
-        sketch._map_columns(_FIRST_ROWS)
-        return sketch
-
-    @classmethod
-    def open(cls, folder: Path, dimension: int) -> VectorSketch:
-        """Open the sketch in a folder. Raises SketchUnusable."""
-        sketch = cls(folder, dimension)
-        try:
-            state = json.loads(read_regular_file(folder / "state.json"))
-            if (state["format"], state["dimension"]) != (_FORMAT, dimension):
-                raise SketchUnusable("it is of another version")
-            if not state["closed"] and (state["boot"] != _read_boot_id() or not state["boot"]):
-                raise SketchUnusable("the machine was stopped while it was in use")
-            sketch._map_columns(min(_measure_column(folder / name) for name in sketch._names))
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as exc:
-            raise SketchUnusable(f"it cannot be read ({exc})") from exc
-        used = np.flatnonzero(sketch._columns["chat"])
-        sketch._end = int(used[-1]) + 1 if len(used) else 0
-        chats, codes = np.unique(sketch._columns["chat"][used], return_inverse=True)
+    def load(cls, file: Path, dimension: int) -> VectorSketch:
+        """Load what `save` wrote. Raises OSError, ValueError where it is missing, damaged or another vector's."""
+        sketch = cls(dimension)
+        with open_regular_file(file, file.lstat().st_size) as opened:
+            checksum, table = int.from_bytes(opened.read(8), "little"), np.fromfile(opened, np.int64)
+        if checksum != zlib.crc32(table.data):
+            raise ValueError("it is not as it was left")
+        table = table.reshape(len(sketch._names), -1)
+        sketch._use_table(table, table.shape[1])
+        chats, codes = np.unique(sketch._columns["chat"], return_inverse=True)
         sketch._chat_codes = {int(chat): code for code, chat in enumerate(chats, 1)}
-        sketch._codes[used] = codes + 1
-        sketch._free = np.flatnonzero(sketch._codes[: sketch._end] == 0).tolist()
-        if state["closed"] and state["checksum"] != sketch._compute_checksum():
-            raise SketchUnusable("it is not as it was left")
+        sketch._codes[:] = codes + 1
         return sketch
 
-    @property
-    def _names(self) -> list[str]:
-        return [*_FILTER_COLUMNS, *self._signs, *self._sizes]
-
-    def _map_columns(self, rows: int) -> None:
-        """Map files of so many rows, which are allocated: a full disk is an error now, and not a crash later."""
-        for name in self._names:
-            with (self._folder / name).open("ab") as file:
-                if file.tell() < rows * 8:
-                    _allocate(file.fileno(), rows * 8)
-            dtype = np.int64 if name in _FILTER_COLUMNS else np.uint64
-            self._columns[name] = np.asarray(np.memmap(self._folder / name, dtype, "r+", shape=(rows,)))
-        self._codes = np.concatenate([self._codes, np.zeros(rows - self._capacity, np.int32)])
-        self._capacity = rows
-        if self._changing < 0:
-            self._changing = os.open(self._folder / "changing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def save(self, file: Path) -> None:
+        """Save the rows in use. Raises OSError."""
+        raw = self._table[:, np.flatnonzero(self._codes)].tobytes()
+        staged = file.with_name(f"{file.name}.tmp")
+        with staged.open("wb") as opened:
+            opened.write(zlib.crc32(raw).to_bytes(8, "little") + raw)
+            opened.flush()
+            os.fsync(opened.fileno())
+        staged.replace(file)
 
     def __len__(self) -> int:
         return self._end - len(self._free)
 
-    def mark_open(self) -> None:
-        """Record that the columns are complete, and change from now on."""
-        self._write_state(closed=False)
-
-    def close(self) -> None:
-        """Write everything to disk, with a checksum."""
-        for name in self._names:
-            with (self._folder / name).open("rb") as file:
-                os.fsync(file.fileno())
-        self._write_state(closed=True)
-        self.release()
-
-    def release(self) -> None:
-        """Let go of the files as they are."""
-        self._columns.clear()
-        if self._changing >= 0:
-            os.close(self._changing)
-            self._changing = -1
-
-    def _write_state(self, *, closed: bool) -> None:
-        state = {"format": _FORMAT, "dimension": self._dimension, "boot": _read_boot_id(), "closed": closed}
-        state["checksum"] = self._compute_checksum() if closed else 0
-        staged = self._folder / "state.json.tmp"
-        with staged.open("w", encoding="ascii") as file:
-            json.dump(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        staged.replace(self._folder / "state.json")
-
-    def _compute_checksum(self) -> int:
-        checksum = 0
-        for name in self._names:
-            checksum = zlib.crc32(self._columns[name][: self._end].view(np.uint8).data, checksum)
-        return checksum
-
-    # A change: `begin_change`, then the engine's change, then `write` or `remove`, then `end_change`. What may fail, as
-    # `make_rows` does for numbers that no column holds, comes before the engine's change.
-
-    def begin_change(self, ids: Ints) -> None:
-        """Record the points that are about to change, and make room for as many new ones."""
-        self.reserve_rows(len(ids))
-        os.pwrite(self._changing, ids.tobytes(), 8)
-        os.pwrite(self._changing, len(ids).to_bytes(8, "little"), 0)  # last: until then nothing is recorded
-
-    def reserve_rows(self, count: int) -> None:
-        """Make room for so many new points. Raises OSError, of a full disk for example."""
-        missing = self._end + count - self._capacity
-        if missing > 0:
-            self._map_columns(self._capacity + max(missing, _FIRST_ROWS, self._capacity // 8))
-
-    def end_change(self) -> None:
-        """Record that engine and sketch agree."""
-        os.pwrite(self._changing, bytes(8), 0)
-
-    def read_changing(self) -> Ints:
-        """Read the points that were about to change when the process ended. Raises SketchUnusable."""
-        count = int.from_bytes(os.pread(self._changing, 8, 0), "little")
-        if 16 * count > os.fstat(self._changing).st_size:
-            raise SketchUnusable("the list of changing points is damaged")
-        return np.frombuffer(os.pread(self._changing, 16 * count, 8), np.int64).reshape(-1, 2)
-
     def make_rows(
         self, ids: Ints, payloads: Sequence[Mapping[str, Any]], vectors: NDArray[np.float32]
     ) -> dict[str, NDArray[Any]]:
-        """Make the columns of points."""
+        """Make the columns of points. Raises OverflowError for numbers that no column holds."""
         filters: dict[str, list[int]] = {
             name: [int(payload[name]) for payload in payloads] for name in ("chat", "message", "date", "hash")
         }
@@ -225,9 +130,15 @@ class VectorSketch:
         numbers = np.array([known.get(tuple(row), -1) for row in ids.tolist()], np.intp)
         fresh = int((numbers < 0).sum())
         taken, self._free = self._free[:fresh], self._free[fresh:]
-        first, self._end = self._end, self._end + fresh - len(taken)
-        numbers[numbers < 0] = [*taken, *range(first, self._end)]
-        for name in (*(name for name in self._names if name != "chat"), "chat"):  # without a chat the row is free
+        first, end = self._end, self._end + fresh - len(taken)
+        if end > self._table.shape[1]:
+            table, codes = np.zeros((len(self._names), max(end, first * 9 // 8 + _FIRST_ROWS)), np.int64), self._codes
+            table[:, :first] = self._table[:, :first]
+            self._use_table(table, first)
+            self._codes[: len(codes)] = codes
+        self._end = end
+        numbers[numbers < 0] = [*taken, *range(first, end)]
+        for name in self._names:
             self._columns[name][numbers] = rows[name]
         chats = rows["chat"].tolist()
         self._codes[numbers] = [self._chat_codes.setdefault(chat, len(self._chat_codes) + 1) for chat in chats]
@@ -235,7 +146,6 @@ class VectorSketch:
     def remove(self, ids: Ints) -> None:
         """Free the rows of points."""
         rows = [number for number, _ in self._find_ids(ids)]
-        self._columns["chat"][rows] = 0
         self._codes[rows] = 0
         self._free += rows
 
@@ -380,24 +290,3 @@ def _find_words(vectors: NDArray[np.float32]) -> Ints:
 
 def _hash_language(lang: str) -> int:
     return int.from_bytes(blake2b(lang.encode(), digest_size=8).digest(), "little", signed=True)
-
-
-def _measure_column(file: Path) -> int:
-    status = file.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        raise IrregularFile(f"{file.name} is no regular file")
-    return status.st_size // 8
-
-
-def _allocate(file: int, size: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-    else:
-        os.ftruncate(file, size)
-
-
-def _read_boot_id() -> str:
-    """Id of this run of the machine; empty if unknown."""
-    with suppress(OSError):
-        return _BOOT_ID_FILE.read_text(encoding="ascii").strip()
-    return ""

@@ -8,7 +8,7 @@ The folder:
     engine.lock           held by its worker, which may outlive it for a moment
     store.json            identity, model and dimension, written last: a folder without it has no finished store;
                           sizes and checksums of the shard's files at the last flush, and whether it was closed then
-    shard-<identity>/     the engine's own files, and in `sketch` those of vector_sketch.py
+    shard-<identity>/     the engine's own files, and the saved sketch (vector_sketch.py)
     engine.log            the output of the worker process
 
 The engine opens a folder without its segments as an empty shard, and one with a truncated id list with the remaining
@@ -48,13 +48,9 @@ EDGE_CALL_TIMEOUT_S = 120.0
 EDGE_OPEN_TIMEOUT_S = 900.0
 
 # Errors of the environment, not of the shard: EPERM, EIO, EAGAIN, ENOMEM, EACCES, ENFILE, EMFILE, ENOSPC, EROFS,
-# EDQUOT, or "WouldBlock" if another program has the log open. The engine reports errors as text only; the second form
-# is Python's, of the sketch.
+# EDQUOT, or "WouldBlock" if another program has the log open. The engine reports errors as text only.
 _ENVIRONMENT_CODES = (1, 5, 11, 12, 13, 23, 24, 28, 30, 122)
-_ENVIRONMENT_ERRORS = (
-    "WouldBlock",
-    *(form.format(code) for code in _ENVIRONMENT_CODES for form in ("(os error {})", "[Errno {}]")),
-)
+_ENVIRONMENT_ERRORS = ("WouldBlock", *(f"(os error {code})" for code in _ENVIRONMENT_CODES))
 
 
 class EdgeWorkerRefused(Exception):
@@ -72,7 +68,7 @@ _CHECKSUM_BYTES = 65_536  # bytes at each end of a file that are checksummed: re
 # versions in it that are "null" first and 0 then, three characters less.
 _GROWING_FILES = ("chunk_", "page_", "mutable_id_tracker.", "version.info")
 _SEGMENT_STATE = "segment.json"
-_SKETCH_FOLDER = "sketch/"  # derived from the engine's files
+_SKETCH_FILE = "sketch.bin"  # of edge_shard_process.py, which checks it
 # If this process was killed, its worker notices and ends; with a million vectors it needs 2 s to flush.
 _ORPHAN_TIMEOUT_S = 15.0
 _FOLDER_IN_USE = (
@@ -174,10 +170,7 @@ class StoreFolder:
         staged.replace(self._file)
 
     def check(self, about: StoreInfo) -> None:
-        """Compare the files with the list, and mark it as open, since they change from now on. Raises StoreDamaged.
-
-        A sketch that is not as it was left is removed: the worker makes it anew from the engine's files.
-        """
+        """Compare the files with the list, and mark it as open, since they change from now on. Raises StoreDamaged."""
         sealed, shard = _read_json(self._file), self.shard(about)
         try:
             closed, before = bool(sealed["closed"]), dict(sealed["files"])
@@ -192,11 +185,8 @@ class StoreFolder:
                         _read_json(shard / name)
         except (LookupError, TypeError, ValueError) as exc:
             raise StoreDamaged(f"{self._file.name} cannot be read") from exc
-        if engine_files := [name for name in wrong if not name.startswith(_SKETCH_FOLDER)]:
-            raise StoreDamaged(f"{engine_files[0]} is not as it was left")
         if wrong:
-            log.warning("the sketch of the vector index in %s is damaged: it is made anew", self.folder)
-            shutil.rmtree(shard / _SKETCH_FOLDER, ignore_errors=True)
+            raise StoreDamaged(f"{wrong[0]} is not as it was left")
         self.seal(about, closed=False, files=before)
 
 
@@ -211,11 +201,11 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
-    """List files: name -> [size, checksum of both ends]. Without the write-ahead log, which has its own checksums."""
+    """List the engine's files: name -> [size, checksum of both ends]. The write-ahead log has its own checksums."""
     files = {}
     for file in sorted(shard.rglob("*")):
         name = file.relative_to(shard).as_posix()
-        if file.is_file() and not name.startswith("wal/"):
+        if file.is_file() and not name.startswith("wal/") and name != _SKETCH_FILE:
             size = file.stat().st_size
             checksum = 0
             if checksums:

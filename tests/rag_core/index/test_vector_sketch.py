@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import platform
 import random
 import re
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,7 @@ from numpy.typing import NDArray
 from sample_sizes import choose_size
 from vector_store_helpers import copy_store
 
-from rag_core.index import edge_shard_process, vector_sketch
+from rag_core.index import vector_sketch
 from rag_core.index.edge_shard_process import VectorShard
 from rag_core.index.vector_sketch import VectorSketch, decode_point_ids, encode_point_ids
 from rag_core.index.vector_store import VectorPoint, VectorStore, hash_to_number, make_point_id
@@ -161,10 +158,7 @@ def put(sketch: VectorSketch, payloads: list[dict[str, Any]], vectors: Rows) -> 
     """Write rows as the worker does; the ids as the sketch spells them."""
     ids = decode_point_ids(ids_of(payloads))
     for at in range(0, len(ids), 256):
-        rows = sketch.make_rows(ids[at : at + 256], payloads[at : at + 256], vectors[at : at + 256])
-        sketch.begin_change(ids[at : at + 256])
-        sketch.write(rows)
-        sketch.end_change()
+        sketch.write(sketch.make_rows(ids[at : at + 256], payloads[at : at + 256], vectors[at : at + 256]))
     return encode_point_ids(ids)
 
 
@@ -177,7 +171,7 @@ def unit(rows: Rows) -> Rows:
     return normalized
 
 
-def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two(tmp_path: Path) -> None:
+def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_of_two() -> None:
     """Two blocks as in the offline models: English texts have zeros in the one, Russian ones in the other."""
     rng, count = np.random.default_rng(1), choose_size(30_000, 10_000)
     topics = rng.standard_normal((40, 684)).astype(np.float32)
@@ -186,7 +180,7 @@ def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_o
     rows[english, 384:], rows[~english, :384] = 0, 0
     asked = topics + rng.standard_normal(topics.shape, dtype=np.float32)
     asked[::2, 384:], asked[1::2, :384] = 0, 0
-    sketch = VectorSketch.create(tmp_path / "sketch", 684)
+    sketch = VectorSketch(684)
     rows, asked = unit(rows), unit(asked)
     names = np.array(put(sketch, [payload(-1, n) for n in range(len(rows))], rows))
     found = []
@@ -197,10 +191,9 @@ def test_the_fifty_nearest_are_among_the_candidates_in_models_of_one_block_and_o
         assert 768 <= len(candidates) <= 983
         assert not candidates & set(names[rows @ vector == 0].tolist())  # rows of the other block come last
     assert float(np.mean(found)) >= 0.995
-    sketch.release()
 
 
-def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also among rows that are equal for the sketch, of which not all are candidates, whatever their order."""
     for name, rows_of_64 in (("_CANDIDATES", 64), ("_POOL_ROWS", 256), ("_COMPONENTS", 64)):
         monkeypatch.setattr(vector_sketch, name, rows_of_64)
@@ -211,7 +204,7 @@ def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(tmp_path: Path, m
     rows[1_000:2_000] = rows[0]  # reposts
     public = [payload(-1, n, date=n) for n in range(len(rows))]
     order = rng.permutation(len(rows))
-    plain, other = (VectorSketch.create(tmp_path / name, 64) for name in ("plain", "other"))
+    plain, other = VectorSketch(64), VectorSketch(64)
     put(plain, public, rows)
     hidden = [payload(-2, n, date=n) for n in range(4_000)]
     near = unit(rows[rng.integers(3_000, size=4_000)] + 0.1 * rng.standard_normal((4_000, 64), dtype=np.float32))
@@ -228,16 +221,14 @@ def test_what_an_outsider_finds_does_not_depend_on_hidden_rows(tmp_path: Path, m
         assert len(expected) == 64
         affected += other.find_candidates(asked, any_of(-1, -2, since=n * 10), 10) != expected
     assert affected > 30  # else this could not fail
-    plain.release()
-    other.release()
 
 
-def test_rows_of_edited_and_removed_points_leave_and_the_files_do_not_grow(tmp_path: Path) -> None:
+def test_rows_of_edited_and_removed_points_leave_and_the_table_does_not_grow() -> None:
     rng = np.random.default_rng(3)
-    sketch = VectorSketch.create(tmp_path / "sketch", 64)
+    sketch = VectorSketch(64)
     first = unit(rng.standard_normal((1_500, 64), dtype=np.float32))
     names = put(sketch, [payload(-1, n, date=1) for n in range(1_500)], first)
-    size = sum(file.stat().st_size for file in (tmp_path / "sketch").iterdir())
+    size = sketch._table.nbytes
     for turn in range(2, 6):
         rows = unit(rng.standard_normal((1_500, 64), dtype=np.float32))
         put(sketch, [payload(-1, n, date=turn, lang="en") for n in range(1_500)], rows)
@@ -251,35 +242,18 @@ def test_rows_of_edited_and_removed_points_leave_and_the_files_do_not_grow(tmp_p
         assert len(sketch.find_posts([(-1, range(1_500)), (-9, [1])])) == 1_500 - turn * 100
         assert not sketch.find_candidates(first[0], any_of(-1), 5) & set(names[: turn * 100])
     put(sketch, [payload(-1, n) for n in range(1_500)], first)
-    assert size == sum(file.stat().st_size for file in (tmp_path / "sketch").iterdir())
-    sketch.release()
+    assert sketch._table.nbytes == size
 
 
-# Kills and damage
+# The saved sketch, and changes that are refused
 
 
-def shard_rows(change: str, seed: int) -> tuple[list[dict[str, Any]], Rows]:
-    """Points of a change: 0 to 149 are there already."""
-    some = {"write": range(120, 180), "remove": range(15, 75)}.get(change, range(150))
-    rows = unit(np.random.default_rng(seed).standard_normal((len(some), 64), dtype=np.float32))
-    return [payload(-1, n, date=seed) for n in some], rows
-
-
-def disagreement(shard: VectorShard) -> str | None:
+def differ_from_engine(shard: VectorShard) -> str | None:
     """In what the sketch differs from the engine, or None."""
     sketch, page = shard._sketch, edge.ScrollRequest(limit=10_000, with_payload=True, with_vector=True)
     records = shard._shard.scroll(page)[0]
     if len(records) != len(sketch):
         return f"{len(sketch)} rows for {len(records)} points"
-    expected = edge_shard_process._make_rows(sketch, records)
-    ids = np.stack([expected["id_high"], expected["id_low"]], axis=1)
-    by_id = {tuple(row): number for number, row in sketch._find_ids(ids)}
-    if len(by_id) != len(records):
-        return f"{len(records) - len(by_id)} points are not found by their ids"
-    rows = [by_id[tuple(row)] for row in ids.tolist()]
-    for name in (name for name in sketch._names if name not in sketch._sizes):  # the engine keeps halves of the numbers
-        if (sketch._columns[name][rows] != expected[name]).any():
-            return f"other values in {name}"
     for record in records[::20]:
         row, vector = record.payload or {}, np.array(record.vector["dense"], np.float32)  # type: ignore[call-overload,index]
         only = any_of(-1, posts=[(-1, [row["message"]])], since=row["date"], until=row["date"] + 1, lang=row["lang"])
@@ -288,148 +262,75 @@ def disagreement(shard: VectorShard) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("change", ["write", "remove"])
-@pytest.mark.parametrize("where", ["before the engine", "before the sketch", "within the sketch", "after the sketch"])
-def test_a_kill_at_any_step_of_a_change_leaves_the_sketch_as_the_engine_is(
-    tmp_path: Path, where: str, change: str
-) -> None:
+@pytest.fixture
+def shard(tmp_path: Path) -> VectorShard:
+    """A shard with 700 points."""
     shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
-    payloads, rows = shard_rows("all", 4)
-    shard.upsert({"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes())
-    shard.close()
-    payloads, rows = shard_rows(change, 5)
-    asked = {"write": {"ids": ids_of(payloads), "payloads": payloads}}.get(
-        change, {"posts": [[-1, [row["message"] for row in payloads]]], "but": []}
-    )
-    words = [sys.executable, "-P", "-m", "vector_store_programs", "change", str(tmp_path / "shard"), where, change]
-    given = json.dumps(asked).encode() + b"\n" + rows.tobytes()
-    child = subprocess.run(words, input=given, capture_output=True, check=False)
-    assert child.returncode == -signal.SIGKILL, child.stderr
-    made_before = (tmp_path / "shard" / "sketch" / "id_low").stat().st_ino
-    again = VectorShard(str(tmp_path / "shard"), 64, make=False)
-    assert disagreement(again) is None
-    assert (tmp_path / "shard" / "sketch" / "id_low").stat().st_ino == made_before  # read, not made anew
-    done = {"write": 180, "remove": 90}[change]
-    assert again.count({}, b"")[0]["points"] == (150 if where == "before the engine" else done)
-    again.close()
+    shard.upsert(*ask_for(700, 4))
+    return shard
 
 
-class RefusingEngine:
-    """The engine, in a state in which it refuses changes."""
+def ask_for(count: int, seed: int) -> tuple[dict[str, Any], bytes]:
+    rows = unit(np.random.default_rng(seed).standard_normal((count, 64), dtype=np.float32))
+    payloads = [payload(-1, n, date=seed) for n in range(count)]
+    return {"ids": ids_of(payloads), "payloads": payloads}, rows.tobytes()
 
-    def __init__(self, engine: edge.EdgeShard) -> None:
-        self.retrieve = engine.retrieve
 
-    def update(self, operation: edge.UpdateOperation) -> None:
+def test_a_change_that_the_engine_refuses_is_no_change(shard: VectorShard) -> None:
+    ask, raw = ask_for(150, 5)
+    with pytest.raises(OverflowError):
+        shard.upsert({**ask, "payloads": [{**row, "date": 2**70} for row in ask["payloads"]]}, raw)
+    assert differ_from_engine(shard) is None
+    engine = shard._shard
+
+    def refuse(operation: edge.UpdateOperation) -> None:
         raise ValueError("refused")
 
-
-def test_a_change_that_the_engine_or_a_full_disk_refuses_is_no_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
-    payloads, rows = shard_rows("all", 4)
-    ask = {"ids": ids_of(payloads), "payloads": payloads}
-    shard.upsert(ask, rows.tobytes())
-    with pytest.raises(OverflowError):
-        shard.upsert({**ask, "payloads": [{**row, "date": 2**70} for row in payloads]}, rows.tobytes())
-    assert disagreement(shard) is None
-    engine = shard._shard
-    shard._shard = RefusingEngine(engine)  # type: ignore[assignment]
+    shard._shard = SimpleNamespace(update=refuse)  # type: ignore[assignment]
     with pytest.raises(ValueError, match="refused"):
-        shard.upsert(ask, (-rows).tobytes())
+        shard.upsert(ask, raw)
     shard._shard = engine
-    assert disagreement(shard) is None
-    shard.remove({"posts": [[-1, [0]]], "but": []}, b"")  # the next change after one that was refused
-    assert disagreement(shard) is None
-    monkeypatch.setattr(vector_sketch, "_FIRST_ROWS", 1)
-
-    def refuse(file: int, size: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(vector_sketch, "_allocate", refuse)
-    many = [payload(-1, n) for n in range(1_000, 5_000)]
-    with pytest.raises(OSError, match=r"\[Errno 28\]"):
-        shard.upsert({"ids": ids_of(many), "payloads": many}, np.ones((4_000, 64), np.float32).tobytes())
-    assert disagreement(shard) is None
+    assert differ_from_engine(shard) is None
+    shard.remove({"posts": [[-1, [0]]], "but": []}, b"")
+    assert differ_from_engine(shard) is None
     shard.close()
 
 
-def cut(name: str) -> Callable[[Path], None]:
-    return lambda sketch: os.truncate(sketch / name, 800)
-
-
-def noise(name: str) -> Callable[[Path], None]:
-    def harm(sketch: Path) -> None:
-        with (sketch / name).open("r+b") as data:
-            data.seek(4_800)  # in the middle, where the seal does not look
-            data.write(b"\xa7" * 800)
-
-    return harm
-
-
-def linked(sketch: Path) -> None:
-    (sketch / "signs0").rename(sketch.parents[1] / "elsewhere")
-    (sketch / "signs0").symlink_to(sketch.parents[1] / "elsewhere")
-
-
-def restarted(sketch: Path) -> None:
-    """As if the machine had been stopped while the sketch was in use, and had lost what was not yet on disk."""
-    state = json.loads((sketch / "state.json").read_text())
-    (sketch / "state.json").write_text(json.dumps({**state, "closed": False, "boot": "another"}))
-    noise("signs0")(sketch)
-
-
-def killed(sketch: Path) -> None:
-    """As if the process had been killed, and the list of changing points damaged."""
-    state = json.loads((sketch / "state.json").read_text())
-    (sketch / "state.json").write_text(json.dumps({**state, "closed": False}))
-    (sketch / "changing").write_bytes(b"\xa7" * 24)
+def write_noise(file: Path) -> None:
+    with file.open("r+b") as data:
+        data.seek(4_800)
+        data.write(b"\xa7" * 800)
 
 
 HARM: dict[str, Callable[[Path], object]] = {
-    "gone": shutil.rmtree,
-    "a column is gone": lambda sketch: (sketch / "date").unlink(),
-    "a column is cut": cut("date"),
-    "the ids are cut": cut("id_low"),
-    "a column is a link": linked,
-    "noise in the signs": noise("signs0"),
-    "noise in the sizes": noise("sizes0"),
-    "noise in the ids": noise("id_low"),
-    "its state is gone": lambda sketch: (sketch / "state.json").unlink(),
-    "its state says nothing": lambda sketch: (sketch / "state.json").write_text('{"format": 1, "dimension": [}'),
-    "of another version": lambda sketch: (sketch / "state.json").write_text('{"format": 0, "dimension": 8}'),
-    "the machine was restarted": restarted,
-    "the process was killed": killed,
+    "nothing": lambda file: None,
+    "gone": Path.unlink,
+    "cut": lambda file: os.truncate(file, 4_800),
+    "empty": lambda file: os.truncate(file, 0),
+    "noise": write_noise,
+    "a link": lambda file: file.rename(file.parent / "elsewhere") and file.symlink_to(file.parent / "elsewhere"),
+    "of fewer points": lambda file: VectorSketch(64).save(file),
 }
 
 
-@pytest.mark.parametrize("harm", HARM.values(), ids=HARM)
-def test_a_damaged_sketch_is_made_anew(tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    shard = VectorShard(str(tmp_path / "shard"), 64, make=True)
-    many = [payload(-1, n) for n in range(700)]
-    rows = unit(np.random.default_rng(8).standard_normal((700, 64), dtype=np.float32))
-    shard.upsert({"ids": ids_of(many), "payloads": many}, rows.tobytes())
+@pytest.mark.parametrize("harm", HARM)
+def test_a_damaged_sketch_is_made_anew_and_a_whole_one_is_not(
+    shard: VectorShard, tmp_path: Path, harm: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shard.remove({"posts": [[-1, range(100, 140)]], "but": []}, b"")
     shard.close()
-    harm(tmp_path / "shard" / "sketch")
+    HARM[harm](tmp_path / "shard" / "sketch.bin")
     again = VectorShard(str(tmp_path / "shard"), 64, make=False)
-    assert disagreement(again) is None
+    assert again.count({}, b"")[0]["points"] == 660
+    assert differ_from_engine(again) is None
+    assert ("made anew" in capfd.readouterr().err) == (harm != "nothing")
+    again.upsert(*ask_for(200, 6))
+    again._shard.flush()
+    shutil.copytree(tmp_path / "shard", tmp_path / "killed")
     again.close()
-
-
-async def test_a_sketch_older_than_the_engine_is_not_used(kept: Path, filled: Path) -> None:
-    """Put back from a copy: whole, and with as many points, but of earlier versions."""
-    store = await opened(filled)
-    moved = [VectorPoint(p.place, p.date, "fr", p.text_hash, -p.vector) for p in POINTS[:100]]
-    await store.upsert(moved)
-    await store.close()
-    (old,), (sketch,) = kept.glob("shard-*/sketch"), filled.glob("shard-*/sketch")
-    shutil.rmtree(sketch)
-    shutil.copytree(old, sketch)
-    store = await opened(filled)
-    hits = await store.search(moved[0].vector, SearchFilter(frozenset(CHANNELS)), 200, "fr")
-    assert {place for place, _ in hits} == {p.place for p in moved}
-    await store.close()
+    killed = VectorShard(str(tmp_path / "killed"), 64, make=False)
+    assert differ_from_engine(killed) is None
+    killed.close()
 
 
 # The log of changes

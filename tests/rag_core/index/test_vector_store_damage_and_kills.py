@@ -196,7 +196,7 @@ def writer(tmp_path: Path) -> Iterator[Callable[[int], subprocess.Popen[str]]]:
 
     def begin(first: int = 0) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "vector_store_programs", "write", str(tmp_path / "vectors"), str(first)],
+            [sys.executable, "-P", "-m", "vector_store_programs", str(tmp_path / "vectors"), str(first)],
             stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         begun.append(child)

@@ -40,10 +40,6 @@ def estimate_answering(score: float, lead: float, terms: float | None = None) ->
     return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
-# Of the retrievers, by model and language.
-_FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}}
-
-
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Calibration: the thresholds of answers (0..1), fusion by embedding model and language, and the fitting data.
@@ -55,12 +51,12 @@ class Calibration:
     sure: float = 0.88
     data: str = "questions typed by people over invented and real channels"
     date: str = "2026-11-27"
-    fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
+    fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=dict)
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
         """Fusion for a question in `lang`; `weight` overrides the dense weight."""
         fitted = self.fusions.get(model.name, {}).get(lang)
-        default = fitted or Fusion("sum", model.weight(lang))
+        default = fitted or Fusion("sum", model.dense_weight)
         return default if weight is None else Fusion(default.kind, weight)
 
     def grade(self, likely: float) -> Certainty:
@@ -84,7 +80,7 @@ class Calibration:
                 for model, langs in stored["fusions"].items()
             }
             bars = float(stored["bar"]), float(stored["sure"])
-            found = cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own})
+            found = cls(*bars, str(stored["data"]), str(stored["date"]), own)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from rag_core.llm.turns import FairScheduler
 from rag_core.storage import Archive, channels, readers
 from rag_core.storage.channel_history import UPDATE_RETENTION
 from rag_core.storage.questions import QuestionRow
-from rag_core.text.tokens import tokenize
 from rag_core.types import Channel, Viewer, Visibility
 
 # For finding posts. Before a message is sent Telegram is asked again (bot/telegram/recheck.py): a user
@@ -440,21 +438,3 @@ async def format_no_access(rights: AdminRegistry, words: Translator, reader: Rea
         return words("none-visible-reader")
     waiting = any(channel.state == "pending" for channel in (await channels.load_channels(rights.archive)).values())
     return words("none-visible-pending") if waiting else words("none-visible-admin")
-
-
-MAX_SET_NAME_LENGTH = 30
-# With a preposition, which is no term.
-_SET_PREFIX_PATTERN = re.compile(rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)")
-
-
-async def narrow_to_channel_set(archive: Archive, chat_id: int, text: str, viewer: Viewer) -> tuple[str, Viewer]:
-    """Narrow a question that begins with the name of a set of this chat; any other question stays as it is.
-
-    Returns the question without this name, and its viewer with the channels of the set that they may read.
-    """
-    found = _SET_PREFIX_PATTERN.match(text)
-    if found and (asked := tokenize(found[1])):
-        for name, chosen in (await readers.load_channel_sets(archive, chat_id)).items():
-            if tokenize(name) == asked:  # "в работе" names the set "работа"
-                return text[found.end() :], viewer.narrow(frozenset(chosen))
-    return text, viewer

@@ -240,7 +240,7 @@ async def _run_indexing(
         await stack.enter_async_context(_run_in_background(indexing.run()))
         stack.push_async_callback(reindexing.stop)
         await reindexing.resume()
-        requests = RequestHandlers(rag, indexing, reindexing, settings.bot.zone)
+        requests = RequestHandlers(rag, indexing, reindexing, settings.bot.zone, settings.bot.admins)
         await stack.enter_async_context(serve_control_socket(settings.data.dir, requests.all()))
         yield indexing, reindexing
 

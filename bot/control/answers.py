@@ -19,6 +19,7 @@ from rag_core.engine import Engine
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.run import Run
 from rag_core.storage import channels, visible_posts
+from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import Spoiler, cover_spoilers, label_poll, list_spoilers
 from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE, Answer, Citation, Passage, Post, PostKey, Question, Viewer
@@ -123,11 +124,11 @@ def _cover_fields(value: Any, spoilers: Sequence[Spoiler], *, words: bool = Fals
 class TerminalAnswerer:
     """Answerer of the terminal in this process, with the methods of `bot.control.RunningBot`.
 
-    They return None if there are no channels.
+    They return None if there are no channels. `admins`: a question may begin with a set of channels of theirs.
     """
 
-    def __init__(self, rag: Engine, zone: tzinfo) -> None:
-        self._rag, self._zone = rag, zone
+    def __init__(self, rag: Engine, zone: tzinfo, admins: Sequence[int] = ()) -> None:
+        self._rag, self._zone, self._admins = rag, zone, admins
 
     async def ask(
         self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
@@ -136,8 +137,8 @@ class TerminalAnswerer:
         asked = await self._build_question(question, conversation)
         if asked is None:
             return None
-        talk = detect_talk(question)
-        if talk and not await is_introduced(question, asked.viewer, self._rag.archive):
+        talk = detect_talk(asked.text)
+        if talk and not await is_introduced(asked.text, asked.viewer, self._rag.archive):
             words = get_translator(talk.lang or asked.lang)
             if talk.kind is TalkKind.ABOUT_CHANNEL:
                 reply = format_channel_list((await channels.load_channels(self._rag.archive)).values(), words)
@@ -155,6 +156,7 @@ class TerminalAnswerer:
 
     async def _build_question(self, text: str, conversation: int = 0) -> Question | None:
         viewer = Viewer(0, frozenset(await channels.load_channels(self._rag.archive)))
+        text, viewer = await narrow_to_channel_set(self._rag.archive, self._admins, text, viewer)
         if not viewer.channels:
             return None
         chat, thread = (_TERMINAL_CHAT_ID, conversation) if conversation else (0, None)

@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, tzinfo
@@ -229,11 +229,18 @@ _STUCK_TEXT = "The posts are kept, but the bot's index does not take them in: it
 
 
 class RequestHandlers:
-    """Request handlers, by name in `all()`; `zone` is the time zone of questions from the terminal."""
+    """Request handlers, by name in `all()`; `zone` and `admins` as of `TerminalAnswerer`."""
 
-    def __init__(self, rag: Engine, waking: IndexingWorker, rebuilding: RebuildRunner, zone: tzinfo = UTC) -> None:
+    def __init__(
+        self,
+        rag: Engine,
+        waking: IndexingWorker,
+        rebuilding: RebuildRunner,
+        zone: tzinfo = UTC,
+        admins: Sequence[int] = (),
+    ) -> None:
         self._rag = rag
-        self._answerer = TerminalAnswerer(rag, zone)
+        self._answerer = TerminalAnswerer(rag, zone, admins)
         self._waking = waking
         self._rebuilding = rebuilding
         self._questions = asyncio.Semaphore(_MAX_CONCURRENT_QUESTIONS)

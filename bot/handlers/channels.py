@@ -357,7 +357,7 @@ def _add_set(
 ) -> Text | None:
     """Add a set ("work = @first, Second channel") and say so, or why not; None where it is written in another way."""
     name, _, listed = (part.strip() for part in given.partition("="))
-    if not listed or not tokenize(name) or len(name) > access.MAX_SET_NAME_LENGTH or ":" in name:
+    if not listed or not tokenize(name) or len(name) > readers.MAX_SET_NAME_LENGTH or ":" in name:
         return None
     if name.casefold() not in sets and len(sets) >= _MAX_SETS:
         return Text(words("sets-full", count=_MAX_SETS))

@@ -46,6 +46,7 @@ from rag_core.retrieval.channel_answers import profile_channel
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import Archive
 from rag_core.storage.channels import find_channel
+from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.types import Channel, Question, Viewer
 
 router = Router()
@@ -145,7 +146,7 @@ async def _render_page(
     viewer = await access.build_viewer(context.admins, reader)
     if not viewer.channels:
         return View(Text(await access.format_no_access(context.admins, words, reader, viewer))), ""
-    text, viewer = await access.narrow_to_channel_set(context.archive, asked.chat.id, _get_search_text(asked), viewer)
+    text, viewer = await narrow_to_channel_set(context.archive, [asked.chat.id], _get_search_text(asked), viewer)
     if not viewer.channels:
         missed = access.describe_shortfalls(viewer, words)
         return View(Text(missed or words("sets-nothing-readable"))), ""

@@ -22,7 +22,7 @@ from aiogram.types import InlineKeyboardMarkup
 from aiogram.utils.formatting import Italic, Text, as_list
 
 from bot import access
-from bot.access import AdminRegistry, get_question_reader, narrow_to_channel_set
+from bot.access import AdminRegistry, get_question_reader
 from bot.handlers import errors
 from bot.i18n import Translator, detect_question_language, get_translator, load_zone
 from bot.indexing import BotObserver
@@ -47,6 +47,7 @@ from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, visible_posts
 from rag_core.storage.questions import DeliveryMessage, QuestionRow, fetch_previous_answer
+from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.types import Answer, Certainty, PostKey, Question, Shortfall, Viewer
 from rag_core.verification.verify import verify_text
 
@@ -327,7 +328,7 @@ class QuestionWorker:
             self.meter.count_question("refused")
             return Text(await access.format_no_access(self._rights, live.words, get_question_reader(asked), viewer)), {}
         asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
-        text, viewer = await narrow_to_channel_set(archive, asked.chat_id, asked.text, viewer)
+        text, viewer = await narrow_to_channel_set(archive, [asked.chat_id], asked.text, viewer)
         if not viewer.channels:
             self.meter.count_question("refused")
             return Text(access.describe_shortfalls(viewer, live.words) or live.words("sets-nothing-readable")), {}

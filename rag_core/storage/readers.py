@@ -7,8 +7,9 @@ memberships only who is in a channel, and only of people who ask.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -18,7 +19,8 @@ import aiosqlite
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
 from rag_core.storage.questions import IS_REFUSAL_SQL
-from rag_core.types import AUTO_RECIPE
+from rag_core.text.tokens import tokenize
+from rag_core.types import AUTO_RECIPE, Viewer
 
 
 async def load_choices(archive: Archive) -> dict[str, str]:
@@ -45,6 +47,27 @@ async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozens
     """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
     value = await archive.value("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",)) or "{}"
     return {name: frozenset(chosen) for name, chosen in json.loads(value).items()}
+
+
+MAX_SET_NAME_LENGTH = 30
+# With a preposition, which is no term.
+_SET_PREFIX_PATTERN = re.compile(rf"([^\n:]{{1,{MAX_SET_NAME_LENGTH + 10}}}):\s*(?=\S)")
+
+
+async def narrow_to_channel_set(
+    archive: Archive, chats: Iterable[int], text: str, viewer: Viewer
+) -> tuple[str, Viewer]:
+    """Narrow a question that begins with the name of a set of these chats; any other question stays as it is.
+
+    Returns the question without this name, and its viewer with the channels of the set that they may read.
+    """
+    found = _SET_PREFIX_PATTERN.match(text)
+    if found and (asked := tokenize(found[1])):
+        for chat in chats:
+            for name, chosen in (await load_channel_sets(archive, chat)).items():
+                if tokenize(name) == asked:  # "в работе" names the set "работа"
+                    return text[found.end() :], viewer.narrow(chosen)
+    return text, viewer
 
 
 async def save_channel_sets(archive: Archive, chat_id: int, sets: Mapping[str, Collection[int]]) -> None:

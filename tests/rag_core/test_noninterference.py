@@ -32,7 +32,7 @@ from driver import make_local_bot
 from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
 
-from bot.access import AdminRegistry, MembershipCache, narrow_to_channel_set
+from bot.access import AdminRegistry, MembershipCache
 from bot.handlers.inline import find_articles, share_answer
 from bot.handlers.search import render_profile
 from bot.i18n import get_translator
@@ -55,7 +55,7 @@ from rag_core.run import Budgets, Run
 from rag_core.storage import channels, index_state, posts, subscriptions
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.questions import QuestionRow, finish_question, queue_question
-from rag_core.storage.readers import save_channel_sets
+from rag_core.storage.readers import narrow_to_channel_set, save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.types import (
     Answer,
@@ -263,7 +263,7 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
-        rest, viewer = await narrow_to_channel_set(rag.archive, 1, f"in town: {text}", question.viewer)
+        rest, viewer = await narrow_to_channel_set(rag.archive, [1], f"in town: {text}", question.viewer)
         shown: object = (answer, reading, await answer_from_pin(question, rag), plan, rest, sorted(viewer.channels))
     elif way == "search":
         shown = await list_posts(question, seen)

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver import HARBOUR, Cli, save
+from driver import ADMIN, CREW, HARBOUR, KILN, OTTO, Cli, save
 
 from bot.cli import ask as ask_command
+from bot.cli.folder import open_archive
 from bot.data_folder import lock_data_folder
 from bot.settings import Settings
 from rag_core.errors import RagError
+from rag_core.storage.readers import save_channel_sets
 from rag_core.types import Post, PostKey
 
 
@@ -112,7 +114,8 @@ def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     async def command(*words: str, code: int = 0) -> str:
         parser = argparse.ArgumentParser()
         ask_command.declare_verify(parser)
-        settings = Settings.model_validate({"data": {"dir": home}, "models": {"embedder": "none"}})
+        given = {"data": {"dir": home}, "models": {"embedder": "none"}, "bot": {"admins": f"{ADMIN}"}}
+        settings = Settings.model_validate(given)
         capsys.readouterr()
         assert await ask_command.run_verify(parser.parse_args(words), settings) == code
         said = capsys.readouterr()
@@ -167,3 +170,21 @@ async def test_beside_a_running_bot_the_verdicts_are_the_same(run: Run, live: An
             pass
         beside = [without_ids(await run(text, "--json")) for text in texts]
     assert beside == alone
+
+
+async def test_an_admins_set_of_channels_narrows_the_terminal_as_the_chat(run: Run, live: Any, home: Path) -> None:
+    async with open_archive(home) as archive:
+        await save_channel_sets(archive, ADMIN, {"crew": [CREW], "boats": [HARBOUR, KILN]})
+        await save_channel_sets(archive, OTTO, {"mine": [CREW]})
+
+    async def see_sets() -> None:
+        assert "The posts say so" in await run(FERRY, "--set", "Boats")
+        for words in ((FERRY, "--set", "crew"), (f"in crew: {FERRY}",)):
+            assert (await run(*words)).endswith("The posts do not say this\n")
+        assert "The posts say so" in await run(f"mine: {FERRY}")  # a reader's set: words like others
+
+    await see_sets()
+    async with live():
+        await see_sets()
+    with pytest.raises(SystemExit, match="2"):
+        await run(FERRY, "--set", "mine")

@@ -24,11 +24,11 @@ from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
-from rag_core.recipe_steps import Round, run_direct
+from rag_core.recipe_steps import Round, plan_question, run_direct
 from rag_core.run import Run, Span, Stage
-from rag_core.storage import channels
-from rag_core.storage.questions import fetch_queue_stats
-from rag_core.storage.readers import load_answer_mode, load_choices, save_choice
+from rag_core.storage.channels import load_channels
+from rag_core.storage.readers import load_choices, load_recipe_choices, save_choice
+from rag_core.storage.visible_posts import load_posts_and_channels
 from rag_core.text.tokens import fold_characters
 from rag_core.types import (
     AGENT_RECIPE,
@@ -36,15 +36,16 @@ from rag_core.types import (
     DIRECT_RECIPE,
     Answer,
     Certainty,
-    Channel,
     Draft,
+    Evidence,
     Passage,
+    Plan,
     PostKey,
     Question,
     Sentence,
     Shortfall,
 )
-from rag_core.verification.support import check_citations, filter_current_passages, measure_support
+from rag_core.verification.support import check_citations, is_current, keep_current_citations, measure_support
 from rag_core.writing.extract import asks_for_address, find_addresses
 from rag_core.writing.write import reflect_on_draft
 
@@ -73,8 +74,9 @@ async def answer_question(
     async def report_draft(draft: Draft) -> None:
         """Report the extract as a preview, if its citations are still valid."""
         if on_extract and (current := await check_citations(draft, question.viewer, rag)):
-            known = await _load_readable_channels(question, rag)
-            on_extract(Answer(current, draft.covered, DIRECT_RECIPE, channels=known, certainty=draft.certainty))
+            known = await load_channels(rag.archive)
+            readable = {chat: known[chat] for chat in question.viewer.channels if chat in known}
+            on_extract(Answer(current, draft.covered, DIRECT_RECIPE, channels=readable, certainty=draft.certainty))
 
     run = Run(
         rag.budgets,
@@ -89,12 +91,12 @@ async def answer_question(
     try:
         asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
         question = await resolve_followup(asked, rag, run)
+        plan = await plan_question(question, rag, run)
         unchosen = RecipeChoice(DIRECT_RECIPE, "no choice")
-        choice = await run.attempt(Stage.CHOOSE, choose_recipe(question, rag, run), unchosen)
-        # plan, search, extract or write
-        found = await run_recipe(choice.recipe, question, rag, run, careful=choice.careful)
-        sentences = await _cite_and_verify(found, question, rag, run)
-        answer = await _compose_answer(sentences, found, question, rag, run)
+        choice = await run.attempt(Stage.CHOOSE, choose_recipe(question, plan, rag, run), unchosen)
+        # search, extract or write
+        found = await run_recipe(choice.recipe, question, plan, rag, run, careful=choice.careful)
+        answer = await _cite_and_compose(found, question, rag, run)
         if question.text != asked.text:
             answer = replace(answer, understood=question.text)
         # memory is read by follow-ups only, never as a source
@@ -115,13 +117,13 @@ class RecipeChoice:
     careful: bool = False
 
 
-async def choose_recipe(question: Question, rag: Engine, run: Run) -> RecipeChoice:
+async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -> RecipeChoice:
     """Choose the recipe of a question, and note it in the trace. Call it in a stage. Raises ArchiveUnavailable."""
     wanted, why, careful = rag.recipe, "asked for", False
     if rag.recipe == AUTO_RECIPE:
-        mode, chosen = await load_answer_mode(rag.archive, question.chat), await load_choices(rag.archive)
+        mode, chosen, waiting = await load_recipe_choices(rag.archive, question.chat)
         wanted, why, careful = mode.recipe, "the chat's mode", mode.careful
-        if (await fetch_queue_stats(rag.archive)).waiting > _MAX_WAITING_QUESTIONS:
+        if waiting > _MAX_WAITING_QUESTIONS:
             wanted, why, careful = DIRECT_RECIPE, "many wait", False
         elif wanted == AUTO_RECIPE:
             switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
@@ -129,12 +131,7 @@ async def choose_recipe(question: Question, rag: Engine, run: Run) -> RecipeChoi
             wanted, why = DIRECT_RECIPE, "not for this chat"
             if switch == _ON and is_chat_in_share(rag.archive.identity, question.chat, share):
                 # by the router's rules, the last reason of the plan
-                known = await channels.load_channels(rag.archive)
-                try:
-                    plan = await asyncio.to_thread(rag.plan, question, known)
-                    wanted, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
-                except RagError:  # the recipe has the same failure, and says so
-                    why = "no plan"
+                wanted, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
         if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
             wanted, why = DIRECT_RECIPE, f"{wanted} is off"
     run.note(recipe=wanted, why=why)
@@ -147,7 +144,7 @@ def is_chat_in_share(identity: str, chat: int, share: float) -> bool:
     return int.from_bytes(digest) < share * 2**64
 
 
-def load_recipe(name: str) -> Callable[[Question, Engine, Run], Awaitable[Round]]:
+def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[Round]]:
     """Import a recipe, with its first question: their tables and grammars take 0.1 s."""
     match name:
         case "agent":
@@ -163,7 +160,9 @@ def load_recipe(name: str) -> Callable[[Question, Engine, Run], Awaitable[Round]
     return recipe
 
 
-async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, careful: bool = False) -> Round:
+async def run_recipe(
+    name: str, question: Question, plan: Plan, rag: Engine, run: Run, *, careful: bool = False
+) -> Round:
     """Run a recipe, with `direct` as the fallback; with `careful` the draft is reviewed once more.
 
     Raises RagError where `direct` fails too.
@@ -174,7 +173,7 @@ async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, ca
     run.recipe = name
     try:
         async with run.within(rag.budgets.question - reserve):
-            found = await load_recipe(name)(question, rag, run)
+            found = await load_recipe(name)(question, plan, rag, run)
             # it found nothing because its stages had no time: `direct` may
             if reserve and not found.draft.sentences and run.is_hurried:
                 raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
@@ -192,56 +191,34 @@ async def run_recipe(name: str, question: Question, rag: Engine, run: Run, *, ca
             took = round((time.perf_counter() - started) * 1000, 3)
             run.spans.append(Span(name, took, {}, type(failed).__name__ if failed else None))
     async with run.within(reserve):
-        return await run_direct(question, rag, run)
+        return await run_direct(question, plan, rag, run)
 
 
-async def _cite_and_verify(found: Round, question: Question, rag: Engine, run: Run) -> tuple[Sentence, ...]:
-    """Check the citations of a draft and drop the sentences that their posts do not support.
+async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: Run) -> Answer:
+    """Compose the answer of what its posts still say, or the refusal with the nearest posts.
 
-    Raises ArchiveUnavailable, StageTimeout. Where verification fails, only verbatim sentences are shown.
+    Posts are read once more: they may have been edited, deleted or closed while the answer was made. Sentences that
+    they do not support are dropped. Raises ArchiveUnavailable, StageTimeout.
     """
-    current = await run.require(Stage.CITE, check_citations(found.draft, question.viewer, rag))
-    run.show("cite", (f"{one.support:.2f} {one.text}" for one in current))
-    verbatim = tuple(sentence for sentence in current if sentence.support == 1.0)  # or computed from the posts
-    if verbatim == current:
-        return current
-
-    def is_supported(sentence: Sentence) -> bool:
-        cited = {citation.post for citation in sentence.citations}
-        passages = [source.passage for source in found.evidence.sources if source.passage.key in cited]
-        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
-
-    async def keep_supported() -> tuple[Sentence, ...]:
-        kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, current)))
-        run.note(claims=len(current), verified=len(kept))
-        return kept
-
-    kept = await run.attempt(Stage.VERIFY, keep_supported(), verbatim)
-    run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in current))
-    if len(kept) < len(current):
-        run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))
-    return kept
-
-
-async def _compose_answer(
-    sentences: tuple[Sentence, ...], found: Round, question: Question, rag: Engine, run: Run
-) -> Answer:
-    """Compose the answer, or the refusal with the nearest posts; addresses where they are asked for."""
-    draft, sources, plan = found.draft, found.evidence.sources, run.plan
-    if sources:
-        checking = filter_current_passages([source.passage for source in sources], question.viewer, rag)
-        current = set(await run.require(Stage.CURRENT, checking))
-        sources = tuple(source for source in sources if source.passage in current)
+    draft, viewer = found.draft, question.viewer
+    async with run.stage(Stage.CITE):
+        keys = {citation.post for one in draft.sentences for citation in one.citations}
+        keys |= {source.passage.key for source in found.evidence.sources}
+        stored, known = await load_posts_and_channels(rag.archive, keys)
+        cited = keep_current_citations(draft.sentences, stored, viewer)
+        sources = tuple(one for one in found.evidence.sources if is_current(one.passage, stored, viewer))
+    run.show("cite", (f"{one.support:.2f} {one.text}" for one in cited))
+    sentences = await _drop_unsupported(cited, found.evidence, rag, run)
     nearest: tuple[Passage, ...] = ()
     if not sentences:  # a refusal is of no model, and lacks no part
         nearest = tuple(source.passage for source in sources if source.passage in draft.near)
         draft = Draft((), draft.covered, certainty=Certainty.NONE, judged=draft.judged)
     quoted = [(c.post, c.start, c.end) for one in sentences for c in one.citations]
     quoted += [(passage.key, passage.start, passage.end) for passage in nearest]
-    addresses = dict[PostKey, tuple[str, ...]]()
+    addresses: dict[PostKey, tuple[str, ...]] = {}
     if quoted and asks_for_address(question.text):
-        finding = find_addresses(quoted, " ".join(one.text for one in sentences), found.evidence, rag)
-        addresses = await run.attempt(Stage.CITE, finding, addresses)
+        shown = " ".join(one.text for one in sentences)
+        addresses = find_addresses(quoted, shown, stored, found.evidence.boilerplate)
     return Answer(
         sentences=sentences,
         confidence=draft.covered,
@@ -251,11 +228,11 @@ async def _compose_answer(
         shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls
         trace_id=run.trace_id,
         nearest=nearest,
-        channels=await _load_readable_channels(question, rag),
+        channels={chat: known[chat] for chat in viewer.channels if chat in known},
         copies={s.passage.key: s.passage.copies for s in found.evidence.sources if s.passage.copies},
         found=sources,
-        read_as=plan.read_as if plan else (),
-        aliases=plan.aliases if plan else (),
+        read_as=found.plan.read_as,
+        aliases=found.plan.aliases,
         actions=run.list_actions(),
         missing=draft.missing,
         addresses=addresses,
@@ -263,9 +240,29 @@ async def _compose_answer(
     )
 
 
-async def _load_readable_channels(question: Question, rag: Engine) -> dict[int, Channel]:
-    known = await channels.load_channels(rag.archive)
-    return {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
+async def _drop_unsupported(
+    cited: tuple[Sentence, ...], evidence: Evidence, rag: Engine, run: Run
+) -> tuple[Sentence, ...]:
+    """Drop the sentences that their posts do not support; where that fails, all that are not verbatim."""
+    verbatim = tuple(sentence for sentence in cited if sentence.support == 1.0)  # or computed from the posts
+    if verbatim == cited:
+        return cited
+
+    def is_supported(sentence: Sentence) -> bool:
+        posts = {citation.post for citation in sentence.citations}
+        passages = [source.passage for source in evidence.sources if source.passage.key in posts]
+        return sentence.support == 1.0 or measure_support(sentence.text, passages) >= rag.settings.verify.threshold
+
+    async def keep_supported() -> tuple[Sentence, ...]:
+        kept = await asyncio.to_thread(lambda: tuple(filter(is_supported, cited)))
+        run.note(claims=len(cited), verified=len(kept))
+        return kept
+
+    kept = await run.attempt(Stage.VERIFY, keep_supported(), verbatim)
+    run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in cited))
+    if len(kept) < len(cited):
+        run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))
+    return kept
 
 
 async def load_recipe_switches(rag: Engine) -> dict[str, tuple[bool, float]]:

@@ -47,10 +47,9 @@ class Round:
     evidence: Evidence = field(default_factory=Evidence)
 
 
-async def run_direct(question: Question, rag: Engine, run: Run) -> Round:
+async def run_direct(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Run the recipe `direct`: one search, and a wider one where nothing in the first is read as an answer."""
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
-    if exact is not None:
+    if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     best = await search_and_extract(question, plan, rag, run)
     best = await search_by_model_plan(question, best, rag, run)
@@ -73,13 +72,14 @@ def require_model(recipe: str, model: LanguageModel | None) -> LanguageModel:
 _SEARCHED_KINDS = frozenset({Kind.FACT, Kind.LIST, Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM})
 
 
-async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> tuple[Plan, Draft | None]:
-    """Make the plan by rules, and the answer where that is an aggregate over all matching posts, or a claim's verdict.
-
-    A model extends it only where nothing sure was found by it (see `search_by_model_plan`).
-    """
+async def plan_question(question: Question, rag: Engine, run: Run) -> Plan:
+    """Make the plan by rules; a model extends it only where nothing sure was found (see `search_by_model_plan`)."""
     planning = make_plan(question, rag, run, by_model=False)
-    plan = await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
+    return await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
+
+
+async def answer_exactly(question: Question, plan: Plan, rag: Engine, run: Run) -> Draft | None:
+    """Answer where the answer is an aggregate over all matching posts, or a claim's verdict."""
     exact = None
     if plan.kind not in _SEARCHED_KINDS:
         # counting over very many posts may take too long: then the question is searched like any other
@@ -90,7 +90,7 @@ async def plan_or_answer_exactly(question: Question, rag: Engine, run: Run) -> t
         exact = await run.attempt(Stage.CLAIM, answer_claim(question, plan, rag, run), None)
     if exact is not None:
         await note_unindexed_posts(question.viewer, rag, run)
-    return plan, exact
+    return exact
 
 
 async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
@@ -168,10 +168,9 @@ async def search_by_model_plan(question: Question, rules: Round, rag: Engine, ru
         return rules
     if run.on_extract and draft.sentences:
         await run.on_extract(draft)
-    planned, read = await run.attempt(Stage.PLAN, make_plan(question, rag, run), plan), run.plan
+    planned = await run.attempt(Stage.PLAN, make_plan(question, rag, run), plan)
     if planned == plan:
         return rules
-    run.plan = plan
 
     async def search_apart() -> Round:
         async with run.use_separate_budgets():  # its stages have their own budgets
@@ -183,7 +182,6 @@ async def search_by_model_plan(question: Question, rules: Round, rag: Engine, ru
     better = surer or found.covered > draft.covered + _MIN_IMPROVEMENT
     if not found.sentences or found.certainty is Certainty.NONE or not better:
         return rules
-    run.plan = read
     return second
 
 

@@ -25,7 +25,7 @@ from rag_core.llm.protocol import (
     collect_generation,
 )
 from rag_core.llm.turns import MIN_PATIENCE_S, TimedSession
-from rag_core.types import Action, Draft, DroppedSentence, Plan, Sentence, Shortfall
+from rag_core.types import Action, Draft, DroppedSentence, Sentence, Shortfall
 
 if TYPE_CHECKING:
     from rag_core.models.onnx_models import PassageSimilarity
@@ -225,7 +225,6 @@ class Run:
     trace_id: str = field(default_factory=get_or_make_request_id)
     spans: list[Span] = field(default_factory=list)
     shortfalls: list[Shortfall] = field(default_factory=list)
-    plan: Plan | None = None  # of the latest round; says how the question was read
     on_place: QueuePositionCallback | None = None  # called while other questions are before this one
     on_sentence: Callable[[Sentence], None] | None = None  # called with each sentence once it is written and cited
     on_extract: Callable[[Draft], Awaitable[None]] | None = None  # called with the extract, before a model is asked

@@ -98,7 +98,7 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     run = Run(rag.budgets, "search")
     try:
         plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
-        if (await run.require(Stage.CHOOSE, choose_recipe(question, rag, run))).recipe == "agent":
+        if (await run.require(Stage.CHOOSE, choose_recipe(question, plan, rag, run))).recipe == "agent":
             hits = await search_in_rounds(question, plan, rag, run)
         else:
             hits = await search_passages(plan, question, rag, run)

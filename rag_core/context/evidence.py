@@ -6,6 +6,7 @@ their numbers from the evidence.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,13 +30,13 @@ _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few millis
 _MIN_SHARE, _MIN_POSTS = 0.2, 5
 
 
-def find_repeated_lines(texts: Iterable[str]) -> frozenset[str]:
+def find_repeated_lines(texts: Sequence[str]) -> frozenset[str]:
     """Find the lines that repeat in texts, as keys (`build_text_key`); each text counts once for a line."""
-    counts, number = Counter[str](), 0
+    counts = Counter[str]()
     for text in texts:
-        number += 1
         counts.update({key for line in text.split("\n") if (key := build_text_key(line))})
-    return frozenset(key for key, times in counts.items() if times >= _MIN_POSTS and times > _MIN_SHARE * number)
+    least = max(_MIN_POSTS, math.floor(_MIN_SHARE * len(texts)) + 1)
+    return frozenset(key for key, times in counts.items() if times >= least)
 
 
 def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
@@ -45,15 +46,13 @@ def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
 
 async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
     """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
-    found, version = {}, rag.version
-    for chat in chats:
-        lines = rag.boilerplate.get(chat, version)
-        if lines is None:
-            lines = find_repeated_lines(await visible_posts.list_latest_texts(rag.archive, chat, _LATEST_POSTS))
+    version = rag.version
+    found = {chat: rag.boilerplate.get(chat, version) for chat in chats}
+    if new := [chat for chat, lines in found.items() if lines is None]:
+        for chat, texts in (await visible_posts.list_latest_texts(rag.archive, new, _LATEST_POSTS)).items():
+            found[chat] = lines = find_repeated_lines(texts)
             rag.boilerplate.store(chat, version, lines)
-        if lines:
-            found[chat] = lines
-    return found
+    return {chat: lines for chat, lines in found.items() if lines}
 
 
 DatedPost = Post | Passage | PostCopy

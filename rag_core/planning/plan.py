@@ -355,6 +355,5 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
                         plan = await llm_planner.plan_by_model(question, plan, entities, planner, run, short=short)
         if len(run.shortfalls) == before and not busy:
             rag.caches.plans.store(key, version, plan)
-    run.plan = plan
     run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
     return plan

@@ -16,9 +16,10 @@ from rag_core.planning.plan import split_question, widen_plan
 from rag_core.recipe_steps import (
     Round,
     add_hyde_query,
+    answer_exactly,
     complete_answer,
     extract_from_hits,
-    plan_or_answer_exactly,
+    plan_question,
     search_and_extract,
     search_by_model_plan,
 )
@@ -42,14 +43,13 @@ _REFERRING = re.compile(
 )
 
 
-async def run_agent(question: Question, rag: Engine, run: Run) -> Round:
+async def run_agent(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Run the recipe `agent`: each part by itself; a second search where nothing in the first is read as an answer."""
     parts = await asyncio.to_thread(complete_parts, question.text, question.asked_at)
     if len(parts) > 1 and (answered := await _answer_parts(question, parts, rag, run)):
         return answered
     # the posts may say it in one sentence whose words no part has alone
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
-    if exact is not None and len(parts) == 1:
+    if len(parts) == 1 and (exact := await answer_exactly(question, plan, rag, run)):
         return Round(plan, exact)
     first = await search_and_extract(question, plan, rag, run)
     best = first = await search_by_model_plan(question, first, rag, run)
@@ -77,8 +77,7 @@ async def search_in_rounds(question: Question, plan: Plan, rag: Engine, run: Run
     parts = await asyncio.to_thread(complete_parts, question.text, question.asked_at)
     for _, text in parts if len(parts) > 1 else ():
         asked = replace(question, text=text)
-        own, _ = await plan_or_answer_exactly(asked, rag, run)
-        found.append(await search_passages(own, asked, rag, run))
+        found.append(await search_passages(await plan_question(asked, rag, run), asked, rag, run))
     mixed = [hit for row in zip_longest(*found) for hit in row if hit]
     return tuple({hit.passage.ref: hit for hit in reversed(mixed)}.values())[::-1]
 
@@ -106,7 +105,8 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     async with run.use_separate_budgets():
         for _, text in parts:
             asked = replace(question, text=text)
-            plan, exact = await plan_or_answer_exactly(asked, rag, run)
+            plan = await plan_question(asked, rag, run)
+            exact = await answer_exactly(asked, plan, rag, run)
             rounds.append(Round(plan, exact) if exact else await search_and_extract(asked, plan, rag, run))
     weigh = rag.lexical.statistics(question.viewer.channels).weight
 
@@ -122,12 +122,11 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     answered = [draft for draft in drafts if draft.sentences]
     if not answered:
         return None
-    if run.plan:
-        run.plan = replace(
-            run.plan,
-            read_as=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)),
-            aliases=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)),
-        )
+    plan = replace(
+        rounds[0].plan,
+        read_as=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.read_as)),
+        aliases=tuple(dict.fromkeys(pair for one in rounds for pair in one.plan.aliases)),
+    )
     sentences = list[Sentence]()  # the best of each part; of those that quote the same words the longer one
     for sentence in (draft.sentences[0] for draft in answered):
         quotes = sentence.citations
@@ -162,4 +161,4 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     numbered = enumerate(list(sources.values())[:MAX_SOURCES], 1)
     boilerplate = {chat: lines for one in rounds for chat, lines in one.evidence.boilerplate.items()}
     evidence = Evidence(tuple(replace(one, number=n) for n, one in numbered), boilerplate)
-    return await complete_answer(question, Round(rounds[0].plan, draft, evidence), rag, run)
+    return await complete_answer(question, Round(plan, draft, evidence), rag, run)

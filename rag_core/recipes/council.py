@@ -24,17 +24,17 @@ from rag_core.llm.rates import COUNCIL_POSTS, COUNCIL_PREDICTIONS
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import (
     Round,
+    answer_exactly,
     extract_from_hits,
     finish_draft,
     keep_extract,
-    plan_or_answer_exactly,
     report_extract,
     require_model,
 )
 from rag_core.retrieval.search import format_hit, search_passages
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
-from rag_core.types import Draft, Evidence, Hit, Question, Sentence, Source
+from rag_core.types import Draft, Evidence, Hit, Plan, Question, Sentence, Source
 from rag_core.verification.judge import judge_relevance
 from rag_core.writing.prompts import LETTERS, load_prompt, parse_json_object, quote_post, quote_question
 from rag_core.writing.write import write_draft
@@ -57,11 +57,10 @@ PARTS_GRAMMAR = "\n".join(
 )
 
 
-async def run_council(question: Question, rag: Engine, run: Run) -> Round:
+async def run_council(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Run the recipe `council`. Raises RecipeFailed without a model, GenerationFailed."""
     model = require_model("council", rag.writer)
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
-    if exact is not None:
+    if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     # both retrievers, and the posts above the judge's threshold, which depends on all scores
     hybrid = replace(rag, dense_weight=rag.settings.council.alpha)

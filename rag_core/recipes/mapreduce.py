@@ -23,9 +23,9 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Pro
 from rag_core.llm.rates import has_time_to_reduce
 from rag_core.recipe_steps import (
     Round,
+    answer_exactly,
     finish_draft,
     keep_extract,
-    plan_or_answer_exactly,
     require_model,
     search_and_extract,
     search_by_model_plan,
@@ -33,7 +33,7 @@ from rag_core.recipe_steps import (
 from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.query_terms import QueryTerms
 from rag_core.text.tokens import tokenize
-from rag_core.types import Draft, Evidence, Passage, Question, Sentence, Shortfall, Source
+from rag_core.types import Draft, Evidence, Passage, Plan, Question, Sentence, Shortfall, Source
 from rag_core.verification.support import attribute_sentence
 from rag_core.writing.extract import quote_piece, select_best_pieces
 from rag_core.writing.prompts import (
@@ -73,11 +73,10 @@ class _MapReply(BaseModel):
     facts: list[str] = Field(default_factory=list)
 
 
-async def run_mapreduce(question: Question, rag: Engine, run: Run) -> Round:
+async def run_mapreduce(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Run the recipe `mapreduce`. Raises RecipeFailed without a model, GenerationFailed."""
     model = require_model("mapreduce", rag.writer)
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
-    if exact is not None:
+    if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     extracted = await search_and_extract(question, plan, rag, run)
     extracted = await search_by_model_plan(question, extracted, rag, run)

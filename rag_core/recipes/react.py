@@ -20,13 +20,13 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, RecipeFailed
 from rag_core.llm.protocol import DecodingParams, LanguageModel, LlmSession, Prompt
 from rag_core.llm.rates import MAX_REACT_STEPS
-from rag_core.recipe_steps import Round, complete_answer, extract_from_hits, plan_or_answer_exactly, require_model
+from rag_core.recipe_steps import Round, answer_exactly, complete_answer, extract_from_hits, require_model
 from rag_core.recipes.react_tools import MAX_POSTS, SUM_FORMAT, TOOLS, ToolContext, call_tool
 from rag_core.retrieval.search import note_unindexed_posts
 from rag_core.run import Run, Stage
 from rag_core.text.numbers import extract_figures
 from rag_core.text.sentences import split_sentences
-from rag_core.types import Citation, Passage, Question, Sentence
+from rag_core.types import Citation, Passage, Plan, Question, Sentence
 from rag_core.writing.prompts import LETTERS, escape_prompt_text, load_prompt, parse_json_object, quote_question
 
 _MAX_CITATIONS = 3
@@ -144,14 +144,13 @@ _MAX_OBSERVATION_LENGTH = 700  # characters of a tool's result in the prompt
 _TakenStep = tuple[dict[str, Any], str]  # a tool call and what it gave
 
 
-async def run_react(question: Question, rag: Engine, run: Run) -> Round:
+async def run_react(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
     """Run the recipe `react`. Raises RecipeFailed without a model, or where nothing is found.
 
     Where the last tool counted, its exact answer is returned as it is.
     """
     model = require_model("react", rag.writer or rag.planner)
-    plan, exact = await plan_or_answer_exactly(question, rag, run)
-    if exact is not None:
+    if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     context = ToolContext(question, rag, run)
     if await _run_steps(context, model) == "count" and context.exact is not None:

@@ -116,6 +116,18 @@ async def load_answer_mode(archive: Archive, chat_id: int) -> AnswerMode:
     return decode_row(AnswerMode, rows[0]) if rows else AnswerMode()
 
 
+async def load_recipe_choices(archive: Archive, chat_id: int) -> tuple[AnswerMode, dict[str, str], int]:
+    """Load in one read what decides how a chat is answered: its mode, all stored choices, and how many wait."""
+
+    def read(connection: sqlite3.Connection) -> tuple[AnswerMode, dict[str, str], int]:
+        mode = connection.execute("SELECT recipe, careful FROM modes WHERE chat_id = ?", (chat_id,)).fetchone()
+        chosen = dict(tuple(row) for row in connection.execute("SELECT name, value FROM choices"))
+        (waiting,) = connection.execute("SELECT count(*) FROM questions WHERE state = 'queued'").fetchone()
+        return decode_row(AnswerMode, mode) if mode else AnswerMode(), chosen, waiting
+
+    return await archive.read(read)
+
+
 async def save_answer_mode(archive: Archive, chat_id: int, mode: AnswerMode) -> None:
     """Save the answer mode of a chat."""
     await archive.save_rows("modes", [{"chat_id": chat_id, **encode_row(mode)}])

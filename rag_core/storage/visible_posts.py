@@ -33,15 +33,30 @@ SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
 _AlbumKey = tuple[int, str]
 
 
-async def _list_visible(archive: Archive, which: str, order: str, most: int, values: Sequence[object]) -> list[Post]:
+def _read_visible(
+    connection: sqlite3.Connection, which: str, order: str, most: int, values: Sequence[object]
+) -> list[Post]:
     sql = f"SELECT {POST_FIELDS} FROM posts AS t WHERE {which} AND {VISIBLE_POSTS} ORDER BY {order} LIMIT ?"
-    return [decode_post(row) for row in await archive.rows(sql, (*values, most))]
+    return [decode_post(row) for row in connection.execute(sql, (*values, most))]
 
 
-async def list_latest_texts(archive: Archive, chat_id: int, most: int) -> list[str]:
-    """List the texts of the latest visible posts of a channel without their spoilers, the newest first."""
-    found = await _list_visible(archive, "t.chat_id = ?", "t.message_id DESC", most, (chat_id,))
-    return [split_off_spoilers(post.text, post.entities)[0] for post in found]
+async def _list_visible(archive: Archive, which: str, order: str, most: int, values: Sequence[object]) -> list[Post]:
+    return await archive.read(lambda connection: _read_visible(connection, which, order, most, values))
+
+
+async def list_latest_texts(archive: Archive, chats: Sequence[int], most: int) -> dict[int, list[str]]:
+    """List the texts of the latest visible posts of each channel without their spoilers, the newest first."""
+
+    def read(connection: sqlite3.Connection) -> dict[int, list[str]]:
+        return {
+            chat: [
+                split_off_spoilers(post.text, post.entities)[0]
+                for post in _read_visible(connection, "t.chat_id = ?", "t.message_id DESC", most, (chat,))
+            ]
+            for chat in chats
+        }
+
+    return await archive.read(read)
 
 
 async def list_latest_posts(archive: Archive, chat_id: int, most: int) -> list[Post]:
@@ -91,6 +106,14 @@ async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey
     """Fetch the visible posts among the keys; an album as one post under its own key (see `merge_album`)."""
     wanted = list(dict.fromkeys(keys))
     return await archive.read(partial(read_posts, keys=wanted)) if wanted else {}
+
+
+async def load_posts_and_channels(
+    archive: Archive, keys: Iterable[PostKey]
+) -> tuple[dict[PostKey, Post], dict[int, Channel]]:
+    """Load in one read the posts of `fetch_posts` and all channels by chat id."""
+    wanted = list(dict.fromkeys(keys))
+    return await archive.read(lambda connection: (read_posts(connection, wanted), read_channels(connection)))
 
 
 def read_posts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[PostKey, Post]:

@@ -17,14 +17,14 @@ channel closed to the asker, while the answer was written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, pairwise
 
 from rag_core.dates.moments import Moment
 from rag_core.engine import Engine
-from rag_core.storage import visible_posts
+from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.numbers import Number, extract_figures
 from rag_core.text.post_text import extract_speakers
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences, tokenize_sentences
@@ -35,7 +35,7 @@ from rag_core.text.tokens import (
     measure_stem_similarity,
     tokenize,
 )
-from rag_core.types import Citation, Draft, DropReason, Passage, Sentence, Source, Viewer
+from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
 from rag_core.verification.comparison import find_opposite_words, is_same_value
 from rag_core.verification.facts import (
     SentenceFacts,
@@ -366,14 +366,20 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
 
 
 async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
-    """Keep the sentences whose quotes are still in their posts, with the citations that are. Raises ArchiveUnavailable.
+    """Keep the sentences whose quotes are still in their posts, with the citations that are. Raises ArchiveUnavailable."""
+    keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    return keep_current_citations(draft.sentences, await fetch_posts(rag.archive, keys), viewer)
+
+
+def keep_current_citations(
+    sentences: Sequence[Sentence], stored: Mapping[PostKey, Post], viewer: Viewer
+) -> tuple[Sentence, ...]:
+    """Keep the sentences whose quotes are in the posts as they are stored now, with the citations that are.
 
     A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
     """
-    keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
-    stored = await visible_posts.fetch_posts(rag.archive, keys)
     kept = []
-    for sentence in draft.sentences:
+    for sentence in sentences:
         current = tuple(
             one
             for one in sentence.citations
@@ -388,13 +394,7 @@ async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Se
     return tuple(kept)
 
 
-async def filter_current_passages(passages: Sequence[Passage], viewer: Viewer, rag: Engine) -> tuple[Passage, ...]:
-    """Keep the passages whose posts are unchanged and readable by this viewer. Raises ArchiveUnavailable."""
-    stored = await visible_posts.fetch_posts(rag.archive, [passage.key for passage in passages])
-    return tuple(
-        passage
-        for passage in passages
-        if passage.key.chat_id in viewer.channels
-        and (post := stored.get(passage.key))
-        and post.text[passage.start : passage.end] == passage.text
-    )
+def is_current(passage: Passage, stored: Mapping[PostKey, Post], viewer: Viewer) -> bool:
+    """Whether the post of a passage is stored unchanged, and readable by this viewer."""
+    post = stored.get(passage.key) if passage.key.chat_id in viewer.channels else None
+    return post is not None and post.text[passage.start : passage.end] == passage.text

@@ -25,6 +25,7 @@ from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage
 from rag_core.storage import channels, near_duplicates, posts, visible_posts
+from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import (
     MAX_SENTENCE_LENGTH,
@@ -57,7 +58,7 @@ from rag_core.verification import Claim, Label, Support, Verdict, Verification
 from rag_core.verification.facts import LONGEST_STATED, extract_facts, is_verb, split_words
 from rag_core.verification.judge import judge_support
 from rag_core.verification.stance import TOO_LITTLE, assess_by_words
-from rag_core.verification.support import filter_current_passages
+from rag_core.verification.support import is_current
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict, format_yes_or_no
 
 # Not every word with a full stop in it is an address: a space may be missing between two sentences.
@@ -415,8 +416,10 @@ async def _assess_current_passages(
     if not passages:
         return []
     supports = await assess_passages(claim, passages, question.viewer, rag, run)
-    here = set(await run.require(Stage.CURRENT, filter_current_passages(passages, question.viewer, rag)))
-    return [one for one in map(AssessedPassage, passages, supports) if one.passage in here]
+    async with run.stage(Stage.CURRENT):
+        stored = await fetch_posts(rag.archive, [one.key for one in passages])
+    assessed = map(AssessedPassage, passages, supports)
+    return [one for one in assessed if is_current(one.passage, stored, question.viewer)]
 
 
 async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) -> Draft | None:

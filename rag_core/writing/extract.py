@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate, islice
@@ -15,7 +15,6 @@ from itertools import accumulate, islice
 from rag_core.calibration import estimate_answering
 from rag_core.dates import Period, find_dates, parse_period
 from rag_core.engine import Engine
-from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.answer_type import (
     VAGUE_TYPES,
     AnswerType,
@@ -46,19 +45,20 @@ def asks_for_address(question: str) -> bool:
     return detect_answer_type(question) in _ADDRESS_TYPES or bool(_LINK_ASKED.search(fold_case(question)))
 
 
-async def find_addresses(
-    quoted: Iterable[tuple[PostKey, int, int]], shown: str, evidence: Evidence, rag: Engine
-) -> dict[PostKey, tuple[str, ...]]:
-    """Find the addresses that stand in quoted posts and not in `shown`, each once. Raises ArchiveUnavailable.
+def find_addresses(
+    quoted: Iterable[tuple[PostKey, int, int]], shown: str, stored: Mapping[PostKey, Post],
+    boilerplate: Mapping[int, frozenset[str]],
+) -> dict[PostKey, tuple[str, ...]]:  # fmt: skip
+    """Find the addresses that stand in quoted posts and not in `shown`, each once.
 
     `quoted`: posts with the span of the quote, whose nearest addresses come first. Links of lines that most posts of a
     channel repeat are left out, as they answer nothing.
     """
     spans = {key: (start, end) for key, start, end in quoted}
-    stored, found = await fetch_posts(rag.archive, spans), dict[PostKey, tuple[str, ...]]()
+    found: dict[PostKey, tuple[str, ...]] = {}
     for key, span in spans.items():
         if post := stored.get(key):
-            nearest = _list_addresses(post, span, evidence.boilerplate.get(key.chat_id, frozenset()))
+            nearest = _list_addresses(post, span, boilerplate.get(key.chat_id, frozenset()))
             found[key] = tuple(one for one in nearest if one not in shown)
             shown = " ".join((shown, *found[key]))
     return found

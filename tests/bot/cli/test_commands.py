@@ -337,12 +337,12 @@ def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
     question = "What does the telescope museum of Zanzibar show?"
     stages, _, results = asked("ask", question, "--trace").out.partition("\n--- ")
     assert results.startswith("plan\n") and "--- search" in results
-    *_, write, cite, nearest, _ = stages.splitlines()
-    assert [line.split()[0] for line in (write, cite, nearest)] == ["extract", "cite", "current"]
+    *_, write, cite, _ = stages.splitlines()
+    assert [line.split()[0] for line in (write, cite)] == ["extract", "cite"]
     assert "sources=" in write
     assert " ms " in cite
     traced = asked("ask", question, "--trace", "--json").json()["trace"]
-    assert [span["stage"] for span in traced][-4:] == ["extract", "cite", "current", "memory"]
+    assert [span["stage"] for span in traced][-3:] == ["extract", "cite", "memory"]
 
 
 def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, export: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_core.calibration import Calibration
-from rag_core.recipe_steps import run_direct
+from rag_core.recipe_steps import plan_question, run_direct
 from rag_core.run import Run
 from rag_core.types import Certainty, Evidence
 
@@ -13,7 +13,8 @@ from rag_core.types import Certainty, Evidence
 async def run(library: Any, text: str, **changes: Any) -> Any:
     rag = replace(library.rag, **changes)
     notebook = Run(rag.budgets, "direct")
-    found = await run_direct(library.question(text), rag, notebook)
+    question = library.question(text)
+    found = await run_direct(question, await plan_question(question, rag, notebook), rag, notebook)
     return found.draft, found.evidence, notebook
 
 

@@ -13,6 +13,7 @@ from rag_core.answer import (
     set_recipe_enabled,
     set_recipe_share,
 )
+from rag_core.planning.plan import plan_by_rules
 from rag_core.run import Run
 from rag_core.storage import questions
 from rag_core.storage.readers import AnswerMode, load_answer_mode, save_answer_mode
@@ -24,7 +25,7 @@ CHAT = 7
 
 async def chosen(library: Any, text: str = MANY_SIDED, chat: int = CHAT) -> tuple[str, str]:
     run, question = Run(library.rag.budgets, "direct"), replace(library.question(text), chat=chat)
-    found = await run.require("choose", choose_recipe(question, library.rag, run))
+    found = await run.require("choose", choose_recipe(question, plan_by_rules(question), library.rag, run))
     return found.recipe, found.why
 
 
@@ -67,7 +68,7 @@ async def test_a_share_of_the_chats_gets_the_agent_and_keeps_it_as_the_share_gro
 async def test_a_chat_pins_its_recipe(library: Any) -> None:
     await save_answer_mode(library.rag.archive, CHAT, AnswerMode("council", careful=True))
     run, question = Run(library.rag.budgets, "direct"), replace(library.question(SHORT), chat=CHAT)
-    found = await run.require("choose", choose_recipe(question, library.rag, run))
+    found = await run.require("choose", choose_recipe(question, plan_by_rules(question), library.rag, run))
     assert (found.recipe, found.careful) == ("council", True)
     assert (await chosen(library, SHORT, chat=8))[0] == "direct"
     assert await load_answer_mode(library.rag.archive, 8) == AnswerMode("auto", careful=False)

@@ -16,6 +16,7 @@ from rag_core.answer import run_recipe
 from rag_core.errors import GenerationFailed, IndexUnavailable, ModelUnavailable
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
+from rag_core.planning.plan import plan_by_rules
 from rag_core.recipe_steps import Round
 from rag_core.run import Budgets, Run, Stage
 from rag_core.settings import LlmSettings
@@ -174,7 +175,7 @@ async def test_an_index_that_is_down_is_never_nothing_found(quick: Any, recipe: 
         await answered(quick, recipe, RoleLlm(GOOD))
 
 
-async def lazy(question: Any, rag: Any, run: Run) -> Round:
+async def lazy(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
     await asyncio.sleep(60)
     return Round(Plan(()), Draft())
 
@@ -193,7 +194,7 @@ async def test_a_recipe_that_passes_its_deadline_falls_to_direct_in_the_time_kep
 async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_had_no_time(
     quick: Any, monkeypatch: Any, hurried: bool, recipe: str
 ) -> None:
-    async def empty(question: Any, rag: Any, run: Run) -> Round:
+    async def empty(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
         if hurried:
             await asyncio.sleep(run.left - run.after)
         return Round(Plan(()), Draft())
@@ -204,7 +205,7 @@ async def test_a_recipe_that_finds_nothing_is_followed_by_direct_only_where_it_h
 
 
 async def test_a_sixth_recipe_is_one_file_and_one_line(quick: Any, monkeypatch: Any) -> None:
-    async def oracle(question: Any, rag: Any, run: Run) -> Round:
+    async def oracle(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
         key, start = PostKey(quick.harbour, 1), quick.now
         quote = Citation(key, SAYS, 0, len(SAYS), start)
         return Round(Plan(()), Draft((Sentence(SAYS, (quote,)), Sentence("It never sails.", (quote,), 0.9)), 1.0))
@@ -220,7 +221,8 @@ async def test_the_stages_of_a_recipe_end_before_it_does(quick: Any) -> None:
     long = replace(quick.rag.budgets, write=60.0, question=3.0)
     rag = replace(quick.rag, budgets=long, writer=RoleLlm({"write": SLOW}))
     notebook, started = Run(long, "direct"), time.monotonic()
-    draft = (await run_recipe("direct", quick.question(QUESTION), rag, notebook)).draft
+    question = quick.question(QUESTION)
+    draft = (await run_recipe("direct", question, plan_by_rules(question), rag, notebook)).draft
     assert (draft.model, "7:30" in draft.sentences[0].text) == (None, True)
     assert time.monotonic() - started < 3.0
     assert "ANSWER__SECONDS" in notebook.shortfalls[0].reason
@@ -311,9 +313,9 @@ async def test_no_further_post_is_read_where_the_question_has_no_time_for_it(qui
 async def test_a_reader_who_does_not_wait_says_nothing_about_a_recipe(quick: Any, monkeypatch: Any) -> None:
     begun = asyncio.Event()
 
-    async def endless(question: Any, rag: Any, run: Run) -> Round:
+    async def endless(question: Any, plan: Plan, rag: Any, run: Run) -> Round:
         begun.set()
-        return await lazy(question, rag, run)
+        return await lazy(question, plan, rag, run)
 
     monkeypatch.setattr("rag_core.answer.load_recipe", lambda name: endless)
     quick.rag = replace(quick.rag, recipe="endless")

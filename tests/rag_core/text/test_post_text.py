@@ -152,4 +152,4 @@ def test_thousands_of_spoilers_take_no_seconds_and_hide_all(make_post: Any) -> N
 async def test_profiles_of_channels_are_made_of_what_posts_show(library: Any, make_post: Any) -> None:
     post = make_post(50, "The code is MARLIN.", chat=library.safe, entities=(Entity("spoiler", 12, 6),))
     await library.keep(post)
-    assert await list_latest_texts(library.rag.archive, library.safe, 5) == ["The code is       ."]
+    assert await list_latest_texts(library.rag.archive, [library.safe], 5) == {library.safe: ["The code is       ."]}

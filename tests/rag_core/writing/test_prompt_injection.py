@@ -20,6 +20,7 @@ from rag_core import Engine, Question, Viewer
 from rag_core.conversation.followups import rewrite_followup
 from rag_core.llm.protocol import Prompt
 from rag_core.planning.llm_planner import KnownEntities, build_plan_prompt, build_rewrite_prompt
+from rag_core.planning.plan import build_bare_plan
 from rag_core.recipe_steps import write_hypothetical_post
 from rag_core.recipes.council import list_open_parts
 from rag_core.recipes.mapreduce import map_passage
@@ -151,7 +152,9 @@ class Case:
         self.library.runs.append(self.run)
         self.model.replies.appendleft('{"Thought": "x", "tool": "search", "input": {"queries": ["ferry"]}}')
         self.model.replies.insert(1, '{"Thought": "x", "tool": "nothing", "input": {}}')
-        await self.run.attempt("plan", run_react(self.question, self.rag, self.run), None)
+        await self.run.attempt(
+            "plan", run_react(self.question, build_bare_plan(self.question), self.rag, self.run), None
+        )
 
 
 STAGES: dict[str, Callable[[Case], Awaitable[None]]] = {

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from rag_core.context.evidence import check_citations, keep_current_citations, keep_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
@@ -45,7 +46,7 @@ from rag_core.types import (
     Sentence,
     Shortfall,
 )
-from rag_core.verification.support import check_citations, is_current, keep_current_citations, measure_support
+from rag_core.verification.support import measure_support
 from rag_core.writing.extract import asks_for_address, find_addresses
 from rag_core.writing.write import reflect_on_draft
 
@@ -90,7 +91,7 @@ async def answer_question(
     )
     try:
         asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
-        question = await resolve_followup(asked, rag, run)
+        question = await resolve_followup(asked, rag, run) if asked.chat else asked
         plan = await plan_question(question, rag, run)
         unchosen = RecipeChoice(DIRECT_RECIPE, "no choice")
         choice = await run.attempt(Stage.CHOOSE, choose_recipe(question, plan, rag, run), unchosen)
@@ -99,8 +100,8 @@ async def answer_question(
         answer = await _cite_and_compose(found, question, rag, run)
         if question.text != asked.text:
             answer = replace(answer, understood=question.text)
-        # memory is read by follow-ups only, never as a source
-        await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
+        if question.chat:  # memory is read by follow-ups only, never as a source
+            await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer
     finally:
         if run.dropped:
@@ -205,8 +206,9 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         keys = {citation.post for one in draft.sentences for citation in one.citations}
         keys |= {source.passage.key for source in found.evidence.sources}
         stored, known = await load_posts_and_channels(rag.archive, keys)
-        cited = keep_current_citations(draft.sentences, stored, viewer)
-        sources = tuple(one for one in found.evidence.sources if is_current(one.passage, stored, viewer))
+        cited, sources = keep_current_citations(draft.sentences, stored, viewer), found.evidence.sources
+        here = keep_current_passages((one.passage for one in sources), stored, viewer)
+        sources = tuple(one for one in sources if one.passage in here)
     run.show("cite", (f"{one.support:.2f} {one.text}" for one in cited))
     sentences = await _drop_unsupported(cited, found.evidence, rag, run)
     nearest: tuple[Passage, ...] = ()

@@ -93,8 +93,12 @@ class Engine:
     @property
     def version(self) -> IndexVersion:
         """Version of the indexes: it changes whenever a search may find something else."""
-        vectors = self.dense and (self.dense.store, self.dense.vectors.revision)
-        return self.lexical.watermark, self.lexical.revision, vectors
+        return *self.version_of_posts, self.dense and (self.dense.store, self.dense.vectors.revision)
+
+    @property
+    def version_of_posts(self) -> IndexVersion:
+        """Version of the posts and their words alone, whatever vectors there are."""
+        return self.lexical.watermark, self.lexical.revision
 
 
 T = TypeVar("T")
@@ -123,10 +127,8 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         rag.budgets = Budgets(question=settings.question_s)
 
         async def close_models() -> None:  # those that are in use at the end
-            await LanguageModels(rag.writer, rag.planner).close()
-            for one in (rag.reranker, rag.dense):
-                if one:
-                    await one.close()
+            opened = (LanguageModels(rag.writer, rag.planner), rag.reranker, rag.dense)
+            await asyncio.gather(*(one.close() for one in opened if one))
 
         async def open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> T | None:
             try:

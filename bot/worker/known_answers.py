@@ -29,6 +29,7 @@ from bot.views.keyboards import make_callback_token
 from ingest.copies import describe_fingerprint
 from rag_core.answer import load_recipe_switches
 from rag_core.caches import IndexVersion, VersionedCache
+from rag_core.context.evidence import check_citations
 from rag_core.conversation.followups import find_question_names
 from rag_core.conversation.memory import follows_earlier_question, remember_answer
 from rag_core.engine import Engine
@@ -41,7 +42,6 @@ from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
 from rag_core.types import DIRECT_RECIPE, Answer, Certainty, Draft, Post, PostKey, Question, Sentence, Viewer
-from rag_core.verification.support import check_citations
 from rag_core.writing.extract import quote_span
 
 PINNED_RECIPE = "pinned"

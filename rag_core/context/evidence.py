@@ -1,4 +1,4 @@
-"""Evidence: the best passages as sources numbered from 1, copies merged; and its fit into a model's prompt.
+"""Evidence: the best passages as sources numbered from 1, copies merged; whether a quote still stands; prompts of it.
 
 The prompt budget limits evidence and answer, which share one context. More relevant posts get more tokens. Posts keep
 their numbers from the evidence.
@@ -23,7 +23,7 @@ from rag_core.storage.near_duplicates import PostCopies, PostCopy
 from rag_core.storage.posts import fetch_passages
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, split_long_span, split_sentences
 from rag_core.text.tokens import tokenize
-from rag_core.types import Evidence, Hit, Passage, PassageRef, Post, PostKey, Question, Source, Viewer
+from rag_core.types import Draft, Evidence, Hit, Passage, PassageRef, Post, PostKey, Question, Sentence, Source, Viewer
 from rag_core.writing.prompts import escape_prompt_text, load_prompt, quote_post, quote_question
 
 _LATEST_POSTS = 300  # per channel: enough to tell a fifth, read in a few milliseconds
@@ -46,7 +46,7 @@ def is_boilerplate(text: str, repeated: frozenset[str]) -> bool:
 
 async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, frozenset[str]]:
     """Load the boilerplate of channels; cached while the index does not change. Raises ArchiveUnavailable."""
-    version = rag.version
+    version = rag.version_of_posts
     found = {chat: rag.boilerplate.get(chat, version) for chat in chats}
     if new := [chat for chat, lines in found.items() if lines is None]:
         for chat, texts in (await visible_posts.list_latest_texts(rag.archive, new, _LATEST_POSTS)).items():
@@ -163,6 +163,46 @@ async def gather_evidence(hits: Sequence[Hit], viewer: Viewer, rag: Engine) -> E
         s for s in sources if not is_boilerplate(s.passage.text, boilerplate.get(s.passage.key.chat_id, frozenset()))
     ]
     return Evidence(tuple(replace(s, number=n) for n, s in enumerate(telling, 1)), boilerplate)
+
+
+async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
+    """Keep what is still quoted of a draft (`keep_current_citations`). Raises ArchiveUnavailable."""
+    keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
+    return keep_current_citations(draft.sentences, await visible_posts.fetch_posts(rag.archive, keys), viewer)
+
+
+def keep_current_citations(
+    sentences: Sequence[Sentence], stored: Mapping[PostKey, Post], viewer: Viewer
+) -> tuple[Sentence, ...]:
+    """Keep the sentences whose quotes are in the posts as they are stored now, with the citations that are.
+
+    A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
+    """
+    kept = []
+    for sentence in sentences:
+        current = tuple(
+            one
+            for one in sentence.citations
+            if one.post.chat_id in viewer.channels
+            and one.quote
+            and (post := stored.get(one.post))
+            and post.text[one.start : one.end] == one.quote
+        )
+        # a sentence of a model may rest on any of its posts: all of them must be current
+        if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
+            kept.append(replace(sentence, citations=current))
+    return tuple(kept)
+
+
+def keep_current_passages(passages: Iterable[Passage], stored: Mapping[PostKey, Post], viewer: Viewer) -> set[Passage]:
+    """Keep the passages whose posts are stored unchanged, and readable by this viewer."""
+    return {
+        one
+        for one in passages
+        if one.key.chat_id in viewer.channels
+        and (post := stored.get(one.key))
+        and post.text[one.start : one.end] == one.text
+    }
 
 
 _MIN_SOURCE_SHARE = 0.2  # least weight of a post, relative to the best one

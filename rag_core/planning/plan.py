@@ -334,7 +334,7 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
     stage's budget. A plan that the model should have extended but did not is not cached.
     """
     known = await channels.load_channels(rag.archive)
-    key, version, before = (by_model, make_plan_key(question, known)), rag.version, len(run.shortfalls)
+    key, version, before = (by_model, make_plan_key(question, known)), rag.version_of_posts, len(run.shortfalls)
     plan = rag.caches.plans.get(key, version)
     run.note(cache_hit=float(plan is not None))
     if plan is None:

@@ -111,8 +111,7 @@ class Archive:
     async def close(self) -> None:
         """Close both connections, after the running transaction."""
         async with self._turn:
-            await self._reader.close()
-            await self._writer.close()
+            await asyncio.gather(self._reader.close(), self._writer.close())
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[aiosqlite.Connection]:

@@ -1,4 +1,4 @@
-"""Support of a written sentence by the posts it cites; and the check of its citations when it is shown.
+"""Support of a written sentence by the posts it cites.
 
 A sentence is shown if one post says all of it. That filters out what a model makes up: numbers, dates, names and links
 that the post lacks, what it denies or says with an opposite word, and what the sentence joins and the post does not: a
@@ -9,22 +9,18 @@ model errs by putting the words of posts together anew, the value of one thing w
 - they come from one clause, or from clauses that name and count nothing else;
 - these clauses deny something exactly where the sentence does.
 
-The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker. Every
-quote must stand in its stored post word for word at the moment of showing: a post may have been edited or deleted, or a
-channel closed to the asker, while the answer was written.
+The date of a post is part of what it says, its header is not: a channel's name may only appear as the speaker.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, pairwise
 
 from rag_core.dates.moments import Moment
-from rag_core.engine import Engine
-from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.numbers import Number, extract_figures
 from rag_core.text.post_text import extract_speakers
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, split_long_span, split_sentences, tokenize_sentences
@@ -35,7 +31,7 @@ from rag_core.text.tokens import (
     measure_stem_similarity,
     tokenize,
 )
-from rag_core.types import Citation, Draft, DropReason, Passage, Post, PostKey, Sentence, Source, Viewer
+from rag_core.types import Citation, DropReason, Passage, Sentence, Source
 from rag_core.verification.comparison import find_opposite_words, is_same_value
 from rag_core.verification.facts import (
     SentenceFacts,
@@ -363,38 +359,3 @@ def find_best_quote(sentence_text: str, passage: Passage) -> TextSpan | None:
             if best is None or like > most:
                 best, most = (start, end), like
     return best
-
-
-async def check_citations(draft: Draft, viewer: Viewer, rag: Engine) -> tuple[Sentence, ...]:
-    """Keep the sentences whose quotes are still in their posts, with the citations that are. Raises ArchiveUnavailable."""
-    keys = {citation.post for sentence in draft.sentences for citation in sentence.citations}
-    return keep_current_citations(draft.sentences, await fetch_posts(rag.archive, keys), viewer)
-
-
-def keep_current_citations(
-    sentences: Sequence[Sentence], stored: Mapping[PostKey, Post], viewer: Viewer
-) -> tuple[Sentence, ...]:
-    """Keep the sentences whose quotes are in the posts as they are stored now, with the citations that are.
-
-    A post may have been edited or deleted, or a channel closed to this viewer, while the answer was written.
-    """
-    kept = []
-    for sentence in sentences:
-        current = tuple(
-            one
-            for one in sentence.citations
-            if one.post.chat_id in viewer.channels
-            and one.quote
-            and (post := stored.get(one.post))
-            and post.text[one.start : one.end] == one.quote
-        )
-        # a sentence of a model may rest on any of its posts: all of them must be current
-        if current and (sentence.support == 1.0 or len(current) == len(sentence.citations)):
-            kept.append(replace(sentence, citations=current))
-    return tuple(kept)
-
-
-def is_current(passage: Passage, stored: Mapping[PostKey, Post], viewer: Viewer) -> bool:
-    """Whether the post of a passage is stored unchanged, and readable by this viewer."""
-    post = stored.get(passage.key) if passage.key.chat_id in viewer.channels else None
-    return post is not None and post.text[passage.start : passage.end] == passage.text

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-from rag_core.context.evidence import DatedPost, order_copies
+from rag_core.context.evidence import DatedPost, keep_current_passages, order_copies
 from rag_core.engine import Engine
 from rag_core.planning.intents import CLAIM_LEAD
 from rag_core.planning.plan import choose_retrievers
@@ -58,7 +58,6 @@ from rag_core.verification import Claim, Label, Support, Verdict, Verification
 from rag_core.verification.facts import LONGEST_STATED, extract_facts, is_verb, split_words
 from rag_core.verification.judge import judge_support
 from rag_core.verification.stance import TOO_LITTLE, assess_by_words
-from rag_core.verification.support import is_current
 from rag_core.writing.phrases import MAX_FRAMED_QUOTE_LENGTH, format_conflict, format_yes_or_no
 
 # Not every word with a full stop in it is an address: a space may be missing between two sentences.
@@ -418,8 +417,8 @@ async def _assess_current_passages(
     supports = await assess_passages(claim, passages, question.viewer, rag, run)
     async with run.stage(Stage.CURRENT):
         stored = await fetch_posts(rag.archive, [one.key for one in passages])
-    assessed = map(AssessedPassage, passages, supports)
-    return [one for one in assessed if is_current(one.passage, stored, question.viewer)]
+    here = keep_current_passages(passages, stored, question.viewer)
+    return [one for one in map(AssessedPassage, passages, supports) if one.passage in here]
 
 
 async def answer_claim(question: Question, plan: Plan, rag: Engine, run: Run) -> Draft | None:

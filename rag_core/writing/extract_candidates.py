@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import mul
 from typing import NamedTuple
@@ -105,18 +105,32 @@ class ExtractCandidate:
         return mine in theirs or theirs in mine
 
 
-def _enumerate_spans(text: str, found: list[TextSpan], longest: int) -> list[tuple[TextSpan, int, int]]:
-    """Candidate spans, none longer than `longest`: (span, first sentence, last sentence)."""
-    result: list[tuple[TextSpan, int, int]] = []
-    for i, (start, end) in enumerate(found):
+@dataclass(slots=True)
+class _Pieces:
+    """Pieces of a source: its sentences that may answer, where pieces are, the first and last sentence of each."""
+
+    source: Source
+    sentences: list[TextSpan]
+    places: list[TextSpan] = field(default_factory=list)
+    joined: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _enumerate_pieces(source: Source, evidence: Evidence, longest: int) -> _Pieces:
+    """Enumerate the pieces of a source, none longer than `longest`."""
+    text, sentences = source.passage.text, _list_sentences(source, evidence)
+    pieces = _Pieces(source, sentences)
+    for i, (start, end) in enumerate(sentences):
         if end - start > longest:
-            result += [(window, i, i) for window in split_long_span(text, (start, end), longest)]
+            windows = split_long_span(text, (start, end), longest)
+            pieces.places.extend(windows)
+            pieces.joined.extend((i, i) for _ in windows)
             continue
-        for j in range(i, min(i + _MAX_JOINED_SENTENCES, len(found))):
-            if found[j][1] - start > longest:
+        for j in range(i, min(i + _MAX_JOINED_SENTENCES, len(sentences))):
+            if sentences[j][1] - start > longest:
                 break
-            result.append(((start, found[j][1]), i, j))
-    return result
+            pieces.places.append((start, sentences[j][1]))
+            pieces.joined.append((i, j))
+    return pieces
 
 
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
@@ -140,7 +154,7 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     return kept
 
 
-def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[tuple[Source, float]]:
+def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[float]:
     """Measure for each source the share of later ones among the posts of its channel that say as much."""
     words = [frozenset(tokenize(s.passage.header)) | collect_terms(s.passage.text) for s in evidence.sources]
     said = [
@@ -159,7 +173,7 @@ def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[tuple[Sou
             and much >= amount - _SAME_AMOUNT
         ]
         later = sum(date > source.passage.date for date in siblings)
-        measured.append((source, later / len(siblings) if siblings else 0.0))
+        measured.append(later / len(siblings) if siblings else 0.0)
     return measured
 
 
@@ -177,12 +191,12 @@ def _index_credits(
 
 
 def _score_candidates(
-    asked: QueryTerms, source: Source, superseded: float, evidence: Evidence, longest: int
+    asked: QueryTerms, evidence: Evidence, pieces: _Pieces, superseded: float, near: Sequence[tuple[float, float]]
 ) -> list[ExtractCandidate]:
-    """Score every piece of a source."""
+    """Score every piece of a source; `near`: the similarities of the spans to the question."""
+    source, found = pieces.source, pieces.sentences
     text, top = source.passage.text, max(one.score for one in evidence.sources)
     similarity = evidence.similarities.get(source.number)
-    found = _list_sentences(source, evidence)
     terms_of = dict(tokenize_sentences(text))
     stems = [frozenset(terms_of[span]) for span in found]
     scope = frozenset(tokenize(source.passage.header.partition(" · ")[0]))
@@ -192,9 +206,7 @@ def _score_candidates(
     useful = [not related.isdisjoint(there) for there in stems]
     vague = asked.want in VAGUE_TYPES
     result = []
-    spans = list(_enumerate_spans(text, found, longest))
-    near = similarity.measure_pieces([span for span, _, _ in spans]) if similarity else [(0.0, 0.0)] * len(spans)
-    for ((start, end), i, j), (maxsim, cosine) in zip(spans, near, strict=True):
+    for (start, end), (i, j), (maxsim, cosine) in zip(pieces.places, pieces.joined, near, strict=True):
         if (
             i < j
             and not useful[i]
@@ -246,9 +258,13 @@ def rank_candidates(
     asked: QueryTerms, evidence: Evidence, longest: int = MAX_SENTENCE_LENGTH
 ) -> list[ExtractCandidate]:
     """Rank all pieces of the evidence, best first; `longest` is in characters."""
-    candidates = [
-        one
-        for source, superseded in _measure_superseded(asked, evidence)
-        for one in _score_candidates(asked, source, superseded, evidence, longest)
+    pieces = [_enumerate_pieces(source, evidence, longest) for source in evidence.sources]
+    near = [
+        similarity.measure_pieces(one.places)
+        if (similarity := evidence.similarities.get(one.source.number))
+        else [(0.0, 0.0)] * len(one.places)
+        for one in pieces
     ]
-    return sorted(candidates, key=lambda one: -one.score)
+    superseded = _measure_superseded(asked, evidence)
+    scored = (_score_candidates(asked, evidence, *each) for each in zip(pieces, superseded, near, strict=True))
+    return sorted(chain.from_iterable(scored), key=lambda one: -one.score)

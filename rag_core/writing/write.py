@@ -15,7 +15,7 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rag_core.context.evidence import PromptBudget, build_prompt_budget, fit_excerpts, join_excerpts
+from rag_core.context.evidence import PromptBudget, build_prompt_budget, check_citations, fit_excerpts, join_excerpts
 from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed
 from rag_core.llm.protocol import DecodingParams, FinishReason, Generation, LanguageModel, LlmSession, Prompt
@@ -23,13 +23,7 @@ from rag_core.run import LlmCosts, Run, Stage
 from rag_core.text.sentences import MAX_ANSWER_LENGTH
 from rag_core.text.tokens import detect_language
 from rag_core.types import Draft, DroppedSentence, DropReason, Evidence, Passage, Post, Question, Sentence, Source
-from rag_core.verification.support import (
-    MIN_SUPPORT,
-    attribute_sentence,
-    check_citations,
-    explain_drop,
-    measure_support,
-)
+from rag_core.verification.support import MIN_SUPPORT, attribute_sentence, explain_drop, measure_support
 from rag_core.writing.prompts import (
     LETTERS,
     LineSplitter,

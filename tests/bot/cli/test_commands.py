@@ -342,7 +342,7 @@ def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
     assert "sources=" in write
     assert " ms " in cite
     traced = asked("ask", question, "--trace", "--json").json()["trace"]
-    assert [span["stage"] for span in traced][-3:] == ["extract", "cite", "memory"]
+    assert [span["stage"] for span in traced][-3:] == ["rank", "extract", "cite"]
 
 
 def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, export: Path) -> None:

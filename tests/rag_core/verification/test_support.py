@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
+from rag_core.context.evidence import check_citations, keep_current_passages
 from rag_core.storage import visible_posts
 from rag_core.types import Citation, Draft, DropReason, Passage, PostKey, Sentence, Source
 from rag_core.verification.support import (
     MIN_SUPPORT,
     attribute_sentence,
-    check_citations,
     explain_drop,
     find_best_quote,
-    is_current,
     measure_support,
 )
 
@@ -225,4 +224,4 @@ async def test_the_nearest_posts_are_looked_at_again_too(library: Any, make_post
     viewer = library.question("").viewer
     passages = [here, gone, changed, closed]
     stored = await visible_posts.fetch_posts(library.rag.archive, [passage.key for passage in passages])
-    assert [passage for passage in passages if is_current(passage, stored, viewer)] == [here]
+    assert keep_current_passages(passages, stored, viewer) == {here}

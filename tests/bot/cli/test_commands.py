@@ -337,7 +337,7 @@ def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:
     question = "What does the telescope museum of Zanzibar show?"
     stages, _, results = asked("ask", question, "--trace").out.partition("\n--- ")
     assert results.startswith("plan\n") and "--- search" in results
-    *_, write, cite, _ = stages.splitlines()
+    *_, write, cite = stages.splitlines()
     assert [line.split()[0] for line in (write, cite)] == ["extract", "cite"]
     assert "sources=" in write
     assert " ms " in cite

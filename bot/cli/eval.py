@@ -181,7 +181,7 @@ async def _run_questions(args: argparse.Namespace, settings: Settings, command: 
         rows = await measures.run_interleaved(queries, ask, ways)
         used = _describe_engine(args, data.rag, variant)
     metrics = {name: compute_by_language(given, compute) for name, given in rows.items()}
-    print(format_report(command, metrics, len(queries), everything=args.all))
+    print(format_report(command, metrics, sum(query.answerable for query in queries), everything=args.all))
     kinds = {name: compute_metrics_by_kind(given) if command == "answers" else {} for name, given in rows.items()}
     more: dict[str, Any] = {"by_kind": kinds if args.compare else kinds[""]} if any(kinds.values()) else {}
     if args.compare:
@@ -338,9 +338,11 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
         for name, rows in (("corpus", corpus), ("queries", queries)):
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    print(f"{len(queries)} questions about {len(corpus)} posts: citegram eval answers {folder}")
+    print(f"Questions: {len(queries)}, posts to search: {len(corpus)}. Next: citegram eval answers {folder}")
     if about := sum(row["kind"] == "about" for row in queries):
-        print(f"{about} of them ask in words of the post, which is easier than readers do: few posts state values.")
+        print(f"Asked in words of the post: {about}, which is easier than readers do. Few posts state values.")
+    if held := len(all_posts) - len(corpus):
+        print(f"Posts left out, so that some questions have no answer: {held}.")
     if len(queries) < min(most, _FEWEST_QUESTIONS):
         print(
             f"Fewer than {_FEWEST_QUESTIONS}: of {len(all_posts)} posts no more state a price, a date, a time or a "

@@ -10,7 +10,7 @@ import numpy as np
 
 from bot.cli.folder import iterate_with_progress_bar
 from bot.evaluation.data import IndexedDataset
-from bot.evaluation.metrics import JudgedAnswer
+from bot.evaluation.metrics import JudgedAnswer, compute_wilson_interval
 from rag_core.calibration import Calibration
 from rag_core.retrieval.fusion import Fusion
 from rag_core.retrieval.search import search_dense, search_lexical
@@ -118,7 +118,7 @@ def fit_calibration(rows: Sequence[JudgedAnswer], data: str) -> FittedCalibratio
         wrong += [not row.shown_right for row in test if row.confidence >= max(bar, sure)]
     bar = round(_compute_bar(rows), 4)
     calibration = Calibration(bar, max(bar, _compute_sure_bar(rows)), data, f"{datetime.now(UTC):%Y-%m-%d}")
-    return FittedCalibration(calibration, *map(_compute_wilson_interval, (abstained, refused, wrong)))
+    return FittedCalibration(calibration, *map(_measure_share, (abstained, refused, wrong)))
 
 
 def _compute_bar(rows: Sequence[JudgedAnswer]) -> float:
@@ -139,12 +139,8 @@ def _compute_sure_bar(rows: Sequence[JudgedAnswer]) -> float:
     return best
 
 
-def _compute_wilson_interval(flags: Sequence[bool]) -> tuple[float, float, float]:
-    """Compute a share with its 95 % interval (Wilson 1927)."""
-    n, z = len(flags), 1.96
-    if not n:
-        return (0.0, 0.0, 1.0)
-    share = float(np.mean(flags))
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return (round(share, 4), round(middle - half, 4), round(middle + half, 4))
+def _measure_share(flags: Sequence[bool]) -> tuple[float, float, float]:
+    """Measure a share with its 95 % interval."""
+    share = float(np.mean(flags)) if flags else 0.0
+    low, high = compute_wilson_interval(share, len(flags)) if flags else (0.0, 1.0)
+    return round(share, 4), round(low, 4), round(high, 4)

@@ -267,50 +267,51 @@ R = TypeVar("R")
 TableColumn = tuple[str, Mapping[str, float | str | None]]  # head, and the cells by the name of their line
 MetricsByLanguage = Mapping[str, Metrics]  # "all" and each language -> its figures
 _SPEED_METRICS = ("latency_ms_p50", "latency_ms_p95")  # compared as ratios between variants
-_FEWEST_ROWS = 20  # of fewer nothing is said in shares of a hundred
+_FEWEST_ROWS = 30  # of fewer no shares are said
 _NOT_WRITABLE_TEXT = "The figures cannot be written ({}): name another file with --json."
-# For each command the figures that say most, and what they say.
+# For each command the figures that say most, and what they say; a share is followed by its interval.
 _SUMMARIES = {
     "answers": (
         ("truthfulness", "truthfulness_error", "shown_right", "wrong", "abstained"),
-        "Truthfulness {0} ± {1} of 100. Of 100 questions that the posts answer, {2} are shown the right answer, {3} "
-        "only a wrong one, {4} none.",
+        "Of the {rows} questions that the posts answer, {shown_right} are shown the right answer, {wrong} only a wrong "
+        "one, {abstained} none.",
     ),
     "retrieval": (
         ("recall@1", "recall@5", "recall@20"),
-        "Of 100 posts that answer, {0} are found first, {1} among the first five, {2} among the first twenty.",
+        "Of the posts that answer {rows} questions, {recall@1} are found first, {recall@5} among the first five, "
+        "{recall@20} among the first twenty.",
     ),
     "talk": (
-        ("handled", "talk_handled", "question_answered"),
-        "{0} of 100 texts get the reply they should: {1} of 100 greetings and the like, {2} of 100 questions.",
+        ("handled", "talk_handled", "question_answered"), "Of {rows} texts {handled} get the reply that they should."
     ),
     "followups": (
-        ("understood", "shown_right", "alone_shown_right"),
-        "{0} of 100 follow-ups are understood, {1} are shown the right answer; asked in full, {2} would be.",
+        ("understood", "shown_right", "alone_shown_right"), "Of {rows} follow-up questions {understood} are understood."
     ),
-    "judge": (
-        ("auc", "confidence_auc", "seconds"),
-        "Of 100 pairs of a right sentence and another one the model tells {0} rightly, the rules alone {1}.",
-    ),
-    "plans": (("valid", "mean_queries", "tokens_per_s"), "{0} of 100 plans are valid."),
-    "verify": (
-        ("accuracy", "balanced_accuracy", "macro_f1"),
-        "{0} of 100 claims are judged rightly; with each verdict weighing the same, {1}.",
-    ),
-}
+    "judge": (("auc", "confidence_auc", "seconds"), ""),
+    "plans": (("valid", "mean_queries", "tokens_per_s"), "Of {rows} plans {valid} are valid."),
+    "verify": (("accuracy", "balanced_accuracy", "macro_f1"), "Of {rows} claims {accuracy} are judged rightly."),
+}  # fmt: skip
+
+
+def compute_wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Compute the 95 % interval of a share of n (Wilson 1927)."""
+    z = 1.96
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return middle - half, middle + half
 
 
 def format_report(
     command: str, found: Mapping[str, MetricsByLanguage], rows: int, *, everything: bool, main: str | None = None
 ) -> str:
-    """Format what a command measured on so many rows, for each variant: the main figures, or `everything`.
+    """Format what a command measured, for each variant: the main figures, or `everything`.
 
-    A sentence says what they mean for the variant `main` (default: the first), in all languages; of few rows it says
-    that they are few.
+    A sentence says what they mean for the variant `main` (default: the first), in all languages, as shares of so many
+    rows with their intervals; of few rows it says that they are few.
     """
     names, sentence = _SUMMARIES[command]
     main = main or next(iter(found))
-    figures = [found[main]["all"][name] for name in names]
+    figures = {name: figure for name in names if (figure := found[main]["all"][name]) is not None}
     shown = found if everything else {
         variant: {lang: {name: metrics[lang][name] for name in names} for lang in metrics}
         for variant, metrics in found.items()
@@ -329,10 +330,14 @@ def format_report(
     else:
         report = format_table(list(shown[first].items()))
     if rows < _FEWEST_ROWS:
-        report += f"\n\nRows measured: {rows}. That is too few to say anything of others: take {_FEWEST_ROWS} or more."
-    elif None not in figures:
+        report += f"\n\nMeasured: {rows}. Of fewer than {_FEWEST_ROWS} a share says little of others."
+    elif sentence and len(figures) == len(names):
+        shares = {}
+        for name, figure in figures.items():
+            low, high = compute_wilson_interval(min(1.0, max(0.0, figure)), rows)
+            shares[name] = f"{figure:.0%} ({low:.0%} to {high:.0%})"
         about = f"{main}: " if len(found) > 1 else ""
-        report += f"\n\n{about}{sentence.format(*(f'{100 * (figure or 0):.0f}' for figure in figures))}"
+        report += f"\n\n{about}{sentence.format(rows=rows, **shares)} In brackets: the interval of 95%."
     return report if everything else f"{report}\nMore figures: --all."
 
 

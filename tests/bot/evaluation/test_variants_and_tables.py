@@ -111,11 +111,11 @@ def test_a_table_has_a_column_per_language() -> None:
     ]  # fmt: skip
 
 
-def test_of_a_few_rows_nothing_is_said_in_shares_of_a_hundred() -> None:
-    found = {"": {"all": {"recall@1": 1.0, "recall@5": 1.0, "recall@20": 1.0}}}
-    few, many = (format_report("retrieval", found, rows, everything=False) for rows in (1, 20))
-    assert "100" not in few and "Rows measured: 1. That is too few" in few
-    assert "Of 100 posts that answer, 100 are found first" in many
+def test_shares_are_said_with_their_interval_and_of_thirty_rows_at_least() -> None:
+    found = {"": {"all": {"recall@1": 0.5, "recall@5": 1.0, "recall@20": 1.0}}}
+    few, many = (format_report("retrieval", found, rows, everything=False) for rows in (29, 30))
+    assert "%" not in few and "Measured: 29. Of fewer than 30" in few
+    assert "answer 30 questions, 50% (33% to 67%) are found first, 100% (89% to 100%) among" in many
 
 
 def test_ratios_are_of_what_was_measured() -> None:

@@ -97,7 +97,9 @@ class CommandParser(argparse.ArgumentParser):
         if found := re.search(r"invalid choice: '([^']*)'|unrecognized arguments: (-\S+)", message):
             wrong = found[1] or found[2]
             near = difflib.get_close_matches(wrong, self.list_words(), 1)
-            if near and near[0] != wrong:  # an option of another command is spelt rightly
+            if wrong.partition("=")[0] in self._option_string_actions:
+                message = f"put {wrong} before the command: citegram {wrong} …"
+            elif near and near[0] != wrong:  # an option of another command is spelt rightly
                 message = f"there is no {wrong}; did you mean {near[0]}?"
         super().error(message)
 
@@ -163,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run_command(argv)
     except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
         return 130
     except BrokenPipeError:  # who reads the output, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -197,6 +200,9 @@ def _run_command(argv: Sequence[str] | None) -> int:
         logs.set_text_logging(settings.log.texts)
         logs.set_log_format(settings.log.format)
         return int(asyncio.run(args.run(args, settings)))
+    except KeyboardInterrupt:
+        print(f"\n{getattr(args, 'stopped', 'Stopped.')}", file=sys.stderr)
+        return 130
     except RagError as exc:
         reason = exc.reason  # names options of the terminal, where the bot's sentence names its commands
         if lang := getattr(args, "lang", ""):  # of the question

@@ -17,7 +17,7 @@ from aiogram import Bot, Dispatcher
 from aiogram.client.default import DefaultBotProperties
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramNotFound, TelegramUnauthorizedError
 from aiogram.types import Update
-from aiogram.utils.token import TokenValidationError
+from aiogram.utils.token import TokenValidationError, validate_token
 
 from bot.access import AdminRegistry, MembershipCache
 from bot.admin_notifications import AdminNotifier, ChannelNotificationLimiter, notify_of_errors
@@ -142,6 +142,7 @@ async def run_bot(
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _require_token(settings.bot)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(hold_folder(settings.data.dir))
         rag = await stack.enter_async_context(open_engine(settings.rag()))
@@ -245,22 +246,25 @@ async def _run_indexing(
         yield indexing, reindexing
 
 
-@asynccontextmanager
-async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
+def _require_token(settings: BotSettings) -> None:
     token = settings.token.get_secret_value()
     if not token:
         raise SettingsWrong("BOT__TOKEN is empty: run `citegram init`, which asks for it, or try `citegram demo`.")
+    try:
+        validate_token(token)
+    except TokenValidationError:
+        raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
+
+
+@asynccontextmanager
+async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
     session = create_session(settings)
     # the check is inside the retries: each try is checked
     for middleware in (RetryMiddleware(), NeutralizeLinksMiddleware(), RecheckMiddleware(), inbox):
         session.middleware(middleware)
-    try:
-        # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
-        default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)
-        bot = Bot(token, session, default=default)
-    except TokenValidationError:
-        raise SettingsWrong("BOT__TOKEN is not a token: copy it from @BotFather as it is.") from None
-    async with bot.context():
+    # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
+    default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)
+    async with Bot(settings.token.get_secret_value(), session, default=default).context() as bot:
         yield bot
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
+from dotenv.parser import parse_stream
 from pydantic import BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
@@ -235,6 +236,8 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
     """
     overrides = {} if data_dir is None else {"data": {"dir": data_dir}}
     try:
+        if env_file and env_file.is_file():
+            _require_assignments(env_file)
         settings = Settings(_env_file=env_file, **overrides)  # type: ignore[arg-type]
         hub = _ExternalSettings(_env_file=env_file).hf_endpoint
         if hub and "hub" not in settings.models.model_fields_set:
@@ -249,6 +252,15 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         raise SettingsWrong(f"The setting {name} cannot be used: {reason}. See deploy/SETTINGS.md.") from None
     except (SettingsError, UnicodeDecodeError, OSError) as exc:
         raise SettingsWrong(f"The settings cannot be read: {exc}. See deploy/SETTINGS.md.") from None
+
+
+def _require_assignments(env_file: Path) -> None:
+    with env_file.open(encoding="utf-8") as stream:
+        wrong = next((one for one in parse_stream(stream) if one.error or (one.key and one.value is None)), None)
+    if wrong:
+        text = wrong.original.string
+        line = wrong.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+        raise SettingsWrong(f'Line {line} of {env_file} has no "=", or quotes that do not end: write NAME=value.')
 
 
 def _describe_unknown_setting(name: str) -> str:

@@ -30,7 +30,7 @@ from ingest.copies import CopyIndexer
 from rag_core.answer import RECIPES
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.retrieval.digests import build_period_digest
-from rag_core.storage import channels
+from rag_core.storage import channels, visible_posts
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.text.post_text import cover_spoilers, list_spoilers
 from rag_core.text.tokens import detect_language
@@ -268,6 +268,7 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
             await CopyIndexer(archive).catch_up()
         known = await channels.load_channels(archive)
         lines = await build_period_digest(archive, known.keys(), since, until)
+        spans = [span for chat_id in known if (span := await visible_posts.fetch_post_span(archive, chat_id))]
     found = [
         {
             "quote": cover_spoilers(line.quote, list_spoilers([line.post])),
@@ -285,6 +286,9 @@ async def _run_digest(args: argparse.Namespace, settings: Settings) -> int:
         print(dump_json({"since": since.isoformat(), "until": until.isoformat(), "lines": found}))
     elif found:
         print("\n\n".join(f"{one['shown']}\n  {one['channel']} · {one['url']}" for one in found))
+    elif last := max((span.last for span in spans), default=None):
+        day, days = get_translator("en").date(last, settings.bot.zone), max((until - last).days + 7, 2 * args.days)
+        print(f"Nothing new in this time. The last post is of {day}: try --days {days}.", file=sys.stderr)
     else:
-        print("Nothing is new in this time: try --days 30.", file=sys.stderr)
+        print("There are no posts yet: load a channel's history (citegram import result.json).", file=sys.stderr)
     return 0

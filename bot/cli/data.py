@@ -27,8 +27,8 @@ from bot.settings import Settings
 from bot.views.text import dump_json, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
 from rag_core.engine import open_engine
-from rag_core.errors import HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, posts
+from rag_core.errors import BackupFailed, HistoryUnavailable
+from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.channel_history import Backfill
 from rag_core.storage.questions import fetch_trace
@@ -49,7 +49,8 @@ def declare_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--visibility", choices=[v.value for v in Visibility], help=who)
     parser.add_argument("--allow-private", action="store_true", help="import personal chats too")
     parser.add_argument("--json", action="store_true", help="end with one line of counts as JSON")
-    parser.set_defaults(run=_run_import)
+    stopped = "Stopped. What was read so far is kept: the same command goes on from there."
+    parser.set_defaults(run=_run_import, stopped=stopped)
 
 
 async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
@@ -62,16 +63,18 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
         if owner:  # it owns the indexes: only the archive is written here
             async with open_archive(settings.data.dir) as archive:
                 report = await _import_with_progress(archive, args.path, options)
+                searched = await _describe_searched_posts(archive, report)
             try:
                 with show_progress_bar("index") as moved:
                     await owner.wake(moved)
             finally:  # the posts are stored even if the bot ended: it indexes them at its next start
-                _print_report(report, as_json=args.json)
+                _print_report(report, searched, as_json=args.json)
         else:
             async with open_engine(settings.rag(), language=False) as rag:
                 report = await _import_with_progress(rag.archive, args.path, options)
+                searched = await _describe_searched_posts(rag.archive, report)
                 await catch_up_lexical_index(rag)
-                _print_report(report, as_json=args.json)
+                _print_report(report, searched, as_json=args.json)
                 await catch_up_copies(rag)
                 await catch_up_vectors(rag)
     return 0
@@ -84,7 +87,21 @@ async def _import_with_progress(archive: Archive, path: Path, options: ImportOpt
         return await import_export(archive, path, options, moved)
 
 
-def _print_report(report: ImportReport, *, as_json: bool) -> None:
+async def _describe_searched_posts(archive: Archive, report: ImportReport) -> list[str]:
+    """Say of each channel how many of its posts are searched, where these are not all."""
+    lines = []
+    for channel in report.channels:
+        stored = await posts.count_posts(archive, channel.chat_id)
+        searched = await visible_posts.count_searched_posts(archive, channel.chat_id)
+        if searched < stored:
+            lines.append(
+                f"{channel.title}: {searched} of {stored} posts are searched: an album is one, and pictures or "
+                "stickers without words are none."
+            )
+    return lines
+
+
+def _print_report(report: ImportReport, searched: list[str], *, as_json: bool) -> None:
     if as_json:
         print(dump_json(asdict(report.tally)))
         return
@@ -92,7 +109,7 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
     tally = report.tally
     print(f"{titles}: {tally.new} new, {tally.edited} edited, {tally.unchanged} unchanged, "
           f"{tally.skipped} skipped, {tally.deleted} deleted.")  # fmt: skip
-    for note in report.notes:
+    for note in (*searched, *report.notes):
         print(strip_control_characters(note))
 
 
@@ -296,6 +313,10 @@ async def _run_backup(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _run_restore(args: argparse.Namespace, settings: Settings) -> int:
     folder = settings.data.dir
+    if args.file and not args.file.is_file():
+        raise BackupFailed(f"There is no file {args.file}.")
+    if not (args.file or folder.exists()):
+        raise BackupFailed(f"There is no folder {folder}: check --data (or DATA__DIR).")
     async with hold_folder(folder):
         backup, aside = await run_cancellable(lambda stop: restore_backup(folder, args.file, stop))
     print(f"The archive is that of {get_backup_time(backup):%Y-%m-%d %H:%M} UTC ({backup}, {_format_size(backup)}).")

@@ -338,11 +338,11 @@ async def _run_make(args: argparse.Namespace, settings: Settings) -> None:
         for name, rows in (("corpus", corpus), ("queries", queries)):
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    print(f"Questions: {len(queries)}, posts to search: {len(corpus)}. Next: citegram eval answers {folder}")
+    print(f"Questions: {len(queries)}. Next: citegram eval answers {folder}")
+    held = len(all_posts) - len(corpus)
+    print(f"Posts with text to search: {len(corpus)}; left out, so that some questions have no answer: {held}.")
     if about := sum(row["kind"] == "about" for row in queries):
         print(f"Asked in words of the post: {about}, which is easier than readers do. Few posts state values.")
-    if held := len(all_posts) - len(corpus):
-        print(f"Posts left out, so that some questions have no answer: {held}.")
     if len(queries) < min(most, _FEWEST_QUESTIONS):
         print(
             f"Fewer than {_FEWEST_QUESTIONS}: of {len(all_posts)} posts no more state a price, a date, a time or a "

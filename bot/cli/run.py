@@ -11,14 +11,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from aiogram.exceptions import AiogramError
+from aiogram.exceptions import AiogramError, TelegramNetworkError
 from pydantic import SecretStr
 
 from bot.app import run_bot
 from bot.data_folder import find_exposed_files, open_private_file
 from bot.doctor.telegram_checks import check_proxy, explain_call_error, open_bot
 from bot.logs import register_secrets
-from bot.settings import Settings, read_settings
+from bot.settings import BotSettings, Settings, read_settings
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.processes import limit_malloc_arenas
 
@@ -57,6 +57,9 @@ def declare_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="replace another token in .env without asking (default: ask)"
     )
+    parser.add_argument(
+        "--unchecked", action="store_true", help="keep the token without asking Telegram (default: check it)"
+    )
     parser.set_defaults(run=_run_init)
 
 
@@ -64,32 +67,50 @@ async def _run_init(args: argparse.Namespace, settings: Settings) -> int:
     token = _read_token()
     register_secrets([token])
     chosen = settings.bot.model_copy(update={"token": SecretStr(token)})
-    await check_proxy(chosen)
-    async with open_bot(chosen) as bot:
-        try:
-            name = (await bot.get_me()).username or ""
-        except (AiogramError, TimeoutError) as exc:
-            raise SettingsWrong(explain_call_error(exc, chosen)) from None
+    name = await _check_token(chosen, ask=not args.unchecked)
     with translate_errors(SettingsWrong, OSError, UnicodeDecodeError, say=_NOT_WRITABLE_TEXT):
         lines = _ENV_FILE.read_bytes().decode().splitlines(keepends=True) if _ENV_FILE.exists() else []
     others = {found[1].strip("\"'") for line in lines if (found := _TOKEN_LINE.fullmatch(line))} - {"", token}
     if others and not args.replace:
         if not sys.stdin.isatty():
             raise SettingsWrong(f"{_ENV_FILE} has another token: add --replace to put this one in its place.")
-        answer = input(f"{_ENV_FILE} has another token. Replace it by that of @{name}? [y/N] ")  # noqa: ASYNC250
-        if answer.strip().lower() not in {"y", "yes"}:
+        if not _confirm(f"{_ENV_FILE} has another token. Replace it by {f'that of @{name}' if name else 'this one'}?"):
             print("Nothing was changed.")
             return 1
     with translate_errors(SettingsWrong, OSError, say=_NOT_WRITABLE_TEXT):
         _write_private_file(_ENV_FILE, "".join(_set_token(lines, token)))
-    print(f"The token of @{name} is in {_ENV_FILE}.")
+    print(f"The token of @{name} is in {_ENV_FILE}." if name else f"The token is in {_ENV_FILE}, unchecked.")
     given = Path(sys.argv[0])  # this program by its path, where the shell would not find it
     command = "citegram" if given.name != "citegram" or shutil.which("citegram") else str(given)
-    print(f"Now start the bot with {command} run, and send /start to https://t.me/{name}.")
+    print(f"Now start the bot with {command} run, and send /start to {f'https://t.me/{name}' if name else 'it'}.")
     if read_settings(_ENV_FILE).bot.token.get_secret_value() != token:
         text = "BOT__TOKEN is also set in the environment, which goes before .env: take it out there."
         print(text, file=sys.stderr)
     return 0
+
+
+async def _check_token(settings: BotSettings, *, ask: bool) -> str:
+    """Check a token, unless `ask` is false also with Telegram. Raises SettingsWrong.
+
+    Returns the bot's name; "" where the token is kept though Telegram was not asked or cannot be reached.
+    """
+    async with open_bot(settings) as bot:
+        if not ask:
+            return ""
+        await check_proxy(settings)
+        try:
+            return (await bot.get_me()).username or ""
+        except (AiogramError, TimeoutError) as exc:
+            reason = explain_call_error(exc, settings)
+            if isinstance(exc, TelegramNetworkError | TimeoutError):
+                if sys.stdin.isatty() and _confirm(f"{reason}\nKeep the token without a check?"):
+                    return ""
+                reason = f"{reason} To keep the token without a check: citegram init --unchecked."
+            raise SettingsWrong(reason) from None
+
+
+def _confirm(question: str) -> bool:
+    return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
 
 
 def _read_token() -> str:

@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 class CheckContext:
     """Subject of the checks. `archive` and `facts` are None if unavailable; `runs`: a bot holds the folder.
 
-    `start`: what was found when they were opened.
+    `start`: what was found when they were opened; `verbose`: notes for developers are wanted too.
     """
 
     settings: Settings
@@ -58,6 +58,7 @@ class CheckContext:
     facts: IndexFacts | None = None
     runs: bool = False
     start: tuple[Finding, ...] = ()
+    verbose: bool = False
 
 
 class Check(NamedTuple):

@@ -36,9 +36,9 @@ _MAX_BACKUP_AGE = timedelta(days=2)  # one nightly backup may be missed
 
 
 @asynccontextmanager
-async def open_check_context(settings: Settings) -> AsyncIterator[CheckContext]:
+async def open_check_context(settings: Settings, *, verbose: bool) -> AsyncIterator[CheckContext]:
     """Open the archive and collect the index facts for the checks."""
-    case, folder = CheckContext(settings), settings.data.dir
+    case, folder = CheckContext(settings, verbose=verbose), settings.data.dir
     if not folder.exists():  # looking must not make a folder whose name was mistyped
         text = f"There is no folder {folder.resolve()} yet: the first start makes it. Is --data (or DATA__DIR) right?"
         yield replace(case, start=(Finding(None, text),))
@@ -203,7 +203,8 @@ async def check_indexes(case: CheckContext) -> AsyncIterator[Finding]:
             yield Finding(True, f"indexes and archive agree: {looked} posts by number, {compared['some']} by words")
     for fine, text in facts["language"]:
         yield Finding(fine, text)
-    yield Finding(None, f"bar for answers: {facts['bar']}")
+    if case.verbose:
+        yield Finding(None, f"bar for answers: {facts['bar']}")
 
 
 _WORD_FOR_WORD_TEXT = "answers are word for word from the posts"
@@ -219,9 +220,7 @@ async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
         facts.append(await _describe_model("writer", rag.writer))
     elif not facts:
         facts.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
-    if rag.planner is None:
-        facts.append((None, "plans are made by rules"))
-    elif rag.planner is not rag.writer:
+    if rag.planner and rag.planner is not rag.writer:
         facts.append(await _describe_model("planner", rag.planner))
     if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
         facts.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))

@@ -102,6 +102,12 @@ async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
     return PostSpan(number, from_unix_seconds(first), from_unix_seconds(last), recent) if number else None
 
 
+async def count_searched_posts(archive: Archive, chat_id: int) -> int:
+    """Count a channel's visible posts that have words, in a text or a file's name; an album is one."""
+    sql = f"SELECT count(DISTINCT coalesce(album, message_id)) FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
+    return int(await archive.value(f"{sql} AND (text <> '' OR media_file_name <> '')", (chat_id,)))
+
+
 async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
     """Fetch the visible posts among the keys; an album as one post under its own key (see `merge_album`)."""
     wanted = list(dict.fromkeys(keys))

@@ -56,6 +56,7 @@ def test_a_time_zone_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> No
     ("name", "value"),
     [
         ("BOT__TOKN", "1:secret"),
+        ("BOT__ADMIN", "12"),
         ("BOT__ADMINS", "@me"),
         ("BOT__TIMEZONE", "Moscow/Europe"),
         ("BOT__TIMEZONE", "../../etc/passwd"),
@@ -72,6 +73,19 @@ def test_a_wrong_setting_is_one_sentence_that_names_it(monkeypatch: pytest.Monke
     assert name in caught.value.reason
     assert "\n" not in caught.value.reason
     assert "secret" not in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("BOT__TOKEN 7:secret", 1), ("A=1\n\n# x\nBOT__TOKEN\nB=2", 4), ('A=1\nBOT__TOKEN="7:secret', 2)]
+)
+def test_a_line_of_the_file_without_a_value_is_one_sentence(
+    tmp_path: Path, text: str, line: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".env").write_text(text)
+    with pytest.raises(SettingsWrong, match=rf'^Line {line} of .*\.env has no "="') as caught:
+        read_settings(tmp_path / ".env")
+    assert "secret" not in caught.value.reason
+    assert not caplog.records
 
 
 def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:

@@ -62,7 +62,10 @@ def test_questions_are_made_of_ones_own_channels_and_recipes_compared_on_them(
     imported: Path, citegram: Cli, tmp_path: Path
 ) -> None:
     code, out, _ = citegram("eval", "make", "mine", "--limit", "5")
-    assert (code, out.split()[:2]) == (0, ["5", "questions"])
+    assert (code, out.startswith("Questions: 5. Next: citegram eval answers mine\nPosts with text to search: 80;")) == (
+        0,
+        True,
+    )
     rows = [json.loads(line) for line in (tmp_path / "mine" / "queries.jsonl").read_text("utf-8").splitlines()]
     corpus = {
         row["id"]: row["text"]
@@ -96,7 +99,7 @@ def test_posts_without_values_are_asked_about_in_their_words_and_few_are_called_
     assert (code, {row["kind"] for row in rows}) == (0, {"about"})
     assert len(rows) == len(endings)
     assert all(row["text"].startswith("what is known about ") for row in rows)
-    assert f"{len(rows)} of them ask in words of the post" in out
+    assert f"Asked in words of the post: {len(rows)}," in out
     assert "Fewer than 50: of" in out
 
 

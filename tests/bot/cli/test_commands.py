@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -87,6 +88,12 @@ def test_a_misspelt_word_is_answered_with_the_nearest_one(citegram: Cli, words: 
     assert (said.code, said.err.strip().endswith(f"did you mean {meant}?")) == (2, True)
 
 
+@pytest.mark.parametrize("words", [["ask", "x", "--data", "data"], ["models", "list", "-v"]])
+def test_an_option_of_all_commands_is_to_be_put_before_the_command(citegram: Cli, words: list[str]) -> None:
+    said = citegram(*words)
+    assert (said.code, f"put {words[2]} before the command: citegram {words[2]}" in said.err) == (2, True)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_can_be_given(citegram: Cli, name: str) -> None:
     shown = citegram(name, "--help").out
@@ -147,7 +154,19 @@ def test_a_folder_or_a_setting_that_cannot_be_used_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "command", ["ask ferry", "verify ferry", "chat", "digest", "history", "reindex", "trace a", "eval make q", "doctor"]
+    "command",
+    [
+        "ask ferry",
+        "verify ferry",
+        "chat",
+        "digest",
+        "history",
+        "reindex",
+        "trace a",
+        "eval make q",
+        "doctor",
+        "restore",
+    ],
 )
 def test_a_folder_that_was_mistyped_is_not_made(citegram: Cli, nowhere: Path, command: str) -> None:
     said = citegram(*command.split())
@@ -156,9 +175,15 @@ def test_a_folder_that_was_mistyped_is_not_made(citegram: Cli, nowhere: Path, co
     assert not (nowhere / "data").exists()
 
 
-def test_the_bot_without_a_token_says_what_to_do(citegram: Cli) -> None:
+def test_the_bot_without_a_token_says_what_to_do_before_anything_is_made(citegram: Cli, nowhere: Path) -> None:
     said = citegram("run")
-    assert (said.code, "BOT__TOKEN is empty" in said.err.splitlines()[-1]) == (1, True)
+    assert said.is_one_sentence() and said.err.startswith("BOT__TOKEN is empty")
+    assert not (nowhere / "data").exists()
+
+
+def test_a_backup_that_is_not_there_is_one_sentence(citegram: Cli, nowhere: Path) -> None:
+    assert citegram("restore", "nofile.db").err == "There is no file nofile.db.\n"
+    assert not (nowhere / "data").exists()
 
 
 def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Path, root: Path) -> None:
@@ -171,14 +196,48 @@ def test_the_real_process_ends_with_the_code_and_without_a_traceback(nowhere: Pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_start_leaves_no_traceback(nowhere: Path, root: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.4, 0.8, 1.6, 3.2])
+def test_ctrl_c_at_start_is_one_line(
+    nowhere: Path, root: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
     """The modules of this command take about a second to import."""
-    for seconds in (0.2, 0.4, 0.6, 0.8):
-        command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "run"]
-        started = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True)
-        time.sleep(seconds)
-        started.send_signal(signal.SIGINT)
-        assert "Traceback" not in started.communicate(timeout=60)[1]
+    monkeypatch.setenv("BOT__TOKEN", "123456:" + "A" * 35)
+    monkeypatch.setenv("BOT__API", "http://127.0.0.1:9")
+    command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "run"]
+    started = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(seconds)
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does: children get it, too
+    said = [line for line in started.communicate(timeout=60)[1].splitlines() if line and line[:2] != "20"]  # the log
+    assert (started.returncode, said) in ((130, ["Stopped."]), (0, []))  # 0: it ran already
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_an_import_says_that_what_was_read_is_kept(nowhere: Path, root: Path) -> None:
+    export, texts = nowhere / "result.json", [f"The ferry number {n} sails at seven." for n in range(40_000)]
+    messages = [
+        {"id": n, "type": "message", "date_unixtime": str(1735725600 + n), "from": "A", "from_id": "channel1",
+         "date": "2025-01-01T10:00:00", "text": text, "text_entities": [{"type": "plain", "text": text}]}
+        for n, text in enumerate(texts, 1)
+    ]  # fmt: skip
+    export.write_text(json.dumps({"name": "Ferry", "type": "public_channel", "id": 1, "messages": messages}))
+    command = [sys.executable, "-m", "bot", "--data", str(nowhere / "data"), "import", str(export)]
+    started = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not count_rows(nowhere / "data" / "citegram.db"):
+        time.sleep(0.05)
+    os.killpg(started.pid, signal.SIGINT)
+    last = started.communicate(timeout=60)[1].splitlines()[-1]
+    assert (started.returncode, last) == (
+        130, "Stopped. What was read so far is kept: the same command goes on from there.",
+    )  # fmt: skip
+    assert 0 < count_rows(nowhere / "data" / "citegram.db") < 40_000
+
+
+def count_rows(archive: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"{archive.as_uri()}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM posts").fetchone()[0])
+    except sqlite3.OperationalError:  # not made yet
+        return 0
 
 
 def test_output_that_nobody_reads_to_its_end_leaves_no_traceback(nowhere: Path, root: Path) -> None:
@@ -362,7 +421,25 @@ def test_what_posts_and_titles_hold_cannot_steer_the_terminal(citegram: Cli, exp
     assert not set("\x1b\x07\x9b\u202e\u2028") & set("".join(each.out + each.err for each in said))
 
 
+def test_a_digest_of_quiet_days_names_the_last_post_and_a_number_of_days_that_has_some(asked: Cli) -> None:
+    with closing(sqlite3.connect("data/citegram.db")) as archive, archive:
+        archive.execute("UPDATE posts SET date = date - 86400 * (365 + (SELECT max(date) FROM posts) / 86400 - ?)",
+                        (time.time() // 86400,))  # fmt: skip
+    told = re.search(
+        r"^Nothing new in this time\. The last post is of \d+ \w+ 20\d\d: try --days (\d+)\.$",
+        asked("digest", "--days", 30).err,
+    )
+    assert told
+    assert "https://t.me/owl_hill/" in asked("digest", "--days", told[1]).out
+
+
 # doctor
+
+
+def test_the_doctor_of_an_empty_folder_says_what_comes_next(citegram: Cli) -> None:
+    said = citegram("doctor")
+    assert (said.code, said.out.splitlines()[-1].startswith("Nothing is set up yet. Next: citegram init")) == (0, True)
+    assert "bar for answers" not in said.out
 
 
 def test_the_doctor_finds_what_is_wrong(asked: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

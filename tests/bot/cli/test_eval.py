@@ -181,7 +181,7 @@ def test_calibrating_keeps_a_bar_that_the_next_answers_use(evaluate: Cli, run_co
     assert "95 % interval" in said.out
     bar = json.loads(Path("data/calibration.json").read_text(encoding="utf-8"))["bar"]
     assert json.loads(Path("out.json").read_text())["metrics"]["all"]["bar"] == bar > 0
-    assert f"bar for answers: {bar} (tiny)" in run_command("--data", "data", "doctor").out
+    assert f"bar for answers: {bar} (tiny)" in run_command("-v", "--data", "data", "doctor").out
 
 
 def test_data_that_cannot_be_measured_is_one_sentence(evaluate: Cli, data: Path) -> None:

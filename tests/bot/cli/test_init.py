@@ -58,10 +58,26 @@ async def test_a_wrong_token_changes_nothing(init: Init, token: str) -> None:
     assert ENV.read_text() == "BOT__ADMINS=1\n"
 
 
-async def test_nothing_is_written_where_telegram_cannot_be_reached(init: Init, sandbox: Sandbox) -> None:
-    with pytest.raises(SettingsWrong, match="cannot be reached"):
-        await init(sandbox.token, api="http://127.0.0.1:9")
-    assert not ENV.exists()
+async def test_where_telegram_cannot_be_reached_a_token_is_kept_only_if_that_is_meant(
+    init: Init, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere = "http://127.0.0.1:9"
+    with pytest.raises(SettingsWrong, match=r"cannot be reached.* citegram init --unchecked\.$"):
+        await init(sandbox.token, api=nowhere)
+    with pytest.raises(SettingsWrong, match="is not a token"):
+        await init("no token", "--unchecked", api=nowhere)
+    monkeypatch.setattr("getpass.getpass", lambda prompt: sandbox.token)
+    with monkeypatch.context() as patch:
+        patch.setattr(Stdin, "isatty", lambda stdin: True)
+        with pytest.raises(SettingsWrong, match="cannot be reached"):
+            await init("n\n", api=nowhere)
+        assert not ENV.exists()
+        assert await init("y\n", api=nowhere) == 0
+    assert ENV.read_text() == f"BOT__TOKEN={sandbox.token}\n"
+    ENV.unlink()
+    assert await init(sandbox.token, "--unchecked", api=nowhere) == 0
+    assert ENV.read_text() == f"BOT__TOKEN={sandbox.token}\n"
+    assert "The token is in .env, unchecked." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,10 @@ chats may be imported is decided here, too.
 What known writers get wrong is put right while the file is read, in bounded memory:
 - Telegram Desktop writes control characters as `\x0b` (SerializeString in tdesktop's export_output_json.cpp).
 - Half a surrogate pair, `\udc1d`, is no character; it is read as U+FFFD.
-- Telegram Desktop 4.1 wrote `"document_id": video_files/sticker (2).webm`, without quotes. To tell this one needs to
-  know what is inside a string, which takes longer: it is for files that cannot be parsed as they are (`thorough`).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -93,25 +90,13 @@ _OPEN_ESCAPE_PATTERN = re.compile(
     rb"\\(?:x[0-9A-Fa-f]?|u[0-9A-Fa-f]{0,3}|u[dD][89abAB][0-9A-Fa-f]{2}(?:\\(?:u[0-9A-Fa-f]{0,3})?)?)?\Z"
 )
 _ESCAPE_LENGTH = 12  # of a whole surrogate pair
-# Strings are skipped whole; a value without quotes ends with its line.
-_TOKEN_PATTERN = re.compile(
-    rb'"(?:[^"\\]+|\\.)*+(?P<end>")?'
-    rb'|(?<=:)(?P<blank> *)(?!true\b|false\b|null\b)(?P<bare>[^\s"{}\[\],:0-9-][^\n"]*?)(?=,?\r?\n)',
-    re.DOTALL,
-)
-_STRING_END_PATTERN = re.compile(rb'(?:[^"\\]+|\\.)*+(?P<end>")?', re.DOTALL)
-_MAX_LINE_BYTES = 2**16  # a longer one is repaired in parts
 
 
 class RepairedJsonReader:
     """Binary reader that repairs what is no JSON; `bytes_read` counts the bytes read from the file."""
 
-    def __init__(self, file: BinaryIO, *, thorough: bool = False) -> None:
-        self._file = file
-        self._thorough = thorough
-        self._held = self._line = b""
-        self._in_string = False
-        self.bytes_read = 0
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._held, self.bytes_read = file, b"", 0
 
     def read(self, size: int = -1) -> bytes:
         """Read about `size` bytes; empty only at the end."""
@@ -128,28 +113,8 @@ class RepairedJsonReader:
                 whole = _WRONG_ESCAPE_PATTERN.sub(rb"\1\\u00\2", whole)
             if rb"\ud" in whole or rb"\uD" in whole:
                 whole = _SURROGATE_PATTERN.sub(lambda one: one[0] if one["pair"] else one[1] + rb"\ufffd", whole)
-            if self._thorough:
-                whole = self._repair_values(whole, last=not fresh)
             if whole or not fresh:
                 return whole
-
-    def _repair_values(self, data: bytes, *, last: bool) -> bytes:
-        """Repair the values of whole lines; the rest of the data is held back."""
-        line = self._line + data
-        cut = len(line) if last else line.rfind(b"\n") + 1
-        if not cut and len(line) > _MAX_LINE_BYTES:
-            cut = len(line)
-        whole, self._line = line[:cut], line[cut:]
-        end = _STRING_END_PATTERN.match(whole) if self._in_string else None
-        self._in_string = end is not None and end["end"] is None
-        start = end.end() if end else 0
-        return whole[:start] + _TOKEN_PATTERN.sub(self._repair_token, whole[start:])
-
-    def _repair_token(self, found: re.Match[bytes]) -> bytes:
-        if found["bare"] is not None:
-            return found["blank"] + json.dumps(found["bare"].decode(errors="replace")).encode()
-        self._in_string = found["end"] is None
-        return found[0]
 
 
 def _find_open_escape(data: bytes) -> int:
@@ -162,7 +127,6 @@ def _find_open_escape(data: bytes) -> int:
     return len(data)
 
 
-_NOT_JSON = "import-not-json"  # code of a refusal
 # Bytes read at once: ijson writes the place of every value of a block before any is looked at, in time that grows with
 # the square of the depth (65,536 brackets: 15 s).
 _READ_SIZE = 8192
@@ -206,7 +170,6 @@ class JsonExport:
             raise ImportRefused(said, code="import-html", file=file)
         self.path = file
         self._scanned: RepairedJsonReader | None = None
-        self._thorough = False
         self._streams: dict[str, Iterator[object]] = {}
 
     @property
@@ -215,20 +178,11 @@ class JsonExport:
         return self._scanned.bytes_read if self._scanned else 0
 
     def survey(self) -> list[ExportedChat]:
-        """Scan the file as a stream for its chats, what is no JSON again with repairs. Raises `ImportRefused`."""
-        try:
-            return self._scan()
-        except ImportRefused as exc:
-            if exc.code != _NOT_JSON:
-                raise
-            self._thorough = True
-            return self._scan()
-
-    def _scan(self) -> list[ExportedChat]:
+        """Scan the file as a stream for its chats. Raises `ImportRefused`."""
         chats: list[ExportedChat] = []
         lists = depth = 0
         with self.path.open("rb") as file, self.reading():
-            self._scanned = RepairedJsonReader(file, thorough=self._thorough)
+            self._scanned = RepairedJsonReader(file)
             for place, event, value in ijson.parse(self._scanned, buf_size=_READ_SIZE, use_float=True):
                 if event in ("map_key", "end_map", "end_array"):
                     depth -= event != "map_key"
@@ -251,7 +205,7 @@ class JsonExport:
     def messages(self, chat: ExportedChat, opened: ExitStack) -> Iterator[object]:
         """Stream the messages of a chat, in the order of the chats; the file is never in memory as a whole."""
         if chat.place not in self._streams:
-            file = RepairedJsonReader(opened.enter_context(self.path.open("rb")), thorough=self._thorough)
+            file = RepairedJsonReader(opened.enter_context(self.path.open("rb")))
             self._streams[chat.place] = ijson.items(file, chat.place, use_float=True)
         return islice(self._streams[chat.place], chat.messages)
 
@@ -264,7 +218,7 @@ class JsonExport:
         except (ijson.JSONError, JSONDecodeError, UnicodeDecodeError) as exc:
             said, code = "{file} ends in the middle. Export the chat again, or copy the whole file.", "import-cut"
             if "premature EOF" not in str(exc) and "Incomplete" not in str(exc):
-                code = _NOT_JSON
+                code = "import-not-json"
                 said = "{file} is not JSON. Give the result.json of Telegram Desktop: format “Machine-readable JSON”."
             raise ImportRefused(said, code=code, file=self.path) from exc
 

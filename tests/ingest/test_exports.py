@@ -452,19 +452,12 @@ async def test_another_chat_than_the_named_one_is_refused(archive: Archive, take
 
 
 TEXT = '"date_unixtime": "1710244800", "text": '
-ODD_VALUES = {
-    "the second half of a pair": rf'"id": 2, {TEXT}"\udc1d 12345678901234567890"',
-    "the first half of a pair": rf'"id": 2, {TEXT}"\ud83d 12345678901234567890"',
-    "a value without quotes": f'"id": 2, {TEXT}[{{"type": "custom_emoji", "text": "\ufffd",\n'
-    '"document_id": video_files/sticker (2).webm\n}, " 12345678901234567890"]',
-}
 
 
-@pytest.mark.parametrize("what", ODD_VALUES)
-@pytest.mark.parametrize("gap", ["\n", " " * 70_000])
-async def test_an_odd_value_of_known_writers_is_read(archive: Archive, take: Take, what: str, gap: str) -> None:
+@pytest.mark.parametrize("half", [r"\udc1d", r"\ud83d"])
+async def test_half_a_surrogate_pair_is_read(archive: Archive, take: Take, half: str) -> None:
     raw = json.dumps(chat(message(1, ": 99999999999999999999, \\"), {"here": 1}, message(3, "🍞\U0001f41d" * 9000)))
-    odd = f'{{{gap}"type": "message", {ODD_VALUES[what]}}}'
+    odd = f'{{"type": "message", "id": 2, {TEXT}"{half} 12345678901234567890"}}'
     report = await take(raw.replace('{"here": 1}', odd).encode(), NAMED)
     assert report.tally == PostTally(new=3)
     expected = {1: ": 99999999999999999999, \\", 2: "\ufffd 12345678901234567890", 3: "🍞\U0001f41d" * 9000}

@@ -127,9 +127,9 @@ def _find_open_escape(data: bytes) -> int:
     return len(data)
 
 
-# Bytes read at once: ijson writes the place of every value of a block before any is looked at, in time that grows with
-# the square of the depth (65,536 brackets: 15 s).
-_READ_SIZE = 8192
+# Bytes read at once: ijson writes the place of every value of a block before any is looked at, in time and memory that
+# grow with the square of the depth (65,536 brackets: 15 s; 8,192: 168 MB; 2,048: 10 MB).
+_READ_SIZE = 2048
 _MAX_DEPTH = 64  # a message in a full export is six levels deep and has a few levels inside
 # Places as ijson writes them: one chat is the whole file, in a full export the chats are in two lists.
 _CHAT_LISTS = ("chats.list", "left_chats.list")

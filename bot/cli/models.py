@@ -46,8 +46,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     pull_parser.add_argument("name", choices=names, metavar="NAME_OR_TIER", help=", ".join(names))
     origin = "address of the hub or a mirror of it, or a folder that has the files (default: MODELS__HUB)"
     pull_parser.add_argument("--from", dest="hub", metavar="URL_OR_DIR", help=origin)
-    as_it_comes = "take files of which the hub names no checksum as well (default: refuse them)"
-    pull_parser.add_argument("--unverified", action="store_true", help=as_it_comes)
     use = what.add_parser("use", help="use another model from now on; a bot that runs changes over at once")
     use.add_argument("name", metavar="NAME|PATH", help="a pulled model, a .gguf file, auto, none, or same")
     use.add_argument(
@@ -88,7 +86,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             print(f"The tier {ModelTier.NONE} needs no model.")
         for row in rows:
             with show_progress_bar(row.name, "B") as moved:
-                folder = await pull_model(row, models, hub=hub, unverified=args.unverified, progress=moved)
+                folder = await pull_model(row, models, hub=hub, progress=moved)
             print(f"{row.name}: {folder} ({measure_folder_size(folder) / 1e6:,.0f} MB)")
         for row in rows:
             if row.role is ModelRole.WRITER:

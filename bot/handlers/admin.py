@@ -71,11 +71,6 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
         asked = await questions.count_questions_since(archive, since)
         done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
         asking.append(words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done))
-    if talk := await questions.measure_talks_since(archive, week):
-        asking.append(words("stats-talks", talks=talk.talks, questions=words.number(talk.questions, 1),
-                            refused=words.number(talk.refused, 1), seconds=words.number(talk.seconds, 1),
-                            tokens=words.number(talk.tokens, 1), tools=words.number(talk.tools, 1),
-                            reviews=words.number(talk.reviews, 1)))  # fmt: skip
     votes = await questions.count_votes(archive, since=week)
     wrong, outdated, other, source = votes.reasons
     asking.append(words("stats-votes", good=votes.good, bad=votes.bad, wrong=wrong, outdated=outdated, other=other,

@@ -537,7 +537,6 @@ stats-today = { $waiting ->
    *[other] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed }, waiting { $waiting })
 }
 stats-week = Last 7 days: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
-stats-talks = Talks in 7 days: { $talks }. Each on average: questions { $questions }, not found { $refused }, { $seconds } s an answer; the model’s tokens { $tokens }, tools { $tools }, reviews { $reviews }
 stats-disk = Disk: { $free } free; posts { $archive }, search { $indexes }, backups { $backups }
 stats-backup = Last backup: { $ago } (kept: { $count })
 stats-no-backup = No backup yet: the first is made tonight

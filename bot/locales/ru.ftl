@@ -562,7 +562,6 @@ stats-today = { $waiting ->
    *[other] Вопросов сегодня: { $count } (отвечено { $answered }, не нашлось { $refused }, сбоев { $failed }, в очереди { $waiting })
 }
 stats-week = За 7 дней: { $count } (отвечено { $answered }, не нашлось { $refused }, сбоев { $failed })
-stats-talks = Разговоры за 7 дней: { $talks }. В среднем в каждом: вопросов { $questions }, не найдено { $refused }, { $seconds } с на ответ; у модели: токенов { $tokens }, инструментов { $tools }, проверок { $reviews }
 stats-disk = Диск: свободно { $free }; посты { $archive }, поиск { $indexes }, копии { $backups }
 stats-backup = Последняя копия: { $ago } (хранится: { $count })
 stats-no-backup = Резервной копии ещё нет: первая будет этой ночью

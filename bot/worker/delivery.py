@@ -103,9 +103,7 @@ class AnswerDelivery:
                     await self._save_state(replace(message, tried=False))
                     raise
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
-        # Send a short message and edit the text into it: the reader may then see the text twice, which is counted.
-        with self.log_archive_errors():
-            await questions.record_repeated_send(self.archive, self.asked.id)
+        # Send a short message and edit the text into it: the reader may then see the text twice.
         notice = get_translator(self.asked.lang)("delivery-again")
         short = await self.bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
         await self._save_state(replace(message, message_id=short.message_id))

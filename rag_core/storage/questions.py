@@ -415,11 +415,6 @@ async def update_delivery_message(archive: Archive, question_id: int, message: D
     )
 
 
-async def record_repeated_send(archive: Archive, question_id: int) -> None:
-    """Count a message of this answer that may have been sent twice."""
-    await archive.execute("UPDATE questions SET repeats = repeats + 1 WHERE id = ?", (question_id,))
-
-
 @dataclass(frozen=True, slots=True)
 class QueueStats:
     """Question queue: waiting and running questions; `oldest`: when the first waiting one was asked (Unix seconds)."""
@@ -469,42 +464,3 @@ async def count_questions_since(archive: Archive, moment: datetime) -> QuestionS
         (to_unix_seconds(moment),),
     )
     return QuestionStats(asked, answered, refused, failed)
-
-
-@dataclass(frozen=True, slots=True)
-class TalkStats:
-    """Talks, and means of each: questions, refusals, seconds an answer, tokens, tool calls and reviews of drafts."""
-
-    talks: int
-    questions: float
-    refused: float
-    seconds: float
-    tokens: float
-    tools: float
-    reviews: float
-
-
-_TALK_GAP_S = 3600  # a question that comes later begins another talk
-
-
-async def measure_talks_since(archive: Archive, moment: datetime) -> TalkStats | None:
-    """Measure the talks since a moment: questions of one chat and thread without a long pause; None without any."""
-    since = to_unix_seconds(moment)
-    ((talks, asked, refused, took),) = await archive.rows(
-        "SELECT count(*) FILTER (WHERE gap IS NULL OR gap > ?), count(*), coalesce(sum(refused), 0), "
-        "coalesce(avg(took), 0) FROM ("
-        "SELECT asked_at - lag(asked_at) OVER (PARTITION BY chat_id, thread ORDER BY asked_at, id) AS gap, "
-        f"state = 'answered' AND {IS_REFUSAL_SQL} AS refused, finished_at - asked_at AS took "
-        "FROM questions WHERE asked_at >= ? AND text <> '')",
-        (_TALK_GAP_S, since),
-    )
-    if not talks:
-        return None
-    ((tokens, tools, reviews),) = await archive.rows(
-        "SELECT coalesce(sum(json_extract(span.value, '$.counts.tokens')), 0), "
-        "count(*) FILTER (WHERE json_extract(span.value, '$.stage') LIKE 'tool.%'), "
-        "count(*) FILTER (WHERE json_extract(span.value, '$.stage') = 'reflect') "
-        "FROM traces, json_each(traces.spans) AS span WHERE ended_at >= ?",
-        (since,),
-    )
-    return TalkStats(talks, asked / talks, refused / talks, took, tokens / talks, tools / talks, reviews / talks)

@@ -9,8 +9,6 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from local_server import LocalServer
 
 from bot.cli import doctor
 from bot.cli import models as models_command
@@ -213,14 +211,3 @@ async def test_the_doctor_says_why_a_model_is_off(
     ):
         await doctor.run(argparse.Namespace(), Settings.model_validate({"data": {"dir": home}, "llm": llm}))
         assert said in capsys.readouterr().out
-
-
-async def test_a_hub_without_checksums_is_used_where_that_is_said(settings: Settings) -> None:
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(body=b"{}")
-
-    async with LocalServer(web.get("/{path:.+}", answer)) as hub:
-        words = ("pull", "multilingual-e5-small", "--from", hub.url)
-        with pytest.raises(ModelUnavailable, match=r"names no checksum of onnx/.*, or add --unverified"):
-            await run_models(settings, *words)
-        assert await run_models(settings, *words, "--unverified") == 0

@@ -280,35 +280,29 @@ async def test_a_folder_without_the_file_or_that_cannot_be_made_is_one_sentence(
 
 
 @pytest.mark.parametrize("etag", ["", '"not-a-checksum"', '"d41d8cd98f00b204e9800998ecf8427e"', '"' + "a" * 64 + '-2"'])
-async def test_a_file_without_a_checksum_is_refused_unless_that_is_meant(hub: Hub, tmp_path: Path, etag: str) -> None:
+async def test_a_file_without_a_checksum_is_refused(hub: Hub, tmp_path: Path, etag: str) -> None:
     hub.etag = etag
-    says = r"hub 127\.0\.0\.1 names no checksum of onnx/model_int8\.onnx: name another hub, or add --unverified"
+    says = r"hub 127\.0\.0\.1 names no checksum of onnx/model_int8\.onnx: name another hub, or copy the file"
     with pytest.raises(ModelUnavailable, match=says):
         await pull_model(ROW, tmp_path, hub=hub.url)
     assert {method for method, _, _ in hub.asked} == {"HEAD"}
     assert not (tmp_path / "tiny").exists()
-    folder = await pull_model(ROW, tmp_path, hub=hub.url, unverified=True)
-    assert (folder / "model.onnx").read_bytes() == WEIGHTS
-    about = json.loads((folder / "files.json").read_text("utf-8"))
-    assert about["unverified"] == "model.onnx, tokenizer.json, tokenizer_config.json"
-    assert about["files"]["model.onnx"]["sha256"] == hashlib.sha256(WEIGHTS).hexdigest()
 
 
-@pytest.mark.parametrize("etag", [None, ""])
-async def test_the_first_checksum_is_compared_at_later_pulls(hub: Hub, tmp_path: Path, etag: str | None) -> None:
-    hub.etag = etag
-    folder = await pull_model(ROW, tmp_path, hub=hub.url, unverified=True)
+async def test_the_first_checksum_is_compared_at_later_pulls(hub: Hub, tmp_path: Path) -> None:
+    folder = await pull_model(ROW, tmp_path, hub=hub.url)
     (folder / "model.onnx").unlink()
-    await pull_model(ROW, tmp_path, hub=hub.url)  # there is a checksum now: its own
-    (folder / "model.onnx").unlink()
-    hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
-    for unverified in (False, True):
+    hub.etag = ""  # there is a checksum now: its own
+    await pull_model(ROW, tmp_path, hub=hub.url)
+    for hub.etag in (None, ""):
+        (folder / "model.onnx").unlink(missing_ok=True)
+        hub.files["onnx/model_int8.onnx"] = WEIGHTS[::-1]
         with pytest.raises(
             ModelUnavailable, match=r"model_int8\.onnx.* is not the one that came first: delete .*tiny if"
         ):
-            await pull_model(ROW, tmp_path, hub=hub.url, unverified=unverified)
-    assert not (folder / "model.onnx").exists()
-    assert not list((tmp_path / ".partial" / "tiny").glob("model.onnx*"))
+            await pull_model(ROW, tmp_path, hub=hub.url)
+        assert not (folder / "model.onnx").exists()
+        assert not list((tmp_path / ".partial" / "tiny").glob("model.onnx*"))
     hub.files["onnx/model_int8.onnx"] = WEIGHTS
     await pull_model(ROW, tmp_path, hub=hub.url)
     check_model_files(ROW, folder)
@@ -323,21 +317,10 @@ async def test_a_small_file_that_changed_is_not_taken_in_the_place_of_the_first(
         await pull_model(ROW, tmp_path, hub=hub.url)
 
 
-async def test_an_unverified_file_is_never_put_together_of_two(hub: Hub, tmp_path: Path) -> None:
-    hub.etag, hub.drop_after = '"v1"', 300_000
-    with pytest.raises(ModelUnavailable, match="interrupted"):
-        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, unverified=True, pauses=(0,))
-    hub.drop_after, hub.files["onnx/model_int8.onnx"] = 0, WEIGHTS[::-1]
-    await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, unverified=True, pauses=())
-    assert {wanted for _, wanted in hub.gets()} == {""}
-    assert (tmp_path / "tiny" / "model.onnx").read_bytes() == WEIGHTS[::-1]
-
-
-@pytest.mark.parametrize("etag", [None, ""])
-async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub: Hub, tmp_path: Path, etag: str | None) -> None:
-    hub.etag, hub.claimed, hub.endless = etag, 300_000, True
+async def test_a_hub_that_sends_more_than_it_says_is_cut_short(hub: Hub, tmp_path: Path) -> None:
+    hub.claimed, hub.endless = 300_000, True
     with pytest.raises(ModelUnavailable, match=r"model_int8\.onnx came damaged"):
-        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, unverified=True, pauses=())
+        await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
     assert hub.sent < 64 << 20
     assert not list((tmp_path / ".partial" / "tiny").glob("model.onnx*"))
 

@@ -1,6 +1,7 @@
 """Answer view: sentences with numbers that open posts, sources and notes; its first sentence; its sources by pages.
 
-A message is built from text and entities only. Links come from the archive, never out of a post, and are https.
+A message is built from one text, for its plain form and its rich one (bot/views/rich.py). Links come from the archive,
+never out of a post, and are https.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from itertools import groupby
 
 from aiogram.types import MessageEntity
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
@@ -19,6 +22,7 @@ from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.format import QUOTE_TYPES, neutralize_links, style_text
 from bot.views.keyboards import Press, build_keyboard, build_page_row, cut_page
+from bot.views.rich import DatedLine, NoteList, PostDay, PostMark, PostNote, quote_post
 from bot.views.text import (
     WRITING_STAGES,
     RenderContext,
@@ -36,7 +40,18 @@ from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import load_group_rules
 from rag_core.text.post_text import label_poll
-from rag_core.types import Answer, Certainty, Channel, Origin, Passage, Post, PostKey, Viewer, format_channel_post_link
+from rag_core.types import (
+    Answer,
+    Certainty,
+    Channel,
+    Origin,
+    Passage,
+    Post,
+    PostKey,
+    Sentence,
+    Viewer,
+    format_channel_post_link,
+)
 
 _MAX_UNSURE = 3  # posts shown instead of an answer that the group does not want
 _CITATION_NUMBER_PATTERN = re.compile(r" ?\[\d+\]")
@@ -58,8 +73,6 @@ async def apply_group_rules(asked: QuestionRow, answer: Answer, archive: Archive
     return replace(answer, sentences=(), model=None, nearest=nearest, certainty=Certainty.PROBABLE)
 
 
-# A longer list of sources is folded until it is tapped.
-_FOLD_THRESHOLD = 4
 _MAX_SNIPPET_LENGTH = 140  # about two lines on a phone
 
 
@@ -80,8 +93,7 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
         if answer.missing:
             blocks.append(neutralize_links(format_missing_parts(answer.missing, words)))
         if lines := [_render_source(key, n, answer, posts, shown) for n, key in enumerate(answer.posts(), 1)]:
-            fold = ExpandableBlockQuote if len(lines) >= _FOLD_THRESHOLD else BlockQuote
-            blocks.append(Text(Bold(words("sources", count=len(lines))), "\n", fold(as_list(*lines))))
+            blocks.append(NoteList(words("sources", count=len(lines)), lines))
         if answer.model:
             notes[words("footer-model", model=strip_control_characters(answer.model))] = None
     if notes:
@@ -99,7 +111,9 @@ def format_reference(
 ) -> Text:
     """Format the author of a post, as a link that opens it, and its day; origin and edit of one that is here."""
     author = link_author(key, channel, post.origin if post else None, shown.words, post.topic if post else None)
-    return Text(author, " · ", format_day_and_edit(date, post.edited if post else None, shown))
+    day = shown.words.date(date, shown.zone)
+    edit = format_day_and_edit(date, post.edited if post else None, shown).removeprefix(day)
+    return Text(author, " · ", PostDay(day, date), *([edit] if edit else []))
 
 
 def link_author(
@@ -132,7 +146,7 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     probable are folded until they are tapped.
     """
     numbers = {key: number for number, key in enumerate(answer.posts(), 1)}
-    rendered, folded, seen = list[Text](), list[Text](), set[PostKey]()
+    rendered, folded, seen = list[tuple[Text, DatedLine | None, bool]](), list[Text](), set[PostKey]()
     for place, sentence in enumerate(answer.sentences):
         cited = dict.fromkeys(c.post for c in sentence.citations)
         marks = [piece for key in cited for piece in (" ", link_number(numbers[key], key, answer.channels))]
@@ -146,12 +160,42 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         if shown and dates and answer.certainty is Certainty.PROBABLE:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
         folds = shown and place and sentence.further and answer.certainty is Certainty.PROBABLE
-        (folded if folds else rendered).append(text)
+        if folds:
+            folded.append(text)
+        else:
+            line = _make_dated_line(sentence, text, [*marks, *addresses], answer, shown) if shown else None
+            rendered.append((text, line, framed or answer.certainty is Certainty.PROBABLE))
+    parts = list[Text]()
+    for has_line, group in groupby(rendered, lambda one: one[1] is not None):
+        run = list(group)  # a series: lines one after the other, of which one is shown with its day
+        series = has_line and len(run) > 1 and any(dated for _, _, dated in run)
+        parts += [line if line and series else text for text, line, _ in run]
     if shown and folded:
         quote = ExpandableBlockQuote(as_list(*folded, sep="\n\n"))
-        rendered.append(Text(shown.words("answer-further", count=len(folded)), "\n", quote))
+        parts.append(Text(shown.words("answer-further", count=len(folded)), "\n", quote))
     # A model writes a paragraph; quotes of different posts are separated.
-    return as_list(*rendered, sep=" " if answer.model is not None else "\n\n")
+    return as_list(*parts, sep=" " if answer.model is not None else "\n\n")
+
+
+_MAX_DAY_LENGTH, _MAX_SAID_LENGTH = 40, 240  # characters of the cells of a series: "Earlier, on 1 May 2025", and a quote
+
+
+def _make_dated_line(
+    sentence: Sentence, plain: Text, marks: Sequence[Text | str], answer: Answer, shown: RenderContext
+) -> DatedLine | None:
+    """Make a line of a series of a short quote of one post, with its day or the words with the day before it."""
+    if answer.model is not None or len({c.post for c in sentence.citations}) != 1:
+        return None
+    cited = sentence.citations[0]
+    said, quote = " ".join(sentence.text.split()), " ".join(cited.quote.split())
+    if not quote or not said.endswith(quote):
+        return None
+    before, day = said.removesuffix(quote).rstrip(" :"), shown.words.date(cited.date, shown.zone)
+    undated = before and day.rpartition(" ")[0] not in before  # the year may be missing
+    if undated or len(before) > _MAX_DAY_LENGTH or len(quote) > _MAX_SAID_LENGTH or "\n" in cited.quote.strip():
+        return None
+    link = make_link(before or day, format_channel_post_link(cited.post, answer.channels.get(cited.post.chat_id)))
+    return DatedLine(plain, link, Text(neutralize_links(strip_control_characters(quote)), *marks))
 
 
 def _list_addresses(key: PostKey, answer: Answer) -> list[Text]:
@@ -161,14 +205,17 @@ def _list_addresses(key: PostKey, answer: Answer) -> list[Text]:
 
 def _render_source(
     key: PostKey, number: int, answer: Answer, posts: Mapping[PostKey, Post], shown: RenderContext
-) -> Text:
+) -> PostNote:
     """A source, and the other channels with the post: the only one, or their number; the first where it is older."""
-    cited = next(c for s in answer.sentences for c in s.citations if c.post == key)
-    head = format_reference(key, cited.date, posts.get(key), answer.channels.get(key.chat_id), shown)
+    cited = [c for s in answer.sentences for c in s.citations if c.post == key]
+    head = format_reference(key, cited[0].date, posts.get(key), answer.channels.get(key.chat_id), shown)
+    quotes = list(dict.fromkeys(c.quote for c in cited if c.quote))
+    words = quote_post(posts[key].text, quotes) if key in posts else Text("\n\n".join(quotes))
+    note = partial(PostNote, link_number(number, key, answer.channels), words=words)
     copies = (key, *answer.copies.get(key, ()))
     count = len({copy.chat_id for copy in copies} - {key.chat_id})
     if not count:
-        return Text(f"{number}. ", head)
+        return note(head)
     others = Text(shown.words("source-copies", count=count))
     if all(copy in posts for copy in copies):  # else some were just deleted, so the first is unknown
         ordered = order_copies(posts[copy] for copy in copies)
@@ -179,7 +226,7 @@ def _render_source(
             others = shown.words.rich("source-copies-first", count=count, first=link, when=format_moment(when, shown))
         elif count == 1:
             others = shown.words.rich("source-copy", channel=link)
-    return Text(f"{number}. ", head, " · ", others)
+    return note(Text(head, " · ", others))
 
 
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
@@ -217,14 +264,23 @@ def render_stored_sentences(
     """
     cited = {one.key: (number, one) for number, one in enumerate(answer.cited, 1)}
     used = sorted({place.key for sentence in sentences for place in sentence.citations}, key=lambda key: cited[key][0])
-    lines = [format_source(*cited[key], stored[key], known.get(key.chat_id), shown) for key in used]
-    rendered = []
+    rendered, quotes = list[Text](), {key: list[str]() for key in used}
     for sentence in sentences:
         text = sentence.compose(texts)
+        for place in sentence.citations:
+            quotes[place.key].append(texts[place.key][place.start : place.end])
         own = dict.fromkeys(place.key for place in sentence.citations)
         marks = [piece for key in own for piece in (" ", link_number(cited[key][0], key, known))]
         rendered.append(Text(neutralize_links(strip_control_characters(text)), *marks))
-    return [*rendered, *([BlockQuote(as_list(*lines))] if lines else [])]
+    notes = [
+        PostNote(
+            link_number(cited[key][0], key, known),
+            format_reference(key, stored[key].date, stored[key], known.get(key.chat_id), shown),
+            quote_post(stored[key].text, quotes[key]),
+        )
+        for key in used
+    ]
+    return [*rendered, *([NoteList("", notes)] if notes else [])]
 
 
 async def shorten_answer(
@@ -251,9 +307,9 @@ async def shorten_answer(
     return View(text, collect_content_of_posts(stored.values()))
 
 
-def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> Text:
+def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> PostMark:
     """Number of a source, as a link that opens the post."""
-    return make_link(f"[{number}]", format_channel_post_link(key, known.get(key.chat_id)))
+    return PostMark(number, make_link(f"[{number}]", format_channel_post_link(key, known.get(key.chat_id))))
 
 
 def format_source(

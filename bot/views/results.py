@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from operator import itemgetter
 
-from aiogram.utils.formatting import BlockQuote, Bold, Code, Italic, Text, as_list
+from aiogram.utils.formatting import Bold, Code, Italic, Text, as_list
 
 from bot.telegram.recheck import View, collect_content_of_posts
 from bot.views import answer
 from bot.views.format import find_link_spans, neutralize_links, style_text
 from bot.views.keyboards import cut_page
+from bot.views.rich import CreditedQuotes, Heading
 from bot.views.text import (
     RenderContext,
     cut_lines,
@@ -206,12 +207,12 @@ def _render_verdict(
 def _render_quotes(
     citations: Sequence[Citation], found: Verification, posts: Mapping[PostKey, Post], shown: RenderContext
 ) -> Text:
-    quotes = []
+    quotes = list[tuple[Text, Text]]()
     for citation in citations:
         channel = found.channels.get(citation.post.chat_id)
         reference = answer.format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
-        quotes.append(Text(neutralize_links(strip_control_characters(citation.quote)), "\n", reference))
-    return BlockQuote(as_list(*quotes, sep="\n\n"))
+        quotes.append((neutralize_links(strip_control_characters(citation.quote)), reference))
+    return CreditedQuotes(quotes)
 
 
 def render_digest(
@@ -228,10 +229,10 @@ def render_digest(
         tail = [f" · {words('digest-channels', count=line.channels)}"] if line.channels > 1 else []
         tail += [f" · {words('digest-related', count=len(line.related))}"] if line.related else []
         sign = "⚠️ " if line.changed else "• "
-        heading = [style_text(Bold, line.heading), "\n"] if line.heading else []
+        heading = [style_text(Heading, line.heading), "\n"] if line.heading else []
         items.append(Text(sign, *heading, neutralize_links(format_digest_quote(line)), "\n", link, *tail))
     content = collect_content_of_posts(post for line in lines for post in (line.post, *line.related))
-    return View(as_list(Bold(head), *items, sep="\n\n"), replace(content, counted=frozenset(channels)))
+    return View(as_list(Heading(head, size=3), *items, sep="\n\n"), replace(content, counted=frozenset(channels)))
 
 
 def format_digest_quote(line: DigestLine) -> str:

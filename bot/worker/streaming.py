@@ -174,7 +174,7 @@ class ProgressView:
     def render(self, *, with_posts: bool = True) -> recheck.View:
         """View that the reader sees now; without posts, only the current stage."""
         now = self.words("live-place", count=self.place) if self.place else self.words("live-stage", stage=self.stage)
-        stage, extract = Text(Italic(now)), self.extract if with_posts else None
+        stage, extract = Text(Progress(now)), self.extract if with_posts else None
         if extract is None:
             return recheck.View(stage)
         if self.sentences:

@@ -8,6 +8,7 @@ between sends it again, and the next one begins at Telegram's time of this one: 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import time
 from collections import defaultdict
@@ -27,6 +28,7 @@ from aiogram.exceptions import (
     TelegramMigrateToChat,
     TelegramNotFound,
 )
+from aiogram.types import Message
 from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
 from bot import access, stored_answer
@@ -44,20 +46,23 @@ from bot.telegram.recheck import (
     collect_content_of_posts,
     recheck_before_sending,
 )
-from bot.telegram.session import PERMANENT_ERRORS, ChatTasks, get_backoff, send_in_background
+from bot.telegram.session import PERMANENT_ERRORS, RICH_REFUSALS, ChatTasks, get_backoff, send_in_background
 from bot.views import keyboards
 from bot.views.answer import get_answer_translator, link_author, link_number, render_stored_sentences
 from bot.views.format import neutralize_links, split_pages
 from bot.views.results import render_digest
+from bot.views.rich import build_rich_message
 from bot.views.text import RenderContext
 from ingest.copies import are_rewordings
 from rag_core.retrieval.digests import build_period_digest
-from rag_core.storage import channels, posts, questions, subscriptions, visible_posts
+from rag_core.storage import channels, posts, questions, readers, subscriptions, visible_posts
 from rag_core.storage.near_duplicates import fetch_copies
 from rag_core.storage.subscriptions import DigestPlan, Watch, WatchHit
-from rag_core.types import Channel, Post, PostKey, Viewer
+from rag_core.types import Certainty, Channel, Post, PostKey, Viewer
 from rag_core.watch_matching import WatchIndex, find_quote
 from rag_core.writing.write import write_heading
+
+log = logging.getLogger(__name__)
 
 MAX_NOTICES_A_DAY = 20  # a chat; one line on the next day counts the rest
 _WATCH_INTERVAL_SECONDS, _MAX_WATCH_PAUSE_SECONDS = 0.5, 60.0
@@ -307,8 +312,25 @@ async def send_digest(
         if missed:
             view = replace(view, text=as_list(view.text, Italic(missed), sep="\n\n"))
         with suppress(ContentWithdrawn):
-            return (await view.send(partial(bot.send_message, plan.chat_id), reader, context.admins)).date
+            return (await _send_in_chosen_form(bot, plan.chat_id, view, reader, context)).date
     raise ContentWithdrawn
+
+
+async def _send_in_chosen_form(
+    bot: Bot, chat_id: int, view: View, reader: access.Reader, context: AppContext
+) -> Message:
+    """Send a view as a rich message where its chat chose so, else, and where that is refused, as a plain one."""
+    chosen = await readers.is_rich_chat(context.archive, chat_id)
+    if chosen and (rich := build_rich_message(view.text)):
+        try:
+            with recheck_before_sending(view.content, reader, context.admins):
+                return await bot.send_rich_message(chat_id, rich, reply_markup=view.buttons)
+        except RICH_REFUSALS as exc:
+            log.warning("a rich message was refused: %s", exc)
+    sent = await view.send(partial(bot.send_message, chat_id), reader, context.admins)
+    if chosen:
+        await readers.save_rich_chat(context.archive, chat_id, rich=False)
+    return sent
 
 
 def compute_next_due(now: datetime, hour: int, days: int) -> datetime:
@@ -391,7 +413,13 @@ class AnswerUpdater:
         stored, stands, content = now.stored, now.holds, collect_content_of_posts(now.stored.values())
         lost = {place.key for place in answer.quotes if not stands(place)}
         changed = {(*one.key, one.key not in stored) for one in cited if one.key in lost or one.key not in stored}
-        if changed <= answer.noted:
+        # the notes of a rich answer show more than the quotes
+        edited = (
+            answer.rich
+            and asked.kind != "verify"
+            and any(stored_answer.hash_text_version(stored[one.key].text) != one.mark for one in there)
+        )
+        if changed <= answer.noted and not edited:
             return
         words = await get_answer_translator(asked, self._archive)
         known = await channels.load_channels(self._archive)
@@ -408,7 +436,9 @@ class AnswerUpdater:
             if (*one.key, gone) in changed
         ]
         stale = "verdict-stale" if asked.kind == "verify" else "answer-stale"
-        text = as_list(words.rich(stale, posts=as_list(*parts, sep=", ")), *blocks, sep="\n\n")
+        head = [words.rich(stale, posts=as_list(*parts, sep=", "))] if parts else []
+        unsure = [Text(words("answer-probable"))] if answer.rich and answer.certainty is Certainty.PROBABLE else []
+        text = as_list(*head, *unsure, *blocks, sep="\n\n")
         # a message that the reader deleted needs no edit
         recheck = recheck_before_sending(content, reader, self._context.admins)
         with recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
@@ -425,6 +455,11 @@ class AnswerUpdater:
         else:
             votes = await questions.count_votes(self._archive, question_id=asked.id)
             buttons = keyboards.update_buttons(keyboards.build_answer_keyboard(asked, answer, words), (), votes)
+        if answer.rich and (rich := build_rich_message(text)):
+            await self._bot.edit_message_text(
+                chat_id=asked.chat_id, message_id=answer.messages[0], rich_message=rich, reply_markup=buttons
+            )
+            return
         for number, (message_id, page) in enumerate(zip(answer.messages, pages, strict=False), 1):
             await self._bot.edit_message_text(
                 page.text,

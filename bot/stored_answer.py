@@ -83,7 +83,7 @@ class StoredAnswer:
     """Stored answer: `cited` in the order of their numbers, and all posts that were `found`, best first.
 
     `judged`: a model's log odds that its first sentence answers, None where none was asked. `noted` are the changes of
-    its posts that its message tells: chat, message, and whether the post was deleted.
+    its posts that its message tells: chat, message, and whether the post was deleted. `rich`: it is a rich message.
     """
 
     cited: tuple[CitedPost, ...] = ()
@@ -95,6 +95,7 @@ class StoredAnswer:
     certainty: Certainty = Certainty.SURE
     noted: frozenset[tuple[int, int, bool]] = frozenset()
     judged: float | None = None
+    rich: bool = False
 
     @property
     def others(self) -> tuple[PostKey, ...]:
@@ -198,10 +199,11 @@ def serialize_verdicts(found: Verification, posts: Mapping[PostKey, Post]) -> Js
 def dump_with_messages(kept: JsonObject, messages: Sequence[int]) -> str:
     """Dump a serialized answer as JSON; `messages` are the ids of the messages it was sent in.
 
-    The content of the messages ("basis", bot/telegram/recheck.py) is stored until they have arrived.
+    The content of the messages ("basis", bot/telegram/recheck.py) and a rich message are stored until they have
+    arrived.
     """
-    arrived = {name: value for name, value in kept.items() if name != "basis"}
-    return json.dumps(arrived | {"messages": list(messages)}, ensure_ascii=False)
+    arrived = {name: value for name, value in kept.items() if name not in {"basis", "rich_message"}}
+    return json.dumps(arrived | {"messages": list(messages), "rich": "rich_message" in kept}, ensure_ascii=False)
 
 
 def parse_stored_answer(text: str) -> StoredAnswer:

@@ -244,10 +244,12 @@ async def move_group_settings(context: AppContext, old: int, new: int) -> None:
     await readers.move_group(context.archive, old, new)
     await readers.save_chat_zone(context.archive, new, await readers.load_chat_zone(context.archive, old))
     await readers.save_answer_mode(context.archive, new, await readers.load_answer_mode(context.archive, old))
+    await readers.save_rich_chat(context.archive, new, rich=await readers.is_rich_chat(context.archive, old))
     await migrate_memory_setting(old, new, context.rag)
 
 
 _READER_MODES = {"auto": AUTO_RECIPE, "quick": DIRECT_RECIPE, "thorough": AGENT_RECIPE}
+_MESSAGE_FORMS = {"rich": True, "plain": False}  # as typed after /mode
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
 
@@ -263,18 +265,21 @@ async def _on_mode(
     }
     wanted = (typed | _READER_MODES).get(wanted, wanted)
     offered, _ = _list_offered_modes(context, admin=reader in context.admins)
-    if not (addressed or wanted in offered):
+    if not (addressed or wanted in offered or wanted in _MESSAGE_FORMS):
         return
-    if wanted and wanted not in offered:
+    if wanted in _MESSAGE_FORMS:
+        await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
+        await readers.save_rich_chat(context.archive, message.chat.id, rich=_MESSAGE_FORMS[wanted])
+    elif wanted and wanted not in offered:
         raise Refusal(words("mode-unknown", names=", ".join(words("mode-word", recipe=name) for name in offered)))
-    if wanted:
+    elif wanted:
         await _choose_mode(message, wanted, reader, context, words)
     await message.answer(**(await _render_mode(context, message, words, reader)).as_kwargs())
 
 
-@router.callback_query(on_press("mode", "mode-on", "mode-off", "mode-share"))
+@router.callback_query(on_press("mode", "mode-form", "mode-on", "mode-off", "mode-share"))
 async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
-    """Use a recipe here; for admins switch one on or off everywhere, or choose the share of "auto" it has."""
+    """Use a recipe or a form of messages here; for admins switch one on or off everywhere, or choose the share of "auto" it has."""
     message, reader = pressed.message, pressed.from_user.id
     if not isinstance(message, Message):
         await pressed.answer()
@@ -282,6 +287,9 @@ async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: App
     admin, action, name = reader in context.admins, callback_data.to, callback_data.token
     if action == "mode" and name in _list_offered_modes(context, admin=admin)[0]:
         await _choose_mode(message, name, reader, context, words)
+    elif action == "mode-form":
+        await check_may_change_settings(context.admins, message.chat, reader, words("mode-not-yours"))
+        await readers.save_rich_chat(context.archive, message.chat.id, rich=bool(callback_data.number))
     elif action == "mode" or not admin or message.chat.type != "private":
         raise Refusal(words("mode-not-yours"))
     elif action in {"mode-on", "mode-off"} and name in RECIPES:
@@ -329,12 +337,15 @@ async def _render_mode(context: AppContext, message: Message, words: Translator,
         lines.append(words("mode-careful-on"))
     if now.recipe in state and not state[now.recipe][0]:
         lines.append(words("mode-off-now"))
+    rich = await readers.is_rich_chat(context.archive, message.chat.id)
+    lines.append(words("mode-form", rich="yes" if rich else "no"))
     if slow:
         lines.append(words("mode-too-slow", names=", ".join(words("mode-name", recipe=name) for name in slow)))
     rows: list[list[LabelledPress]] = []
     for name in [*usable, *sorted(pinned - set(usable))]:
         label = ("✓ " if name in pinned else "") + words("mode-name", recipe=name)
         rows.append(make_row(label, "mode", name))
+    rows.append(make_row(words("button-form", rich="yes" if rich else "no"), "mode-form", number=int(not rich)))
     if admin and message.chat.type == "private":
         for name in offered:
             if name in state:

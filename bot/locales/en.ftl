@@ -1051,6 +1051,14 @@ mode-not-yours = Only an admin can change this here.
 mode-switch-on = Switch on for everyone: { $mode }
 mode-switch-off = Switch off for everyone: { $mode }
 mode-share = { $percent } % of chats
+mode-form = { $rich ->
+    [yes] My answers have footnotes and tables. Old Telegram apps do not show such messages.
+   *[no] My answers are ordinary messages.
+}
+button-form = { $rich ->
+    [yes] Ordinary messages
+   *[no] Footnotes and tables
+}
 
 ## Small talk
 

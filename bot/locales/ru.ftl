@@ -1130,6 +1130,14 @@ mode-not-yours = Менять это здесь могут только адми
 mode-switch-on = Включить для всех: { $mode }
 mode-switch-off = Выключить для всех: { $mode }
 mode-share = { $percent } % чатов
+mode-form = { $rich ->
+    [yes] Ответы — со сносками и таблицами. В старых приложениях Telegram таких сообщений не видно.
+   *[no] Ответы — обычные сообщения.
+}
+button-form = { $rich ->
+    [yes] Обычные сообщения
+   *[no] Сноски и таблицы
+}
 
 ## Small talk
 

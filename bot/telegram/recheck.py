@@ -19,13 +19,14 @@ from aiogram import Bot
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
 from aiogram.methods import Response, TelegramMethod
 from aiogram.methods.base import TelegramType
-from aiogram.types import InlineKeyboardMarkup, MessageEntity
+from aiogram.types import InlineKeyboardMarkup, InputRichBlock, MessageEntity, RichBlockTableCell
 from aiogram.utils.formatting import Text
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from bot import access
 from bot.stored_answer import JsonObject, hash_text_version, load_cited_text
 from bot.views.format import MAX_ENTITIES, list_utf16_offsets
+from bot.views.rich import hide_spoilers_in_rich_text
 from rag_core.errors import ArchiveUnavailable, RagError, translate_errors
 from rag_core.storage import visible_posts
 from rag_core.text.post_text import Spoiler, cover_spans, cover_spoilers, find_spoiler_spans, list_spoilers
@@ -263,6 +264,7 @@ class RecheckMiddleware(BaseRequestMiddleware):
 
 _ENTITIES_BY_TEXT = {"text": "entities", "caption": "caption_entities", "message_text": "entities"}
 _UNFORMATTED = frozenset({"text", "caption", "message_text", "title", "description"})
+_RICH_TEXTS = frozenset({"text", "credit", "caption", "summary"})
 _CODE = frozenset({"code", "pre"})  # no other format can be combined with them
 
 
@@ -273,9 +275,12 @@ def hide_spoilers(value: Any, spoilers: Sequence[Spoiler]) -> Any:
     if not isinstance(value, BaseModel) or isinstance(value, MessageEntity):
         return value
     changed: dict[str, Any] = {}
+    rich = _RICH_TEXTS if isinstance(value, InputRichBlock | RichBlockTableCell) else ()
     for name in type(value).model_fields:
         held = getattr(value, name)
-        if isinstance(held, list | BaseModel):
+        if name in rich and held is not None:
+            changed[name] = hide_spoilers_in_rich_text(held, spoilers)
+        elif isinstance(held, list | BaseModel):
             changed.setdefault(name, hide_spoilers(held, spoilers))
         elif isinstance(held, str) and name in _UNFORMATTED:
             entities = _ENTITIES_BY_TEXT.get(name, "")

@@ -35,7 +35,15 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramServerError,
 )
-from aiogram.methods import CopyMessage, EditMessageText, GetUpdates, Response, SendMessage, TelegramMethod
+from aiogram.methods import (
+    CopyMessage,
+    EditMessageText,
+    GetUpdates,
+    Response,
+    SendMessage,
+    SendRichMessage,
+    TelegramMethod,
+)
 from aiogram.methods.base import TelegramType
 from aiogram.types import (
     BotCommand,
@@ -63,6 +71,9 @@ PERMANENT_ERRORS = (
     TelegramMigrateToChat,
     TelegramEntityTooLarge,
 )
+
+# A server that knows no rich messages, or refuses this one: the plain form is sent.
+RICH_REFUSALS = (TelegramBadRequest, TelegramNotFound)
 
 # First and longest pause in seconds, which doubles with each failure in a row: of a chat, of a chat that refuses
 # (its admins may give the bot its rights back), of all chats where several fail one after the other.
@@ -201,7 +212,9 @@ class ChatTasks:
 
 
 # These have their own back-off, or show for seconds only.
-_UNRETRIED_METHODS = {"getUpdates", "sendChatAction", "sendMessageDraft", "setMessageReaction"}
+_UNRETRIED_METHODS = {
+    "getUpdates", "sendChatAction", "sendMessageDraft", "sendRichMessageDraft", "setMessageReaction"
+}  # fmt: skip
 # Errors that a retry may overcome.
 _TRANSIENT_ERRORS = (TelegramRetryAfter, TelegramServerError, TelegramNetworkError, ClientDecodeError)
 _MAX_RETRY_AFTER_SECONDS = 120  # longer waits that Telegram asks for are not made: the reader has left by then
@@ -236,12 +249,23 @@ class SendOnce(SendMessage):
     """Message that must not be sent twice: it is sent again only where it cannot have arrived."""
 
 
+class SendRichOnce(SendRichMessage):
+    """Rich message that must not be sent twice."""
+
+
+class SendRichWithoutRetry(SendRichMessage):
+    """Rich message without retries."""
+
+
 class SendWithoutRetry(SendMessage):
     """Message without retries: the next edit makes up for a lost one."""
 
 
 class EditWithoutRetry(EditMessageText):
     """Edit without retries: the next edit makes up for a lost one."""
+
+
+_UNRETRIED_CLASSES = (SendWithoutRetry, SendRichWithoutRetry, EditWithoutRetry)
 
 
 def _drop_unread_fields(found: dict[str, Any]) -> dict[str, Any]:
@@ -309,7 +333,7 @@ class RetryMiddleware(BaseRequestMiddleware):
             async with backoff.slots:
                 _check_wait(method, backoff.get_wait(chat), 0)
                 return await _make_recorded_request(make_request, bot, method, chat)
-        once = name in _UNRETRIED_METHODS or isinstance(method, SendWithoutRetry | EditWithoutRetry)
+        once = name in _UNRETRIED_METHODS or isinstance(method, _UNRETRIED_CLASSES)
         for attempt in range(1, self.tries + 1):
             if not asks and (wait := backoff.try_answer(chat)):
                 _check_wait(method, wait, 0 if once else _MAX_RETRY_AFTER_SECONDS)
@@ -321,7 +345,8 @@ class RetryMiddleware(BaseRequestMiddleware):
             except (*_TRANSIENT_ERRORS, RecheckUnavailable) as exc:
                 pause = compute_retry_delay(exc, self.pause * 2 ** (attempt - 1))
                 repeats = isinstance(exc, RecheckUnavailable) or may_have_arrived(exc)
-                if once or attempt == self.tries or pause is None or (repeats and isinstance(method, SendOnce)):
+                twice = repeats and isinstance(method, SendOnce | SendRichOnce)
+                if once or twice or attempt == self.tries or pause is None:
                     raise
                 log.warning("%s: %s; again in %.1f s", name, type(exc).__name__, pause)
             await asyncio.sleep(pause)
@@ -341,7 +366,9 @@ async def _make_recorded_request(
     except ContentWithdrawn:  # nothing was asked of Telegram
         raise
     except Exception as exc:
-        # What is wrong with an earlier message, which is edited, says nothing of its chat.
+        # What is wrong with an earlier message, which is edited, or with its form, says nothing of its chat.
+        if isinstance(method, SendRichMessage) and isinstance(exc, RICH_REFUSALS):
+            raise
         if isinstance(exc, (*_TRANSIENT_ERRORS, RecheckUnavailable)) or method.__api_method__.startswith("send"):
             backoff.record_failure(chat, exc, background=background)
         raise

@@ -177,7 +177,8 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
     return as_list(*parts, sep=" " if answer.model is not None else "\n\n")
 
 
-_MAX_DAY_LENGTH, _MAX_SAID_LENGTH = 40, 240  # characters of the cells of a series: "Earlier, on 1 May 2025", and a quote
+# Characters of the cells of a series: "Earlier, on 1 May 2025", and a quote.
+_MAX_DAY_LENGTH, _MAX_SAID_LENGTH = 40, 240
 
 
 def _make_dated_line(

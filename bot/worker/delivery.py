@@ -19,7 +19,7 @@ from typing import Any
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramMigrateToChat
-from aiogram.types import InlineKeyboardMarkup, MessageEntity, ReplyParameters
+from aiogram.types import InlineKeyboardMarkup, InputRichMessage, MessageEntity, ReplyParameters
 from pydantic import ConfigDict, TypeAdapter
 
 from bot.access import AdminRegistry, get_question_reader
@@ -27,12 +27,20 @@ from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
 from bot.telegram import recheck
-from bot.telegram.session import PERMANENT_ERRORS, SendOnce, get_backoff, may_have_arrived, send_in_background
+from bot.telegram.session import (
+    PERMANENT_ERRORS,
+    RICH_REFUSALS,
+    SendOnce,
+    SendRichOnce,
+    get_backoff,
+    may_have_arrived,
+    send_in_background,
+)
 from bot.views.format import Page
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions
 from rag_core.storage.questions import DeliveryMessage, QuestionRow
-from rag_core.storage.readers import forget_turns, move_group
+from rag_core.storage.readers import forget_turns, move_group, save_rich_chat
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +64,8 @@ def build_delivery_messages(
 class AnswerDelivery:
     """Delivery of one answer. `send` may be called again; messages that have arrived are not sent again.
 
+    Where `whole` has a rich message, that is sent in place of all; where it is refused, the messages are, and the chat
+    gets no rich ones any more.
     Where the archive cannot be written the answer is sent all the same: only a restart would not know the progress.
     """
 
@@ -81,6 +91,24 @@ class AnswerDelivery:
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
+        rich = _load_rich_message(self.whole)
+        if rich is None:
+            return await self._send_messages()
+        first = self.messages[0]
+        try:
+            return [await self._deliver_message(first, rich)]
+        except RICH_REFUSALS as exc:
+            log.warning("question %d: its rich message was refused: %s", self.asked.id, exc)
+        self.messages[0] = first
+        kept = json.loads(self.whole or "{}")
+        del kept["rich_message"]
+        await self.keep(json.dumps(kept, ensure_ascii=False))
+        sent = await self._send_messages()
+        with self.log_archive_errors():
+            await save_rich_chat(self.archive, self.asked.chat_id, rich=False)
+        return sent
+
+    async def _send_messages(self) -> list[int]:
         sent = []
         for message in [*self.messages]:
             message_id = message.message_id if message.sent else await self._deliver_message(message)
@@ -90,14 +118,16 @@ class AnswerDelivery:
                 await self._save_state(replace(message, message_id=message_id, sent=True))
         return sent
 
-    async def _deliver_message(self, message: DeliveryMessage) -> int:
-        if message.message_id is not None and await self._edit_message(message, message.message_id):
+    async def _deliver_message(self, message: DeliveryMessage, rich: InputRichMessage | None = None) -> int:
+        content = self._build_content(message, rich)
+        if message.message_id is not None and await self._edit_message(content, message.message_id):
             return message.message_id
         if not message.tried:
             message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
                 where = {"chat_id": self.asked.chat_id, **self._build_target(message)}
-                return (await self.bot(SendOnce(**where, **_build_content(message)))).message_id
+                send = SendRichOnce if rich else SendOnce
+                return (await self.bot(send(**where, **content))).message_id
             except Exception as exc:
                 if not may_have_arrived(exc):
                     await self._save_state(replace(message, tried=False))
@@ -107,15 +137,13 @@ class AnswerDelivery:
         notice = get_translator(self.asked.lang)("delivery-again")
         short = await self.bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
         await self._save_state(replace(message, message_id=short.message_id))
-        await self._edit_message(message, short.message_id)
+        await self._edit_message(content, short.message_id)
         return short.message_id
 
-    async def _edit_message(self, message: DeliveryMessage, message_id: int) -> bool:
-        """Edit the text into a message; False where the message is gone."""
+    async def _edit_message(self, content: dict[str, Any], message_id: int) -> bool:
+        """Edit the content into a message; False where the message is gone."""
         try:
-            await self.bot.edit_message_text(
-                chat_id=self.asked.chat_id, message_id=message_id, **_build_content(message)
-            )
+            await self.bot.edit_message_text(chat_id=self.asked.chat_id, message_id=message_id, **content)
         except TelegramBadRequest as exc:
             return "not modified" in exc.message
         return True
@@ -125,6 +153,13 @@ class AnswerDelivery:
         reply = ReplyParameters(message_id=self.asked.message_id)
         quoted = not self.asked.private and not message.page
         return {"message_thread_id": self.asked.thread, "reply_parameters": reply if quoted else None}
+
+    def _build_content(self, message: DeliveryMessage, rich: InputRichMessage | None) -> dict[str, Any]:
+        under = self.messages[-1].markup if rich else message.markup
+        markup = InlineKeyboardMarkup.model_validate_json(under) if under else None
+        if rich:
+            return {"rich_message": rich, "reply_markup": markup}
+        return {"text": message.text, "entities": [*_ENTITIES.validate_json(message.entities)], "reply_markup": markup}
 
     async def _save_state(self, message: DeliveryMessage) -> DeliveryMessage:
         self.messages[message.page] = message
@@ -139,11 +174,6 @@ class AnswerDelivery:
             yield
         except RagError as exc:
             log.warning("question %d: its delivery is not kept: %s", self.asked.id, exc)
-
-
-def _build_content(message: DeliveryMessage) -> dict[str, Any]:
-    markup = InlineKeyboardMarkup.model_validate_json(message.markup) if message.markup else None
-    return {"text": message.text, "entities": [*_ENTITIES.validate_json(message.entities)], "reply_markup": markup}
 
 
 ANSWERS_JOB = "answers"  # name in the job log
@@ -242,6 +272,12 @@ async def retry_until_saved(save: Callable[[], Awaitable[object]], job_log: JobL
         except RagError as exc:
             job_log.record_failure(ANSWERS_JOB, exc)
             await asyncio.sleep(FAILURE_PAUSE_SECONDS)
+
+
+def _load_rich_message(whole: str | None) -> InputRichMessage | None:
+    """Load the rich message of an answer that is not sent yet; None where it has none."""
+    rich = json.loads(whole).get("rich_message") if whole else None
+    return InputRichMessage.model_validate_json(rich) if rich else None
 
 
 def _load_shown_content(whole: str | None) -> recheck.ShownContent:

@@ -36,6 +36,7 @@ from bot.views import keyboards
 from bot.views.answer import apply_group_rules, get_answer_translator, render_answer
 from bot.views.format import split_pages
 from bot.views.results import render_verdicts
+from bot.views.rich import build_rich_message
 from bot.views.text import RenderContext
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
 from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
@@ -45,7 +46,7 @@ from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
-from rag_core.storage import Archive, questions, visible_posts
+from rag_core.storage import Archive, questions, readers, visible_posts
 from rag_core.storage.questions import DeliveryMessage, QuestionRow, fetch_previous_answer
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.types import Answer, Certainty, PostKey, Question, Shortfall, Viewer
@@ -83,7 +84,7 @@ class QueuePositions:
     def screen(self, asked: QuestionRow) -> Screen:
         """Screen of this question, created on first use: a draft in a private chat, a message in a group."""
         new: Screen
-        new = DraftScreen(self._bot, asked) if asked.private else MessageScreen(self._bot, asked, self._archive)
+        new = (DraftScreen if asked.private else MessageScreen)(self._bot, asked, self._archive)
         return self._screens.setdefault(asked.id, new)
 
     def forget(self, asked: QuestionRow) -> None:
@@ -370,16 +371,34 @@ class QuestionWorker:
         cited = await visible_posts.fetch_posts(
             self._rag.archive, (*found.list_named_posts(), *(passage.key for passage in found.nearest))
         )
-        stored = serialize_answer(found, cited) | {"basis": recheck.collect_content_of_answer(found, cited).as_json()}
+        content = recheck.collect_content_of_answer(found, cited)
+        # the notes of a rich message show more of a post than its quotes
+        noted = recheck.collect_content_of_posts(cited[key] for key in found.posts() if key in cited)
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
         if asked.mode == keyboards.DEEP_MODE:  # with a line that says whether the deeper search found anything new
             asked_in = asked.bot_id, asked.chat_id, asked.message_id
             earlier = await fetch_previous_answer(self._rag.archive, *asked_in, asked.id)
             known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
-            more = sum((chat, message) not in known for chat, message, *_ in stored["cited"])
+            more = sum(key not in known for key in found.posts())
             text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
-        return text, stored
+        return text, await self._add_form(asked, text, serialize_answer(found, cited), content, noted)
+
+    async def _add_form(
+        self,
+        asked: QuestionRow,
+        text: Text,
+        stored: JsonObject,
+        content: recheck.ShownContent,
+        noted: recheck.ShownContent,
+    ) -> JsonObject:
+        """Add the rich message where the chat chose that form, and the content of the form to what is stored."""
+        chosen = await readers.is_rich_chat(self._rag.archive, asked.chat_id)
+        if not chosen or (rich := build_rich_message(text)) is None:
+            return stored | {"basis": content.as_json()}
+        return stored | {
+            "basis": (content | noted).as_json(), "rich_message": rich.model_dump_json(exclude_none=True)
+        }  # fmt: skip
 
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
@@ -393,7 +412,5 @@ class QuestionWorker:
         self.meter.count_question("answered")
         named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
-        stored = serialize_verdicts(found, named) | {
-            "basis": recheck.collect_content_of_verdicts(found, named).as_json()
-        }
-        return render_verdicts(found, named, shown), stored
+        text, content = render_verdicts(found, named, shown), recheck.collect_content_of_verdicts(found, named)
+        return text, await self._add_form(asked, text, serialize_verdicts(found, named), content, content)

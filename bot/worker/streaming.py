@@ -15,18 +15,20 @@ from typing import Any
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramRetryAfter
+from aiogram.methods import SendMessageDraft, SendRichMessageDraft
 from aiogram.types import ReplyParameters
-from aiogram.utils.formatting import BlockQuote, Italic, Text, as_list
+from aiogram.utils.formatting import BlockQuote, Text, as_list
 
 from bot.i18n import Translator, get_translator
 from bot.telegram import recheck
-from bot.telegram.session import EditWithoutRetry, SendWithoutRetry
+from bot.telegram.session import EditWithoutRetry, SendRichWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
 from bot.views.format import neutralize_links, split_pages
 from bot.views.keyboards import Press, build_keyboard
+from bot.views.rich import Progress, build_rich_message
 from bot.views.text import strip_control_characters
 from rag_core.errors import RagError
-from rag_core.storage import Archive, questions
+from rag_core.storage import Archive, questions, readers
 from rag_core.types import Answer, Certainty, Sentence
 
 log = logging.getLogger(__name__)
@@ -37,18 +39,19 @@ class DraftScreen:
 
     every, lasts = 1.0, 20.0  # seconds between two changes, and until it disappears
 
-    def __init__(self, bot: Bot, asked: questions.QuestionRow) -> None:
-        self._bot, self._asked, self._closed = bot, asked, False
+    def __init__(self, bot: Bot, asked: questions.QuestionRow, archive: Archive) -> None:
+        self._bot, self._asked, self._archive, self._closed = bot, asked, archive, False
         self.message_id: int | None = None
 
     async def update(self, text: Text) -> float:
         """Replace the text shown before; returns the seconds that Telegram asks to wait."""
         if self._closed:
             return self.lasts
-        page, asked = split_pages(text)[0], self._asked
-        where = asked.chat_id, asked.id, asked.thread
-        call = self._bot.send_message_draft(*where, **page.as_kwargs(), parse_mode=None, can_stop=True)
-        return await call_best_effort(call)
+        asked = self._asked
+        where = {"chat_id": asked.chat_id, "draft_id": asked.id, "message_thread_id": asked.thread, "can_stop": True}
+        content = await _build_content(text, asked.chat_id, self._archive, draft=True)
+        draft = SendRichMessageDraft if "rich_message" in content else SendMessageDraft
+        return await call_best_effort(self._bot(draft(**where, **content)))
 
     async def close(self) -> None:
         """Stop showing: the answer is sent now."""
@@ -78,14 +81,16 @@ class MessageScreen:
         return await asyncio.shield(self._running_call)
 
     async def _send_or_edit(self, text: Text) -> None:
-        page, asked = split_pages(text)[0], self._asked
+        asked = self._asked
         stop = get_translator(asked.lang)("button-halt"), Press(to="stop", number=asked.id)
-        shown: dict[str, Any] = page.as_kwargs() | {"reply_markup": build_keyboard([stop])}
+        content = await _build_content(text, asked.chat_id, self._archive)
+        shown = content | {"reply_markup": build_keyboard([stop])}
         if self.message_id is not None:
             await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
             return
         reply = ReplyParameters(message_id=asked.message_id)
-        call = SendWithoutRetry(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
+        send = SendRichWithoutRetry if "rich_message" in content else SendWithoutRetry
+        call = send(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
         self.message_id = (await self._bot(call)).message_id
         with suppress(RagError):  # a restart then creates another message
             await questions.set_shown_message(self._archive, asked.id, self.message_id)
@@ -95,6 +100,14 @@ class MessageScreen:
         self._closed = True
         async with self._lock:
             pass
+
+
+async def _build_content(text: Text, chat_id: int, archive: Archive, *, draft: bool = False) -> dict[str, Any]:
+    """Build the arguments of a method for a text in the form that its chat chose; of a long one the first page."""
+    with suppress(RagError):
+        if await readers.is_rich_chat(archive, chat_id) and (rich := build_rich_message(text, draft=draft)):
+            return {"rich_message": rich}
+    return split_pages(text)[0].as_kwargs() | {"parse_mode": None}
 
 
 async def call_best_effort(call: Awaitable[object]) -> float:

@@ -43,6 +43,16 @@ async def save_chat_zone(archive: Archive, chat_id: int, zone: str) -> None:
     await save_choice(archive, f"zone {chat_id}", zone)
 
 
+async def is_rich_chat(archive: Archive, chat_id: int) -> bool:
+    """Check whether a chat chose rich messages."""
+    return bool(await archive.value("SELECT value FROM choices WHERE name = ?", (f"rich {chat_id}",)))
+
+
+async def save_rich_chat(archive: Archive, chat_id: int, *, rich: bool) -> None:
+    """Save whether a chat gets rich messages."""
+    await save_choice(archive, f"rich {chat_id}", "on" if rich else "")
+
+
 async def load_channel_sets(archive: Archive, chat_id: int) -> dict[str, frozenset[int]]:
     """Load the named sets of channels of a chat: lower-case name -> channels, which the reader may not all read now."""
     value = await archive.value("SELECT value FROM choices WHERE name = ?", (f"sets {chat_id}",)) or "{}"

@@ -320,16 +320,16 @@ async def _send_in_chosen_form(
     bot: Bot, chat_id: int, view: View, reader: access.Reader, context: AppContext
 ) -> Message:
     """Send a view as a rich message where its chat chose so, else, and where that is refused, as a plain one."""
-    chosen = await readers.is_rich_chat(context.archive, chat_id)
-    if chosen and (rich := build_rich_message(view.text)):
-        try:
-            with recheck_before_sending(view.content, reader, context.admins):
-                return await bot.send_rich_message(chat_id, rich, reply_markup=view.buttons)
-        except RICH_REFUSALS as exc:
-            log.warning("a rich message was refused: %s", exc)
-    sent = await view.send(partial(bot.send_message, chat_id), reader, context.admins)
-    if chosen:
-        await readers.save_rich_chat(context.archive, chat_id, rich=False)
+    send = partial(bot.send_message, chat_id)
+    if not await readers.is_rich_chat(context.archive, chat_id) or (rich := build_rich_message(view.text)) is None:
+        return await view.send(send, reader, context.admins)
+    try:
+        with recheck_before_sending(view.content, reader, context.admins):
+            return await bot.send_rich_message(chat_id, rich, reply_markup=view.buttons)
+    except RICH_REFUSALS as exc:
+        log.warning("a rich message was refused: %s", exc)
+    sent = await view.send(send, reader, context.admins)
+    await readers.save_rich_chat(context.archive, chat_id, rich=False)
     return sent
 
 

@@ -279,7 +279,7 @@ async def _on_mode(
 
 @router.callback_query(on_press("mode", "mode-form", "mode-on", "mode-off", "mode-share"))
 async def _press_mode(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
-    """Use a recipe or a form of messages here; for admins switch one on or off everywhere, or choose the share of "auto" it has."""
+    """Use a recipe or a form of messages here; admins also switch a recipe on or off, or choose its share of "auto"."""
     message, reader = pressed.message, pressed.from_user.id
     if not isinstance(message, Message):
         await pressed.answer()

@@ -112,7 +112,7 @@ _MAX_ENTITIES = 100  # the server silently drops further ones
 # the last of a run: https://github.com/tdlib/td/blob/master/td/telegram/misc.cpp (clean_input_string)
 _DROPPED_CHARACTERS_PATTERN = re.compile("[\r\u2028-\u202e\u030a\u0333\u033f]")
 _DIRECTION_MARKS_PATTERN = re.compile("[\u200e\u200f]+(?=[\u200e\u200f])")
-_LINK_SCHEMES = {"http", "https", "tg"}
+LINK_SCHEMES = {"http", "https", "tg"}
 _ENTITY_TYPES = frozenset(kind.value for kind in MessageEntityType)
 
 
@@ -172,7 +172,7 @@ def _check_entities(text: str, entities: list[Json]) -> None:
                 parts = urlsplit(url or "")
             except ValueError:
                 parts = urlsplit("")
-            if parts.scheme.lower() not in _LINK_SCHEMES or not (parts.netloc or parts.path):
+            if parts.scheme.lower() not in LINK_SCHEMES or not (parts.netloc or parts.path):
                 raise bad_request(f"can't parse entities: URL of entity {number} is not an http, https or tg link")
             plain = parts.scheme != "tg" and not parts.path
             entity["url"] = parts._replace(path="/").geturl() if plain else parts.geturl()

@@ -25,6 +25,7 @@ from bot.sandbox.messages import (
     prepare_text,
     remove_nested_reply,
 )
+from bot.sandbox.rich_messages import prepare_rich_message
 from bot.sandbox.state import (
     SERVICE_FIELDS,
     PressedButton,
@@ -255,16 +256,26 @@ def send_chat_action(call: bot_api.SendChatAction, world: SandboxState) -> bool:
 
 
 def send_message_draft(call: bot_api.SendMessageDraft, world: SandboxState) -> bool:
-    """Set the draft of a message; one for each chat and topic, for half a minute."""
+    """Set the draft of a message."""
+    text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
+    return _set_draft(call, world, text, entities, None)
+
+
+def send_rich_message_draft(call: bot_api.SendRichMessageDraft, world: SandboxState) -> bool:
+    """Set the draft of a rich message."""
+    return _set_draft(call, world, "", [], prepare_rich_message(call.rich_message, draft=True))
+
+
+def _set_draft(call: Any, world: SandboxState, text: str, entities: list[Json], rich: Json | None) -> bool:
+    """Set a draft; one for each chat and topic, for half a minute."""
     room = require_writable_chat(world, call.chat_id)
     if room.kind != "private":
         raise bad_request("message drafts are available only in private chats")
     if not call.draft_id:
         raise bad_request("draft_id must be non-zero")
     build_thread_fields(room, call.message_thread_id)
-    text, entities = prepare_text(call.text, _dump_entities(call.entities), empty=True)
     ends = world.clock() + _DRAFT_SECONDS
-    draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), ends)
+    draft = SandboxDraft(call.draft_id, text, entities, bool(call.can_stop), ends, rich)
     world.drafts[room.id, call.message_thread_id or 0] = draft
     world.changed()
     return True
@@ -349,7 +360,7 @@ def get_file(call: bot_api.GetFile, world: SandboxState) -> Json:
     return {name: fields[name] for name in ("file_id", "file_unique_id", "file_size")} | {"file_path": path}
 
 
-CONTENT_FIELDS = ("text", "entities", "caption", "caption_entities", "photo", "document", "poll")
+CONTENT_FIELDS = ("text", "entities", "rich_message", "caption", "caption_entities", "photo", "document", "poll")
 _DELETABLE_SECONDS = 48 * 3600  # https://core.telegram.org/bots/api#deletemessage
 _NOT_MODIFIED_TEXT = (
     "message is not modified: specified new message content and reply markup are exactly the same as "
@@ -364,6 +375,12 @@ def send_message(call: bot_api.SendMessage, world: SandboxState) -> Json:
     options = call.link_preview_options
     preview = options.model_dump(exclude_unset=True) if isinstance(options, LinkPreviewOptions) else None
     return _add_bot_message(world, room, call, {"text": text, "entities": entities, "link_preview_options": preview})
+
+
+def send_rich_message(call: bot_api.SendRichMessage, world: SandboxState) -> Json:
+    """Send a rich message."""
+    room = require_writable_chat(world, call.chat_id)
+    return _add_bot_message(world, room, call, {"rich_message": prepare_rich_message(call.rich_message)})
 
 
 def send_document(call: bot_api.SendDocument, world: SandboxState) -> Json:
@@ -394,17 +411,19 @@ def copy_message(call: bot_api.CopyMessage, world: SandboxState) -> Json:
 
 
 def edit_message_text(call: bot_api.EditMessageText, world: SandboxState) -> Json:
-    """Edit a text; without `reply_markup` the buttons are removed. 400 if nothing would change."""
+    """Edit a text or rich message; without `reply_markup` the buttons are removed. 400 if nothing would change."""
     room, message = _get_own_message(world, call.chat_id, call.message_id)
-    if "text" not in message:
+    if not {"text", "rich_message"} & message.keys():
         raise bad_request("there is no text in the message to edit")
-    text, entities = prepare_text(call.text, _dump_entities(call.entities))
-    markup = _build_inline_keyboard(call.reply_markup)
-    now = message["text"], message.get("entities", []), message.get("reply_markup")
-    if (text, entities, markup) == now:
+    edit: Json = dict.fromkeys(("text", "entities", "rich_message"))
+    if call.rich_message is not None:
+        edit["rich_message"] = prepare_rich_message(call.rich_message)
+    else:
+        edit["text"], edit["entities"] = prepare_text(call.text, _dump_entities(call.entities))
+    edit["reply_markup"] = _build_inline_keyboard(call.reply_markup)
+    if all((message.get(name) or None) == (value or None) for name, value in edit.items()):
         raise bad_request(_NOT_MODIFIED_TEXT)
-    edit: Json = {"text": text, "entities": entities, "reply_markup": markup, "edit_date": int(world.clock())}
-    return world.change(room, message["message_id"], **edit)
+    return world.change(room, message["message_id"], **edit, edit_date=int(world.clock()))
 
 
 def edit_message_reply_markup(call: bot_api.EditMessageReplyMarkup, world: SandboxState) -> Json:
@@ -462,6 +481,7 @@ HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
         answer_callback_query, answer_guest_query, answer_inline_query, copy_message, delete_message,
         delete_my_commands, delete_webhook, edit_message_reply_markup, edit_message_text, get_chat, get_chat_member,
         get_file, get_me, get_updates, get_webhook_info, leave_chat, send_chat_action, send_document,
-        send_message, send_message_draft, set_message_reaction, set_my_commands, set_webhook,
+        send_message, send_message_draft, send_rich_message, send_rich_message_draft, set_message_reaction,
+        set_my_commands, set_webhook,
     )
 }  # fmt: skip

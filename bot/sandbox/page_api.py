@@ -118,7 +118,7 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     ]
     drafts = [
         {"chat": chat, "thread": thread, "id": d.draft_id, "text": d.text, "entities": d.entities}
-        | {"can_stop": d.can_stop, "left": d.expires - now}
+        | {"rich_message": d.rich, "can_stop": d.can_stop, "left": d.expires - now}
         for (chat, thread), d in world.drafts.items()
         if d.expires > now and chat in visible
     ]

@@ -221,6 +221,7 @@ class SandboxDraft:
     entities: list[Json]
     can_stop: bool
     expires: float
+    rich: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)

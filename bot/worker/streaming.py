@@ -48,10 +48,10 @@ class DraftScreen:
         if self._closed:
             return self.lasts
         asked = self._asked
-        where = {"chat_id": asked.chat_id, "draft_id": asked.id, "message_thread_id": asked.thread, "can_stop": True}
         content = await _build_content(text, asked.chat_id, self._archive, draft=True)
         draft = SendRichMessageDraft if "rich_message" in content else SendMessageDraft
-        return await call_best_effort(self._bot(draft(**where, **content)))
+        content |= {"chat_id": asked.chat_id, "draft_id": asked.id, "message_thread_id": asked.thread}
+        return await call_best_effort(draft(**content, can_stop=True).as_(self._bot))
 
     async def close(self) -> None:
         """Stop showing: the answer is sent now."""

@@ -3,6 +3,7 @@
 import { avatar, button, followed, icon, make } from "./dom.js";
 import { findability } from "./index_state.js";
 import { howFound } from "./answer_sources.js";
+import { richBlocks, wordsOf } from "./rich.js";
 import { act, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { clock, fully, say } from "./translations.js";
@@ -11,7 +12,8 @@ const SERVICE = ["new_chat_members", "left_chat_member"];
 
 export const isService = (message) => SERVICE.some((name) => name in message);
 export const isOwn = (message) => message.from?.id === store.user;
-export const textOf = (message) => message.text ?? message.caption ?? "";
+export const textOf = (message) =>
+  message.text ?? message.caption ?? (message.rich_message ? wordsOf(message.rich_message.blocks) : "");
 export const authorOf = (message) => message.sender_chat?.title ?? message.from?.first_name ?? "";
 
 // One-line summary for lists and replies.
@@ -45,7 +47,8 @@ export function bubble(group, { first, last, chat, on }) {
   if (photos.length) body.append(tiles(photos, main));
   if (main.document) body.append(file(main.document));
   const entities = [...((main.text !== undefined ? main.entities : main.caption_entities) ?? []), ...quotedIn(main)];
-  body.append(make("div", { class: "text", dir: "auto" }, ...shown(textOf(main), entities, on), meta(main)));
+  const words = main.rich_message ? richBlocks(main.rich_message, on) : shown(textOf(main), entities, on);
+  body.append(make("div", { class: "text", dir: "auto" }, ...words, meta(main)));
   if (main.reactions) body.append(reactions(main.reactions));
   const found = howFound(main, on);
   if (found) body.append(found);

@@ -5,6 +5,7 @@ import { composer } from "./composer.js";
 import { avatar, button, icon, make, updateByKey } from "./dom.js";
 import { findableSign, howFar } from "./index_state.js";
 import { foundSign } from "./answer_sources.js";
+import { richBlocks } from "./rich.js";
 import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./translations.js";
@@ -199,7 +200,7 @@ export class Pane {
   }
 
   draft(draft) {
-    const words = draft.text
+    const words = draft.rich_message ? richBlocks(draft.rich_message, this.on(this)) : draft.text
       ? shown(draft.text, draft.entities, this.on(this))
       : [make("span", { class: "thinking", text: say("thinking") })];
     const bubble = make("div", { class: "bubble" }, make("div", { class: "text", dir: "auto" }, ...words));

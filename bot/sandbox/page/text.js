@@ -65,7 +65,7 @@ function wrapped(entity, piece, content, on) {
   }
 }
 
-function link(url, piece, content, on) {
+export function link(url, piece, content, on) {
   const address = followed(url);
   if (!address) return make("span", {}, ...content);
   const post = on.post(address);
@@ -80,14 +80,14 @@ function link(url, piece, content, on) {
 const command = (piece, content, on) =>
   make("button", { class: "command", type: "button", onclick: () => on.command(piece) }, ...content);
 
-function spoiler(content) {
+export function spoiler(content) {
   const open = () => box.classList.add("open");
   const box = make("span", { class: "spoiler", role: "button", tabindex: "0", onclick: open }, ...content);
   box.addEventListener("keydown", (event) => event.key === "Enter" && open());
   return box;
 }
 
-function folded(piece, content) {
+export function folded(piece, content) {
   const box = make("blockquote", { class: "expandable" }, make("div", { class: "inside" }, ...content));
   if (piece.length > LONG_QUOTE || piece.split("\n").length > 3) {
     const toggle = make("button", {

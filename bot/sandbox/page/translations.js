@@ -53,6 +53,7 @@ const WORDS = {
   legNoneHint: ["looked up by date or count", "найдено по дате или подсчётом"],
   lost: ["No connection. Trying again …", "Нет соединения. Пробуем ещё раз …"],
   message: ["Message", "Сообщение"],
+  note: ["Note", "Сноска"],
   more: ["Show more", "Показать полностью"],
   newest: ["To the newest", "К последним"],
   noChats: ["No such chat", "Такого чата нет"],

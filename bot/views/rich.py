@@ -13,6 +13,7 @@ from typing import Any
 
 from aiogram.types import (
     InputRichBlockBlockQuotation,
+    InputRichBlockDetails,
     InputRichBlockExpandableBlockQuotation,
     InputRichBlockParagraph,
     InputRichBlockSectionHeading,
@@ -37,7 +38,7 @@ from bot.views.text import replace_control_characters
 from rag_core.text.post_text import Spoiler, find_spoiler_spans
 
 MAX_RICH_CHARACTERS, MAX_RICH_BLOCKS = 32_768, 500
-_FOLD_THRESHOLD = 4  # a longer list of sources is folded in the plain form until it is tapped
+_FOLD_THRESHOLD = 4  # sources
 _MAX_NOTE_LENGTH = 700  # characters of a post in its note
 _STYLES = {"bold": RichTextBold, "italic": RichTextItalic, "code": RichTextCode}
 
@@ -69,12 +70,13 @@ class PostNote(Text):
 
 
 class NoteList(Text):
-    """Sources under an answer."""
+    """Sources under an answer; a longer list with a title is folded until it is tapped."""
 
     def __init__(self, title: str, notes: Sequence[PostNote]) -> None:
-        fold = ExpandableBlockQuote if title and len(notes) >= _FOLD_THRESHOLD else BlockQuote
-        super().__init__(*([Bold(title), "\n"] if title else []), fold(as_list(*notes)))
         self.title, self.notes = title, notes
+        self.folded = bool(title) and len(notes) >= _FOLD_THRESHOLD
+        quote = ExpandableBlockQuote if self.folded else BlockQuote
+        super().__init__(*([Bold(title), "\n"] if title else []), quote(as_list(*notes)))
 
 
 class DatedLine(Text):
@@ -177,10 +179,12 @@ class _BlockBuilder:
             case Progress() if self._draft:
                 self._put(InputRichBlockThinking(text=self._format(node)))
             case NoteList():
-                if node.title:
-                    self._put(InputRichBlockSectionHeading(text=node.title, size=5))
-                for note in node.notes:
-                    self._add_note(note)
+                notes = [self._make_note(note) for note in node.notes]
+                if node.folded:
+                    self._put(InputRichBlockDetails(summary=node.title, blocks=notes), len(notes))
+                else:
+                    for block in [InputRichBlockSectionHeading(text=node.title, size=5)] * bool(node.title) + notes:
+                        self._put(block)
             case DatedLine():
                 self._add_row(node)
             case CreditedQuotes():
@@ -220,14 +224,13 @@ class _BlockBuilder:
         self.blocks.append(block)
         self.count += 1 + inside
 
-    def _add_note(self, note: PostNote) -> None:
-        """Add a note: a mark leads to the post's words, which begin with a link to it; channel and day stand below."""
+    def _make_note(self, note: PostNote) -> Any:
+        """Make a note: a mark leads to the post's words, which begin with a link to it; channel and day stand below."""
         link, head, words = map(self._format_node, (note.mark.link, note.head, note.words))
         reference = RichTextReference(text=_join([link, " ", words or head]), name=f"p{note.mark.number}")
         if words:
-            self._put(InputRichBlockExpandableBlockQuotation(text=reference, credit=head))
-        else:
-            self._put(InputRichBlockParagraph(text=reference))
+            return InputRichBlockExpandableBlockQuotation(text=reference, credit=head)
+        return InputRichBlockParagraph(text=reference)
 
     def _add_row(self, line: DatedLine) -> None:
         self.end_paragraph()

@@ -1,7 +1,7 @@
 // Draw the blocks of a rich message. A footnote mark opens its note below the block that it stands in.
 
 import { make } from "./dom.js";
-import { folded, link, spoiler } from "./text.js";
+import { folded, link, spoiler, unbroken } from "./text.js";
 import { fully, say } from "./translations.js";
 
 const TAGS = new Map([
@@ -11,10 +11,8 @@ const TAGS = new Map([
 const PARTS = ["text", "credit", "summary", "caption", "blocks", "items", "cells"];
 
 export function richBlocks(message, on) {
-  const notes = new Map();
-  message.blocks.forEach((block) => {
-    if (block.text?.type === "reference") notes.set(block.text.name, block);
-  });
+  const all = message.blocks.flatMap((block) => [block, ...(block.blocks ?? [])]);
+  const notes = new Map(all.filter((one) => one.text?.type === "reference").map((one) => [one.text.name, one]));
   return message.blocks.map((block) => drawn(block, { notes, on }));
 }
 
@@ -56,7 +54,7 @@ const drawnCell = (cell, look) =>
   make(cell.is_header ? "th" : "td", { colspan: cell.colspan, rowspan: cell.rowspan }, ...inline(cell.text ?? "", look));
 
 function inline(text, look) {
-  if (typeof text === "string") return [text];
+  if (typeof text === "string") return [unbroken(text)];
   if (Array.isArray(text)) return text.flatMap((one) => inline(one, look));
   const inside = inline(text.text ?? "", look);
   switch (text.type) {

@@ -46,7 +46,7 @@ function between(text, start, end, entities, on) {
 }
 
 // A short number stays on the line of what follows it: "2 November", "350 ₽", "2 750".
-const unbroken = (piece) => piece.replace(/(?<![\p{L}\d])(\d{1,3}) (?=[\p{L}\p{Sc}]|\d{3}(?!\d))/gu, "$1\u00a0");
+export const unbroken = (piece) => piece.replace(/(?<![\p{L}\d])(\d{1,3}) (?=[\p{L}\p{Sc}]|\d{3}(?!\d))/gu, "$1\u00a0");
 
 const isBlock = (entity) => ["blockquote", "expandable_blockquote", "pre"].includes(entity.type);
 

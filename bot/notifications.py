@@ -437,8 +437,10 @@ class AnswerUpdater:
         ]
         stale = "verdict-stale" if asked.kind == "verify" else "answer-stale"
         head = [words.rich(stale, posts=as_list(*parts, sep=", "))] if parts else []
-        unsure = [Text(words("answer-probable"))] if answer.rich and answer.certainty is Certainty.PROBABLE else []
-        text = as_list(*head, *unsure, *blocks, sep="\n\n")
+        unsure = answer.rich and standing and answer.certainty is Certainty.PROBABLE
+        if unsure:
+            head.append(Text(words("answer-probable")))
+        text = as_list(*head, *blocks, sep="\n\n")
         # a message that the reader deleted needs no edit
         recheck = recheck_before_sending(content, reader, self._context.admins)
         with recheck, send_in_background(), suppress(*PERMANENT_ERRORS):

@@ -267,11 +267,12 @@ async def test_bindings_move_with_a_group_that_becomes_a_supergroup(sandbox, liv
     async with open_archive(home) as archive:
         await readers.bind_channel(archive, old, HARBOUR)
         await readers.save_choice(archive, f"memory {old}", "off")
+        await readers.save_rich_chat(archive, old, rich=True)
         async with live():
             sandbox.push({"message": said | {"chat": {"id": old, "type": "group"}, "migrate_to_chat_id": GROUP}})
             while await readers.list_bound_channels(archive, old):
-                await told(sandbox, OTTO, ASK)
-            assert "7:30" in await told(sandbox, OTTO, ASK)
+                await say(sandbox, OTTO, ASK, GROUP)
+            assert "7:30" in str((await say(sandbox, OTTO, ASK, GROUP))["rich_message"])
             assert (await told(sandbox, OTTO, "/new@citegram_bot")).startswith("I do not remember earlier questions")
 
 
@@ -294,7 +295,7 @@ async def test_a_reader_chooses_and_the_next_question_is_answered_so(sandbox, li
     async with live():
         asked = await say(sandbox, OTTO, "/mode")
         assert asked["text"].startswith("How I answer here: I choose")
-        assert list(buttons(asked)) == ["✓ I choose", "Quick", "Thorough"]
+        assert list(buttons(asked)) == ["✓ I choose", "Quick", "Thorough", "Footnotes and tables"]
         await pressed(sandbox, OTTO, asked, "Thorough", "✓ Thorough")
         assert "7:30" in (await ask(OTTO, WHEN_FERRY))["text"]
         assert (await say(sandbox, OTTO, "/mode quick"))["text"].startswith("How I answer here: Quick")
@@ -346,7 +347,7 @@ async def test_recipes_by_name_are_for_admins_and_a_pinned_one_stays(sandbox, li
         await pressed(sandbox, ADMIN, asked, "Review every draft", "✓ Review every draft")
         reader = await say(sandbox, OTTO, "/mode")
         await sandbox.press(OTTO, OTTO, reader["message_id"], forged)
-        assert list(buttons(current(sandbox, reader))) == ["✓ I choose", "Quick", "Thorough"]
+        assert list(buttons(current(sandbox, reader))) == ["✓ I choose", "Quick", "Thorough", "Footnotes and tables"]
     async with live():
         kept = await say(sandbox, ADMIN, "/mode")
         assert {"✓ Council", "✓ Review every draft"} <= set(buttons(kept))

@@ -1,0 +1,73 @@
+"""Rich messages as tests read them: their words, links and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+PARTS = ("text", "credit", "summary", "blocks", "cells")
+
+
+def walk(part: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a rich message, outermost first."""
+    if isinstance(part, dict):
+        yield part
+        part = [part[name] for name in PARTS if name in part]
+    for inner in part if isinstance(part, list) else ():
+        yield from walk(inner)
+
+
+def join_words(text: Any) -> str:
+    """The words of one text."""
+    if isinstance(text, list):
+        return "".join(map(join_words, text))
+    return text if isinstance(text, str) else join_words(text["text"])
+
+
+def find_notes(rich: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The notes by their names: the blocks that footnote marks lead to."""
+    blocks = [one for one in walk(rich) if isinstance(one.get("text"), dict) and one["text"]["type"] == "reference"]
+    return {block["text"]["name"]: block for block in blocks}
+
+
+def list_marks(rich: dict[str, Any]) -> list[str]:
+    """The names that footnote marks lead to."""
+    return [one["reference_name"] for one in walk(rich) if one.get("type") == "reference_link"]
+
+
+def list_links(part: Any) -> list[str]:
+    """The addresses of a part, in order."""
+    return [one["url"] for one in walk(part) if one.get("type") == "url"]
+
+
+def outline(blocks: list[dict[str, Any]], depth: int = 0) -> list[str]:
+    """A line for each block and row, as a reader sees it."""
+    lines = []
+    for block in blocks:
+        kind, words = block["type"], join_words(block.get("text", block.get("summary", "")))
+        lines.append(
+            f"{'  ' * depth}{kind}: {words}" + (f" — {join_words(block['credit'])}" if "credit" in block else "")
+        )
+        lines += [f"  {' | '.join(join_words(cell['text']) for cell in row)}" for row in block.get("cells", ())]
+        lines += outline(block.get("blocks", []), depth + 1)
+    return lines
+
+
+def read_body(rich: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """What an answer says, block by block, and the lines that name its sources."""
+    notes = [id(block) for block in find_notes(rich).values()]
+    body, sources = list[str](), list[str]()
+    for block in [one for one in walk(rich["blocks"]) if "type" in one and is_block(one)]:
+        if id(block) in notes:
+            sources.append(join_words(block["credit"]))
+        elif "cells" in block:
+            body += [": ".join(join_words(cell["text"]) for cell in row) for row in block["cells"]]
+        elif "text" in block:
+            body.append(join_words(block["text"]) + ("\n" + join_words(block["credit"]) if "credit" in block else ""))
+        elif "summary" in block:
+            body.append(join_words(block["summary"]))
+    return body, sources
+
+
+def is_block(part: dict[str, Any]) -> bool:
+    return part["type"] in {"paragraph", "heading", "blockquote", "expandable_blockquote", "details", "table"}

@@ -33,6 +33,7 @@ from rag_core.storage import readers
 FERRY = "When does the ferry to Owl Island leave?"
 REGATTA = "The winter regatta of model boats begins at eleven on the frozen millpond."
 REGATTA_ASKED = "When does the winter regatta of model boats begin?"
+REST = "Old maps, ropes and brass lamps are sold at the office. " * 8  # more than a quote holds
 LINK = "https://t.me/harbour_news/10"
 NOTE = "[1] The ferry to Owl Island leaves at 7:30 every morning from pier four."
 
@@ -148,7 +149,7 @@ async def test_a_rich_answer_that_did_not_arrive_is_sent_by_the_next_life_of_the
 
 async def ask_of_regatta(sandbox: Sandbox, home: Path) -> tuple[int, dict[str, Any]]:
     """Post of the regatta, and ask until the answer quotes it: the number of the post, and the answer."""
-    number = (await sandbox.post(HARBOUR, f"{REGATTA}\n\nDogs stay at home."))["message_id"]
+    number = (await sandbox.post(HARBOUR, f"{REGATTA}\n\n{REST} Dogs stay at home."))["message_id"]
     while True:
         await wait_until_idle(sandbox, home)
         reply = await say(sandbox, OTTO, REGATTA_ASKED)
@@ -176,11 +177,11 @@ async def test_a_note_follows_its_post_and_the_answer_says_what_is_gone(
         def now() -> str:
             return words(current(sandbox, reply))
 
-        await sandbox.edit(HARBOUR, number, f"{REGATTA}\n\nDogs are welcome.")  # beside the cited words
+        await sandbox.edit(HARBOUR, number, f"{REGATTA}\n\n{REST} Dogs are welcome.")  # beside the cited words
         assert await sandbox.until(lambda: "Dogs are welcome." in now()), now()
         assert "at home" not in now()
         assert "✏️" not in now()
-        assert f"paragraph: {REGATTA} [1]" in now()
+        assert f"paragraph: {REGATTA}" in now()
         assert current(sandbox, reply)["reply_markup"] == reply["reply_markup"]
         await sandbox.edit(HARBOUR, number, REGATTA.replace("eleven", "noon"))
         assert await sandbox.until(lambda: now().startswith("paragraph: ✏️ Changed since: [1] was edited.")), now()
@@ -208,7 +209,7 @@ async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox: Sandbox, liv
         number, answer = await ask_of_regatta(sandbox, rich_home)
         await press(sandbox, answer, "❝ Quote 1", OTTO)
         (quote,) = await sandbox.replies(OTTO)
-    assert quote["quote"]["text"] == REGATTA
+    assert quote["quote"]["text"].startswith(REGATTA)
     assert quote["external_reply"]["message_id"] == number
 
 

@@ -414,11 +414,8 @@ class AnswerUpdater:
         lost = {place.key for place in answer.quotes if not stands(place)}
         changed = {(*one.key, one.key not in stored) for one in cited if one.key in lost or one.key not in stored}
         # the notes of a rich answer show more than the quotes
-        edited = (
-            answer.rich
-            and asked.kind != "verify"
-            and any(stored_answer.hash_text_version(stored[one.key].text) != one.mark for one in there)
-        )
+        noted = now.texts.items() if answer.rich and asked.kind != "verify" else ()
+        edited = any(text != stored[key].text for key, text in noted)
         if changed <= answer.noted and not edited:
             return
         words = await get_answer_translator(asked, self._archive)
@@ -437,8 +434,7 @@ class AnswerUpdater:
         ]
         stale = "verdict-stale" if asked.kind == "verify" else "answer-stale"
         head = [words.rich(stale, posts=as_list(*parts, sep=", "))] if parts else []
-        unsure = answer.rich and standing and answer.certainty is Certainty.PROBABLE
-        if unsure:
+        if answer.rich and standing and answer.certainty is Certainty.PROBABLE:
             head.append(Text(words("answer-probable")))
         text = as_list(*head, *blocks, sep="\n\n")
         # a message that the reader deleted needs no edit

@@ -77,7 +77,7 @@ async def test_a_chat_chooses_footnotes_and_the_next_answer_has_them(
         assert list_marks(answer["rich_message"]) == ["p1"]
         assert join_words(note["text"]) == NOTE
         assert set(list_links(answer["rich_message"])) == {LINK}
-        assert "Sources" in buttons(answer)
+        assert "More" in buttons(answer)
         assert (await say_text(sandbox, OTTO, "/sources")).startswith("Source")  # views of it are plain messages
         await say(sandbox, OTTO, "/mode plain")
         assert "text" in await ask(OTTO, FERRY)
@@ -104,7 +104,7 @@ async def test_where_a_rich_message_is_refused_the_plain_one_comes_at_once_and_t
         answer = await ask(OTTO, said, chat_id=chat)
         assert "7:30" in answer["text"]
         assert LINK in str(answer["entities"])
-        assert "Sources" in buttons(answer)
+        assert "More" in buttons(answer)
         assert methods(sandbox, chat) == ["sendRichMessage", "sendMessage"]
         assert not await query_archive(rich_home, lambda archive: readers.is_rich_chat(archive, chat))
         assert "text" in await ask(OTTO, said.replace("When", "Where"), chat_id=chat)

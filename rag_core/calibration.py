@@ -54,10 +54,10 @@ class Calibration:
     fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=dict)
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
-        """Fusion for a question in `lang`; `weight` overrides the dense weight."""
+        """Fusion for a question in `lang`; with `weight`, the dense weight of the recipe council, a sum of scores."""
         fitted = self.fusions.get(model.name, {}).get(lang)
         default = fitted or Fusion("sum", model.dense_weight)
-        return default if weight is None else Fusion(default.kind, weight)
+        return default if weight is None else Fusion("sum", weight)
 
     def grade(self, likely: float) -> Certainty:
         """Degree of certainty at a probability of a right answer."""

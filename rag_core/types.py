@@ -290,8 +290,8 @@ class Plan:
     `reasons` go into the trace. `authors`, `origins`, `media` and `files` are names as written in the question, of
     which a post must match one; `asked` is the question without the words that became filters; `like` is a
     hypothetical post (HyDE) for the dense retriever; `read_as` holds the words whose spelling was corrected, as
-    (typed, read); `k` hits of each retriever for the question itself, `k_per_query` for each further query; `fusion`
-    "mmr": alike posts are left out, "rrf": they are kept; `aliases` are (term, other name) that posts or administrators
+    (typed, read); `k_per_query` hits of each retriever for each query; the queries are fused by reciprocal rank, and
+    then alike posts are left out by MMR where `diverse`; `aliases` are (term, other name) that posts or administrators
     gave.
     """
 
@@ -309,9 +309,8 @@ class Plan:
     files: tuple[str, ...] = ()
     asked: str = ""
     like: str = ""
-    k: int = 50
-    k_per_query: int = 20
-    fusion: str = "mmr"
+    k_per_query: int = 50
+    diverse: bool = True
     slack: int = 0
     yearless: bool = False
     legs: str = HYBRID

@@ -141,10 +141,14 @@ async def plan_as_json(question: Question, rag: Engine) -> PlanJson:
     ranks: dict[str, dict[PostKey, int]] = {"lexical": {}, "dense": {}}
     if hits:
         only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
-        lexical = search_lexical(plan.queries[0], only, plan.k, rag, plan.aliases)
+        lexical = search_lexical(plan.queries[0], only, plan.k_per_query, rag, plan.aliases)
         found = (
             await run.require(Stage.LEXICAL, lexical),
-            (await run.attempt(Stage.DENSE, search_dense(plan.queries[0], only, plan.k, rag.dense), ([], None)))[0],
+            (
+                await run.attempt(
+                    Stage.DENSE, search_dense(plan.queries[0], only, plan.k_per_query, rag.dense), ([], None)
+                )
+            )[0],
         )
         for of_leg, ranked in zip(ranks.values(), found, strict=True):
             for n, (place, _) in enumerate(ranked, 1):

@@ -109,7 +109,7 @@ class PlanProposal:
     should: tuple[str, ...] = ()
     filters: MetadataFilters = _NO_FILTERS
     k_per_query: int = 0
-    fusion: str = ""
+    fusion: str = "mmr"
 
 
 P = TypeVar("P", bound=BaseModel)  # form of a plan
@@ -278,7 +278,7 @@ def merge_plans(
         by_rules,
         queries=(*queries, *rest)[:MAX_QUERIES],
         k_per_query=proposal.k_per_query or by_rules.k_per_query,
-        fusion=proposal.fusion or by_rules.fusion,
+        diverse=proposal.fusion == "mmr",
         must=tuple(dict.fromkeys((*by_rules.must, *must)))[:MAX_PHRASES],
         should=tuple(dict.fromkeys((*by_rules.should, *phrases)))[:MAX_PHRASES],
         channels=by_rules.channels or frozenset(called) or None,

@@ -207,7 +207,7 @@ def widen_plan(plan: Plan) -> Plan:
     for query in (rewrite_as_statement(plan.queries[0]), *plan.queries):
         distinct.setdefault(frozenset(tokenize(query)), query)
     queries = tuple(distinct.values())[:MAX_QUERIES]
-    return replace(plan, queries=queries, k=min(2 * plan.k, MAX_HITS), legs=HYBRID)
+    return replace(plan, queries=queries, k_per_query=min(2 * plan.k_per_query, MAX_HITS), legs=HYBRID)
 
 
 def lift_filters(plan: Plan) -> Plan:
@@ -230,7 +230,7 @@ def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
         "should_phrases": list(plan.should),
         "metadata_filters": filters if any(filters.values()) else None,
         "k_per_query": plan.k_per_query,
-        "fusion": plan.fusion,
+        "fusion": "mmr" if plan.diverse else "rrf",
     }
 
 

@@ -21,6 +21,7 @@ from rag_core.engine import Engine
 from rag_core.errors import GenerationFailed, translate_errors
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import COUNCIL_POSTS, COUNCIL_PREDICTIONS
+from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.planning.queries import sanitize_query
 from rag_core.recipe_steps import (
     Round,
@@ -81,7 +82,7 @@ async def run_council(question: Question, plan: Plan, rag: Engine, run: Run) -> 
         async def search_part(part: Question = part, evidence: Evidence = evidence) -> Evidence:
             """Search within the filters of the plan; new posts only, numbered after the known ones."""
             async with run.use_separate_budgets():
-                own = await asyncio.to_thread(rag.plan, part, {})  # a long question takes the rules 20 ms
+                own = await plan_with_spelling_and_aliases(part, {}, rag)
                 search = replace(
                     own,
                     since=plan.since or own.since,

@@ -24,7 +24,7 @@ from simpleeval import InvalidExpression, SimpleEval
 
 from rag_core.engine import Engine
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, ToolFailed, translate_errors
-from rag_core.planning.plan import build_bare_plan
+from rag_core.planning.plan import build_bare_plan, plan_with_spelling_and_aliases
 from rag_core.retrieval.aggregate import answer_by_aggregation, extract_mention_terms, find_mentions
 from rag_core.retrieval.fusion import LEXICAL, fuse_rankings
 from rag_core.retrieval.search import search_passages
@@ -130,7 +130,7 @@ async def search_posts(
     by_place, rankings = dict[PassageRef, Hit](), []
     for query in dict.fromkeys(queries):
         question = replace(context.question, text=query)
-        plan: Plan = await asyncio.to_thread(context.rag.plan, question, known)
+        plan = await plan_with_spelling_and_aliases(question, known, context.rag)
         plan = await context.limit_plan(plan if plan.queries else build_bare_plan(question), channels, since, until)
         hits = await search_passages(plan, question, context.rag, context.run)
         rankings.append([hit.passage.ref for hit in hits])

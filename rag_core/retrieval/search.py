@@ -306,7 +306,7 @@ async def _run_search(
     keep = rag.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     text = plan.asked or plan.queries[0]
-    query = RetrievalQuery(text, plan.legs, plan.k, only, question.lang, plan.should, plan.aliases)
+    query = RetrievalQuery(text, plan.legs, plan.k_per_query, only, question.lang, plan.should, plan.aliases)
     multi_hop = len(plan.queries) > 1 and len(tokenize(text)) >= _MULTI_HOP_TERMS
     further_queries = (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
     with ExitStack() as running:
@@ -335,7 +335,7 @@ async def _run_search(
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, more)) if more else {}
         fused = [pair for pair in fused if pair[0] in passages]
         nothing = dict[PassageRef, float](), fused[:keep]
-        compared = fused if plan.fusion == "mmr" else fused[:keep]
+        compared = fused if plan.diverse else fused[:keep]
         diversifying = diversify_hits(compared, own, passages, rag)
         likeness, fused = await run.attempt(Stage.DIVERSE, diversifying, nothing)
     hits = (

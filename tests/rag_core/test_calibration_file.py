@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from rag_core.calibration import Calibration
+from rag_core.models.catalog import find_models
+from rag_core.retrieval.fusion import Fusion
 from rag_core.settings import RagSettings
 from rag_core.types import Certainty
+
+(E5,) = find_models("e5-small-centred")
 
 
 def settings(folder: Path, **answer: float) -> RagSettings:
@@ -18,6 +22,12 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     kept = Calibration(0.61, 0.7, "наши данные", "2026-01-15")
     assert kept.save(settings(tmp_path / "new")) == tmp_path / "new" / "calibration.json"
     assert Calibration.load(settings(tmp_path / "new")) == kept
+
+
+def test_a_weight_of_the_search_by_meaning_joins_scores_whatever_was_fitted() -> None:
+    fitted = Calibration(fusions={E5.name: {"en": Fusion("rrf", 0.3)}})
+    assert fitted.fusion(E5, "en") == Fusion("rrf", 0.3)
+    assert fitted.fusion(E5, "en", 0.65) == Fusion("sum", 0.65)  # of council: ranks have no weight of scores
 
 
 def test_a_setting_wins_over_what_was_fitted(tmp_path: Path) -> None:

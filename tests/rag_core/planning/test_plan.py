@@ -178,12 +178,12 @@ def test_a_question_that_cannot_be_planned_is_searched_as_it_is() -> None:
 def test_a_second_round_looks_wider_for_the_same_channels_and_days() -> None:
     first = replace(plan("Как называется столица Перу, о которой писали в @harbour_news в мае 2025?"), legs="lexical")
     again = widen_plan(first)
-    assert (again.k, again.legs) == (100, "hybrid")
+    assert (again.k_per_query, again.legs) == (100, "hybrid")
     assert (again.channels, again.since, again.until) == (first.channels, first.since, first.until)
     assert "называ" not in tokenize(again.queries[0])
     assert again.queries[1] == first.queries[0]
     assert len({frozenset(tokenize(query)) for query in again.queries}) == len(again.queries) <= 6
-    assert widen_plan(again).k == 100
+    assert widen_plan(again).k_per_query == 100
 
 
 @pytest.mark.parametrize(

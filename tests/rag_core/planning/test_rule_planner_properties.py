@@ -62,7 +62,7 @@ def is_valid(found: Plan) -> None:
         assert not any(unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for sign in query)
     assert found.since is None or found.until is None or found.since < found.until
     assert found.channels is None or (found.channels and found.channels <= READABLE)
-    assert 1 <= found.k <= 50
+    assert 1 <= found.k_per_query <= 50
     assert found.reasons
 
 

@@ -58,6 +58,8 @@ async def test_search_brings_posts_in_short_under_numbers(library: Any) -> None:
         "snippet": "A ferry ticket costs twelve euros; children under six sail for nothing.",
     }  # fmt: skip
     assert await use(context, "search", queries=[PRICE]) == found
+    misspelt = await use(context, "search", queries=["абонимент"])  # planned as a reader's question is
+    assert misspelt == await use(context, "search", queries=["абонемент"]) != {"posts": []}
     of_may = await use(context, "search", queries=["ferry"], since="2025-05-01", until="2025-05-31")
     assert keys(context, of_may["posts"]) == [(library.harbour, 6)]
     both = await use(context, "search", queries=[PRICE, "lighthouse museum lamps"], limit=9)

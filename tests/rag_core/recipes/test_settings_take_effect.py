@@ -15,7 +15,7 @@ from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import fits_budgets
 from rag_core.planning.llm_planner import KnownEntities, plan_by_model
-from rag_core.planning.plan import plan_by_rules
+from rag_core.planning.plan import format_plan, plan_by_rules
 from rag_core.retrieval import search
 from rag_core.run import Budgets, Run
 from rag_core.settings import LlmSettings
@@ -34,7 +34,11 @@ async def test_the_models_k_and_fusion_are_obeyed(
     library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, diversified = list[int](), list[int]()
-    each, diverse = search.search_each_query, search.diversify_hits
+    own, each, diverse = search.search_lexical, search.search_each_query, search.diversify_hits
+
+    async def counted_own(query: Any, only: Any, n: int, *rest: Any) -> Any:
+        asked.append(n)
+        return await own(query, only, n, *rest)
 
     async def counted(queries: Any, only: Any, n: int, rag: Any) -> Any:
         asked.append(n)
@@ -44,6 +48,7 @@ async def test_the_models_k_and_fusion_are_obeyed(
         diversified.append(len(fused))
         return await diverse(fused, *rest)
 
+    monkeypatch.setattr(search, "search_lexical", counted_own)
     monkeypatch.setattr(search, "search_each_query", counted)
     monkeypatch.setattr(search, "diversify_hits", measured)
     question = library.question(TICKET)
@@ -54,9 +59,9 @@ async def test_the_models_k_and_fusion_are_obeyed(
     for fusion in ("rrf", "mmr"):
         run = Run(rag.budgets, "test")
         plan = await plan_by_model(question, plan_by_rules(question), KnownEntities(), FakeLlm(reply(7, fusion)), run)
-        assert (plan.k_per_query, plan.fusion, plan.k) == (7, fusion, 50)
+        assert format_plan(plan, {}) | {"k_per_query": 7, "fusion": fusion} == format_plan(plan, {})
         await search.search_passages(plan, question, rag, run)
-    assert asked == [7, 7]
+    assert set(asked) == {7}  # of the question itself, of its further queries and with names from the first hits
     without, with_mmr = diversified
     assert without <= 5 < with_mmr  # rrf alone: the best by rank are kept, and none is dropped for being alike
 

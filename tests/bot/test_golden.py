@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from driven_sandbox import DrivenSandbox
 from driver import sent, wait_until_idle
+from rich_text import find_notes, join_words, list_links, list_marks, outline, read_body
 
 from bot.__main__ import main
 from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
@@ -98,6 +100,9 @@ IN_GROUP = [
     "/settings@citegram_bot",
     "/bind@citegram_bot",
 ]
+# The same in rich messages, without commands and views of an answer, which are plain in any chat.
+REMARKS = {"are you sure?", "how old is this info", "show me the whole post", "more", "!!!"}
+RICH = [(who, text) for who, text in CHAT if text.startswith("/verify") or not (text[0] == "/" or text in REMARKS)]
 TERMINAL = [
     ("ask", "Сколько стоит абонемент в бассейн?"),
     ("ask", "How much does the owl walk cost?"),
@@ -128,6 +133,8 @@ def shown(message: dict[str, Any]) -> dict[str, Any]:
     ]
     rows = message.get("reply_markup", {}).get("inline_keyboard", ())
     labels = [[button["text"] for button in row] for row in rows]
+    if "rich_message" in message:
+        return {"rich": list(map(plain, outline(message["rich_message"]["blocks"]))), "buttons": labels}
     return {"text": plain(text).split("\n"), "entities": entities, "buttons": labels}
 
 
@@ -161,11 +168,31 @@ def settings_in(folder: Path) -> Settings:
 
 
 async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) -> list[dict[str, Any]]:
-    """What the bot leaves in a chat after someone wrote there, once it has nothing left to do."""
+    """The messages that the bot leaves in a chat after someone wrote there, once it has nothing left to do."""
     before = set(sandbox.world.room(chat).messages)
     await sandbox.say(who, text, chat_id=chat)
     await wait_until_idle(sandbox, home)
-    return [shown(message) for message in sent(sandbox, chat) if message["message_id"] not in before]
+    return [message for message in sent(sandbox, chat) if message["message_id"] not in before]
+
+
+def check_forms(plain_one: dict[str, Any], rich_one: dict[str, Any], sandbox: Sandbox) -> None:
+    """Both forms of an answer have the same words and links, and each note has the words of the post that it opens."""
+    rich, notes = rich_one["rich_message"], find_notes(rich_one["rich_message"])
+    body, sources = read_body(rich)
+    numbers = Counter(f"{name.removeprefix('p')}." for name in notes)  # in the plain list
+    assert Counter(re.split(r"[\s:]+", plain_one["text"])) - numbers == Counter(
+        re.split(r"[\s:]+", " ".join(body + sources))
+    )
+    links = {one["url"] for one in plain_one.get("entities", ()) if "url" in one}
+    assert set(list_links(rich)) == links
+    assert set(list_marks(rich)) == notes.keys()
+    for note in notes.values():
+        link, *_ = list_links(note["text"])
+        _, place, number = link.rsplit("/", 2)
+        room = next(r for r in sandbox.world.rooms.values() if place in (r.username, str(r.id).removeprefix("-100")))
+        post = room.messages[int(number)]
+        words = " ".join(join_words(note["text"]).partition(" ")[2].strip("…").split())
+        assert words in " ".join(post.get("text", post.get("caption", "")).split())
 
 
 async def sleep_for_ever(*_args: object, **_named: object) -> None:
@@ -179,15 +206,24 @@ async def test_the_chat_shows_what_it_showed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("bot.worker.known_answers._FIRST_RUN_SECONDS", 3600)
     # the demo's indexes must be complete before its bot starts: how soon the bot looks at them may change no answer
     monkeypatch.setattr("bot.indexing.repeat_job", sleep_for_ever)
-    found = []
+    found, rich, answers = list[Any](), list[Any](), dict[tuple[int, str], list[Any]]()
     async with open_demo_sandbox(settings_in(tmp_path), 0) as (sandbox, settings), run_demo_bot(settings):
         for who, text in CHAT:
-            found.append({"asked": text, "by": who, "shown": await replies(sandbox, tmp_path, who, who, text)})
+            answers[who, text] = await replies(sandbox, tmp_path, who, who, text)
+            found.append({"asked": text, "by": who, "shown": list(map(shown, answers[who, text]))})
         for text in IN_GROUP:
-            found.append(
-                {"asked": text, "by": ADMIN_ID, "shown": await replies(sandbox, tmp_path, GROUP_ID, ADMIN_ID, text)}
-            )
+            told = await replies(sandbox, tmp_path, GROUP_ID, ADMIN_ID, text)
+            found.append({"asked": text, "by": ADMIN_ID, "shown": list(map(shown, told))})
+        for who in (READER_ID, ADMIN_ID):
+            await replies(sandbox, tmp_path, who, who, "/mode rich")
+            await replies(sandbox, tmp_path, who, who, "/new")
+        for who, text in RICH:
+            told = await replies(sandbox, tmp_path, who, who, text)
+            rich.append({"asked": text, "by": who, "shown": list(map(shown, told))})
+            for plain_one, rich_one in zip(answers[who, text], told, strict=True):
+                check_forms(plain_one, rich_one, sandbox)
     compare("chat", found)
+    compare("rich", rich)
 
 
 def test_at_most_four_buttons_are_under_an_answer() -> None:

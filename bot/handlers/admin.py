@@ -69,7 +69,7 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     asking, week = [], now - timedelta(days=7)
     for name, since in (("stats-today", now.replace(hour=0, minute=0, second=0, microsecond=0)), ("stats-week", week)):
         asked = await questions.count_questions_since(archive, since)
-        done = {"answered": asked.answered, "refused": asked.refused, "failed": asked.failed}
+        done = {"sure": asked.sure, "unsure": asked.unsure, "refused": asked.refused, "failed": asked.failed}
         asking.append(words(name, count=asked.asked, waiting=asked.asked - sum(done.values()), **done))
     votes = await questions.count_votes(archive, since=week)
     wrong, outdated, other, source = votes.reasons

@@ -1,12 +1,16 @@
 """Handlers of /unanswered: questions asked in vain, and answers pinned for them; and of /synonyms.
 
 /unanswered groups refused questions by their terms. It names nobody, and shows the words of a question only where two
-readers asked alike: one reader's own words could tell who asked. Synonyms are entered by bot admins, for all who read
+readers asked alike: one reader's own words could tell who asked. Of the others it shows their number, and topics: words
+that posts have too. Synonyms are entered by bot admins, for all who read
 the channel.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -29,16 +33,19 @@ from bot.views.format import neutralize_links
 from bot.views.keyboards import Press, build_keyboard, get_action, list_buttons, on_press, redraw_message, split_rows
 from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
+from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, questions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.post_text import find_post_links, resolve_post_link
-from rag_core.text.tokens import tokenize
+from rag_core.text.query_terms import is_asking_word
+from rag_core.text.tokens import detect_language, read_word, tokenize
 from rag_core.types import PostKey
 
 router = Router()
 
 _MAX_QUESTIONS, _MAX_GROUPS, _MAX_TEXT_LENGTH = 5000, 10, 150
 _MIN_READERS = 2  # who asked alike, before the words are shown
+_MAX_TOPIC_TEXTS, _MAX_TOPICS, _MAX_TOPIC_LENGTH = 500, 7, 25
 _BUTTONS_PER_ROW = 5
 
 
@@ -51,35 +58,61 @@ class UnansweredGroup:
     nearest: PostKey | None
 
 
-def _group_unanswered(asked: Iterable[questions.AnsweredQuestion]) -> tuple[list[UnansweredGroup], int]:
+def _group_unanswered(asked: Iterable[questions.AnsweredQuestion]) -> tuple[list[UnansweredGroup], list[str]]:
     """Group refused questions, newest first, by their terms: groups of two and more readers, most readers first.
 
-    The number counts the other groups, whose words are not shown.
+    With them a text of each other group, whose words are not shown.
     """
     alike: dict[frozenset[str], list[questions.AnsweredQuestion]] = {}
     for one in asked:
         alike.setdefault(extract_question_terms(one.text), []).append(one)
-    groups = []
+    groups, others = [], []
     for rows in alike.values():
         readers = len({row.user_id for row in rows})
         if readers >= _MIN_READERS:
             nearest = next((key for row in rows for key in parse_stored_answer(row.answer).others), None)
             groups.append(UnansweredGroup(min((row.text for row in rows), key=len), readers, nearest))
-    return sorted(groups, key=lambda group: -group.readers), len(alike) - len(groups)
+        else:
+            others.append(rows[0].text)
+    return sorted(groups, key=lambda group: -group.readers), others
+
+
+def _find_topics(texts: Iterable[str], readable: frozenset[int], rag: Engine) -> list[str]:
+    """Find the topics of questions, the most frequent first: of each its rarest word that posts of the channels have.
+
+    Nouns are preferred, in the form of the dictionary.
+    """
+    statistics, topics = rag.lexical.statistics(readable), Counter[str]()
+    for text in texts:
+        known = []
+        for word in re.findall(r"[^\W\d_]+", text.lower()):
+            terms, reading = tokenize(word), read_word(word)[0]
+            if terms and not is_asking_word(word) and all(map(statistics.frequency, terms)):
+                russian = detect_language(word) == "ru"
+                rank = russian and reading.part != "NOUN", -max(map(statistics.weight, terms))
+                known.append((rank, reading.lemma if russian else word))
+        if known:
+            topics[min(known)[1]] += 1
+    return [topic for topic, _ in topics.most_common(_MAX_TOPICS) if len(topic) <= _MAX_TOPIC_LENGTH]
 
 
 @router.message(ChatCommand("unanswered", chats=PRIVATE), flags=ADMINS_ONLY)
 async def _on_unanswered(message: Message, context: AppContext, words: Translator) -> None:
     groups, others = _group_unanswered(await questions.list_refused_questions(context.archive, _MAX_QUESTIONS))
-    shown, more = groups[:_MAX_GROUPS], others + len(groups[_MAX_GROUPS:])
+    shown, more = groups[:_MAX_GROUPS], len(others) + len(groups[_MAX_GROUPS:])
     reader = access.get_reader(message)
+    readable = frozenset(await access.get_readable_channels(context.admins, reader))
+    topics = await asyncio.to_thread(_find_topics, others[:_MAX_TOPIC_TEXTS], readable, context.rag)
     views = [
         await _render_group(group, reader, context, words, f"{number}. " if len(shown) > 1 else "")
         for number, group in enumerate(shown, 1)
     ]
-    blocks = [Text(words("unanswered-title" if groups else "unanswered-none")), *(view.text for view in views)]
+    blocks = [Text(words("unanswered-title")), *(view.text for view in views)] if shown else []
     if more:
-        blocks.append(Text(words("unanswered-more", count=more)))
+        told = [words("unanswered-more" if shown else "unanswered-count", count=more)]
+        told += [words("unanswered-topics", topics=", ".join(topics))] if topics else []
+        blocks.append(Text(" ".join([*told, words("unanswered-words")])))
+    blocks = blocks or [Text(words("unanswered-none"))]
     buttons = [
         (
             words("button-pin-number", number=number) if len(shown) > 1 else words("button-pin"),
@@ -87,7 +120,7 @@ async def _on_unanswered(message: Message, context: AppContext, words: Translato
         )
         for number, group in enumerate(shown, 1)
     ]
-    content = reduce(or_, (view.content for view in views), ShownContent())
+    content = reduce(or_, (view.content for view in views), ShownContent(counted=readable))
     view = View(as_list(*blocks, sep="\n\n"), content, build_keyboard(*split_rows(buttons, _BUTTONS_PER_ROW)))
     await view.send(message.answer, reader, context.admins)
 

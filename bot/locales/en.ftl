@@ -2,7 +2,7 @@
 
 ## Greeting and help
 
-start-hello = Ask me about your channels. Every sentence I write links to its post, and I never make things up.
+start-hello = Ask me about your channels. I quote their posts and link each quote. I can pick the wrong one, so open the post when it matters.
 start-reads = { $count ->
     [one] I read { $count } channel for you:
    *[other] I read { $count } channels for you:
@@ -533,10 +533,10 @@ stats-gaps = { $count ->
    *[other] Posts may be missing in { $count } places: /channels
 }
 stats-today = { $waiting ->
-    [0] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
-   *[other] Questions today: { $count } (answered { $answered }, not found { $refused }, failed { $failed }, waiting { $waiting })
+    [0] Questions today: { $count } (sure { $sure }, not sure { $unsure }, not found { $refused }, failed { $failed })
+   *[other] Questions today: { $count } (sure { $sure }, not sure { $unsure }, not found { $refused }, failed { $failed }, waiting { $waiting })
 }
-stats-week = Last 7 days: { $count } (answered { $answered }, not found { $refused }, failed { $failed })
+stats-week = Last 7 days: { $count } (sure { $sure }, not sure { $unsure }, not found { $refused }, failed { $failed })
 stats-disk = Disk: { $free } free; posts { $archive }, search { $indexes }, backups { $backups }
 stats-backup = Last backup: { $ago } (kept: { $count })
 stats-no-backup = No backup yet: the first is made tonight
@@ -809,7 +809,7 @@ privacy-brief = { $days ->
     [one] I keep your questions, and which posts answered them, for { $days } day. After that I only keep a count.
    *[other] I keep your questions, and which posts answered them, for { $days } days. After that I only keep a count.
 }
-privacy-unanswered = • questions I could not answer: admins see how many, and the words once two people have asked the same, but never who asked. A pinned answer keeps none of the words. They go with your questions, or with /forget
+privacy-unanswered = • questions I could not answer: admins see how many and what about, in words that the posts have too; your own words only once two people have asked the same, and never who asked. A pinned answer keeps none of the words. They go with your questions, or with /forget
 button-details = Details
 privacy-questions = { $days ->
     [one] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } day. If a model wrote the answer, its sentences too. After that I only count that something was asked.
@@ -1120,14 +1120,20 @@ answer-missing = I found nothing about: { $parts }.
 ## What people did not get (admins)
 
 unanswered-title = Questions I could not answer:
-unanswered-none = Nothing yet: a question appears here once two people have asked it.
+unanswered-none = No question is without an answer.
+unanswered-count = { $count ->
+    [one] { $count } question had no answer.
+   *[other] { $count } questions had no answer.
+}
+unanswered-topics = About: { $topics }.
+unanswered-words = The words of a question appear once two people have asked it.
 unanswered-group = { $count ->
     [one] “{ $question }” — { $count } person
    *[other] “{ $question }” — { $count } people
 }
 unanswered-more = { $count ->
-    [one] { $count } more question without an answer. Fewer people asked it.
-   *[other] { $count } more questions without an answer. Fewer people asked them.
+    [one] { $count } more question had no answer.
+   *[other] { $count } more questions had no answer.
 }
 button-pin = 📌 Pin an answer
 button-pin-number = 📌 { $number }

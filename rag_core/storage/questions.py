@@ -450,17 +450,19 @@ class QuestionStats:
     """Counts of questions by outcome; the rest of `asked` is waiting or being answered."""
 
     asked: int = 0
-    answered: int = 0
+    sure: int = 0
+    unsure: int = 0
     refused: int = 0
     failed: int = 0
 
 
 async def count_questions_since(archive: Archive, moment: datetime) -> QuestionStats:
     """Count the questions asked since a moment, by outcome."""
-    ((asked, answered, refused, failed),) = await archive.rows(
-        f"SELECT count(*), count(*) FILTER (WHERE state = 'answered' AND NOT {IS_REFUSAL_SQL}), "
+    shown, unsure = f"state = 'answered' AND NOT {IS_REFUSAL_SQL}", "json_extract(answer, '$.certainty') = 'probable'"
+    ((asked, answered, unsure_ones, refused, failed),) = await archive.rows(
+        f"SELECT count(*), count(*) FILTER (WHERE {shown}), count(*) FILTER (WHERE {shown} AND {unsure}), "
         f"count(*) FILTER (WHERE state = 'answered' AND {IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
         "FROM questions WHERE asked_at >= ?",
         (to_unix_seconds(moment),),
     )
-    return QuestionStats(asked, answered, refused, failed)
+    return QuestionStats(asked, answered - unsure_ones, unsure_ones, refused, failed)

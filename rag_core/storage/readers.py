@@ -421,7 +421,8 @@ async def forget_question_texts(archive: Archive, before: datetime) -> int:
             cursor = await connection.execute(
                 "UPDATE questions SET text = '', user_id = 0, chat_id = 0, message_id = 0, thread = NULL, "
                 "answer_message_id = NULL, handle = NULL, answer = CASE state WHEN 'answered' THEN "
-                f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END)) END "
+                f"json_object('refused', json(CASE WHEN {IS_REFUSAL_SQL} THEN 'true' ELSE 'false' END), "
+                "'certainty', json_extract(answer, '$.certainty')) END "
                 "WHERE id IN (SELECT id FROM questions WHERE finished_at < ? AND text <> '' LIMIT ?)",
                 (to_unix_seconds(before), _FORGET_BATCH_ROWS),
             )

@@ -62,8 +62,8 @@ async def test_stats_say_how_the_bot_is(sandbox, live, ask, home):
     assert not [line for line in lines if "behind" in line or "⚠" in line or "missing" in line]  # all is well
     assert "1 message from Telegram that I could not read:" in lines
     assert any(line.startswith("• ") and line.endswith("unknown kind: update_id, brand_new_kind") for line in lines)
-    assert "Questions today: 2 (answered 1, not found 1, failed 0)" in lines
-    assert "Last 7 days: 2 (answered 1, not found 1, failed 0)" in lines
+    assert "Questions today: 2 (sure 0, not sure 1, not found 1, failed 0)" in lines
+    assert "Last 7 days: 2 (sure 0, not sure 1, not found 1, failed 0)" in lines
     assert "Last backup: 5 h ago (kept: 1)" in lines
     assert len(said) < 1000
 
@@ -93,7 +93,7 @@ async def test_stats_are_for_admins_in_private_and_in_their_language(sandbox, li
     async with live():
         assert "Only this bot's admins can do this." in await stats(sandbox, OTTO)
         said = await stats(sandbox)
-    assert "Вопросов сегодня: 0 (отвечено 0, не нашлось 0, сбоев 0)" in said
+    assert "Вопросов сегодня: 0 (уверенно 0, неуверенно 0, не нашлось 0, сбоев 0)" in said
     assert "Резервной копии ещё нет: первая будет этой ночью" in said
 
 

@@ -11,6 +11,7 @@ from rag_core.storage.questions import QuestionStats
 
 NOW = datetime(2025, 3, 10, 12, tzinfo=UTC)
 SAID, REFUSED, CLOSED = {"sentences": [{"support": 1}], "found": [[1, 2]]}, {"sentences": [], "found": []}, {}
+UNSURE = SAID | {"certainty": "probable"}
 
 
 async def ask(archive: Archive, number: int, days_ago: float, answer: dict[str, Any] | str | None) -> int:
@@ -31,15 +32,16 @@ async def ask(archive: Archive, number: int, days_ago: float, answer: dict[str, 
 
 
 async def fill(archive: Archive) -> None:
-    outcomes = [(0, SAID), (0, REFUSED), (0, None), (0, "waiting"), (3, SAID), (3, CLOSED), (40, SAID), (41, REFUSED)]
+    outcomes = [(0, SAID), (0, REFUSED), (0, None), (0, "waiting"), (3, SAID), (3, CLOSED), (40, UNSURE), (41, REFUSED)]
     for number, (days_ago, answer) in enumerate(outcomes):
         await ask(archive, number, days_ago + 0.1, answer)
 
 
 async def test_questions_are_counted_by_what_became_of_them(archive: Archive) -> None:
     await fill(archive)
-    assert await questions.count_questions_since(archive, NOW - timedelta(days=1)) == QuestionStats(4, 1, 1, 1)
-    assert await questions.count_questions_since(archive, NOW - timedelta(days=7)) == QuestionStats(6, 2, 2, 1)
+    assert await questions.count_questions_since(archive, NOW - timedelta(days=1)) == QuestionStats(4, 1, 0, 1, 1)
+    assert await questions.count_questions_since(archive, NOW - timedelta(days=7)) == QuestionStats(6, 2, 0, 2, 1)
+    assert await questions.count_questions_since(archive, NOW - timedelta(days=99)) == QuestionStats(8, 2, 1, 3, 1)
     assert await questions.count_questions_since(archive, NOW) == QuestionStats()
 
 
@@ -54,7 +56,9 @@ async def test_old_questions_are_forgotten_and_still_counted(archive: Archive) -
     assert [(r["text"], r["user_id"], r["chat_id"], r["message_id"], r["answer_message_id"]) for r in old] == [
         ("", 0, 0, 0, None)
     ] * 2
-    assert [json.loads(row["answer"]) for row in old] == [{"refused": False}, {"refused": True}]
+    assert [json.loads(row["answer"]) for row in old] == [
+        {"refused": False, "certainty": "probable"}, {"refused": True, "certainty": None},
+    ]  # fmt: skip
     fresh = await archive.rows("SELECT text FROM questions WHERE text <> ''")
     assert len(fresh) == 6
 

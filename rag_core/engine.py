@@ -21,8 +21,6 @@ from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import (
     DenseIndex,
-    GgufFile,
-    LanguageModels,
     ModelSwitch,
     apply_model_choices,
     check_choice_allowed,
@@ -31,8 +29,8 @@ from rag_core.models.active_models import (
     find_next_embedder,
     open_dense_index,
     open_gguf,
-    open_language_models,
     open_selected_reranker,
+    open_writer,
     resolve_model_use,
 )
 from rag_core.models.catalog import ModelSpec
@@ -58,7 +56,7 @@ log = logging.getLogger(__name__)
 class Engine:
     """Archive, indexes, models, caches and settings that every stage may use.
 
-    Reranker, writer and planner may be replaced while the bot runs: a run that already uses the old one finishes with
+    Reranker and writer may be replaced while the bot runs: a run that already uses the old one finishes with
     it. `traced` is called with each finished run, for tests and metrics. `plan` is the rule planner, unless another one
     is compared with it; `expands_plan`: spelling is corrected, and aliases are added to it. A copy made by `replace`
     has `caches` of its own, because other settings find other hits, and shares `boilerplate`, the repeated lines by
@@ -75,7 +73,7 @@ class Engine:
     next_embedder: ModelSpec | None = None  # its vectors are made beside those of `dense`, whose place it then takes
     reranker: Reranker | None = None
     writer: LanguageModel | None = None
-    planner: LanguageModel | None = None  # may be the writer
+    planner: LanguageModel | None = None  # the writer, or none where plans are made by rules alone
     without: tuple[Shortfall, ...] = ()  # components that could not be opened, reported with every answer
     traced: Callable[[Run], None] = lambda run: log.info("answered %s", run.line())
     expands_plan: bool = True
@@ -116,7 +114,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
 
     Raises ArchiveUnavailable. An index that is missing, damaged or of another archive is no error: it starts
     empty, at watermark 0. Without an embedder, or where it cannot be loaded, posts are searched by words alone.
-    `language`: also open writer and planner, which takes the load time and the memory of their models.
+    `language`: also open the writer, which takes the load time and the memory of its model.
     """
     async with AsyncExitStack() as stack:
         archive = await Archive.open(settings.data.dir)
@@ -127,7 +125,7 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         rag.budgets = Budgets(question=settings.question_s)
 
         async def close_models() -> None:  # those that are in use at the end
-            opened = (LanguageModels(rag.writer, rag.planner), rag.reranker, rag.dense)
+            opened = (rag.writer, rag.reranker, rag.dense)
             await asyncio.gather(*(one.close() for one in opened if one))
 
         async def open_or_note_shortfall(stage: str, opening: Awaitable[T | None]) -> T | None:
@@ -142,8 +140,8 @@ async def open_engine(settings: RagSettings, *, language: bool = True) -> AsyncI
         rag.dense = await open_or_note_shortfall("dense", open_dense_index(wanted, await find_live_model(archive)))
         rag.next_embedder = find_next_embedder(wanted, rag.dense) if rag.dense else None
         rag.reranker = await open_or_note_shortfall("rerank", open_selected_reranker(wanted))
-        if language and (models := await open_or_note_shortfall("write", open_language_models(wanted))):
-            rag.writer, rag.planner = models.writer, models.planner
+        if language:
+            rag.writer = rag.planner = await open_or_note_shortfall("write", open_writer(wanted))
         yield rag
 
 
@@ -161,13 +159,13 @@ async def load_or_make_lexical_index(archive: Archive) -> LexicalIndex:
     return LexicalIndex()
 
 
-_STAGE_BY_USE = {"writer": "write", "planner": "write", "reranker": "rerank"}
+_STAGE_BY_USE = {"writer": "write", "reranker": "rerank"}
 _CLOSING_TASKS: set[asyncio.Task[None]] = set()  # close old models; asyncio itself holds only weak references
 _SWITCH_LOCK = asyncio.Lock()
 
 
 async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
-    """Switch to a model (a catalog name, a path, auto, none, or same) at once and for every restart.
+    """Switch to a model (a catalog name, a path, auto, or none) at once and for every restart.
 
     Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder takes
     its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises ModelUnavailable.
@@ -176,8 +174,8 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
     async with _SWITCH_LOCK:
         check_choice_allowed(rag.settings, use, given)
         settings = apply_model_choices(rag.settings, {**await load_choices(rag.archive), use: given})
-        if use in ("writer", "planner"):
-            await _switch_language_models(rag, settings)
+        if use == "writer":
+            await _switch_writer(rag, settings)
         elif use == "reranker":
             old, rag.reranker = rag.reranker, await open_selected_reranker(settings)
             if old:
@@ -202,26 +200,15 @@ async def _close_later(old: Reranker, seconds: float) -> None:
         await old.close()
 
 
-async def _switch_language_models(rag: Engine, settings: RagSettings) -> None:
-    """Replace writer and planner; an open local model swaps its file instead of being reopened."""
-    before = LanguageModels(rag.writer, rag.planner)
-    written = find_gguf(settings, settings.llm.model) if not settings.llm.url else None
-    planned = written if settings.llm.planner == "same" else find_gguf(settings, settings.llm.planner)
-    shared = settings.llm.planner == "same" or (planned == written and not settings.llm.url)
-    own = rag.planner if rag.planner is not rag.writer else None
-    writer = rag.writer if settings.llm.url else await _swap_gguf(rag.writer, written, settings, own)
-    rag.writer = writer
-    rag.planner = writer if shared else await _swap_gguf(own, planned, settings, writer)
-    await before.close(but=(rag.writer, rag.planner))
-
-
-async def _swap_gguf(
-    old: LanguageModel | None, file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None
-) -> LanguageModel | None:
+async def _switch_writer(rag: Engine, settings: RagSettings) -> None:
+    """Replace the writer; an open local model swaps its file instead of being reopened."""
     from rag_core.llm.local import LocalModel
 
-    if file is None or not isinstance(old, LocalModel):
-        return await open_gguf(file, settings, beside)
-    if old.path != file.path:
-        await old.swap(file.path, file.name)
-    return old
+    old, file = rag.writer, find_gguf(settings, settings.llm.model)
+    if file and isinstance(old, LocalModel):
+        if old.path != file.path:
+            await old.swap(file.path, file.name)
+        return
+    rag.writer = rag.planner = await open_gguf(file, settings)
+    if old:
+        await old.close()

@@ -46,13 +46,12 @@ class ModelSettings(_SettingsSection):
 
 
 class LlmSettings(_SettingsSection):
-    """Language model that plans and writes. None is needed: without it answers are verbatim quotes."""
+    """Language model that plans, judges and writes. None is needed: without it answers are verbatim quotes."""
 
     model: str = Field(
         "auto",
         description="Writer: a name from `citegram models list`, a path to a GGUF, auto (the best pulled), or none.",
     )
-    planner: str = Field("same", description="Planner: same (the writer plans too), a name, a path, or none.")
     url: str = Field("", description="Address of an OpenAI-compatible server (llama-server, vLLM) instead of a GGUF.")
     key: SecretStr = Field(SecretStr(""), description="Its API key, if it wants one.")
     name: str = Field("", description="The model to ask that server for. Empty: the first it has.")

@@ -45,7 +45,7 @@ from rag_core.answer import RECIPES
 from rag_core.engine import Engine
 from rag_core.errors import ImportRefused, ModelUnavailable, SettingsWrong, translate_errors
 from rag_core.llm.protocol import LanguageModel
-from rag_core.models.active_models import open_language_models
+from rag_core.models.active_models import open_writer
 from rag_core.planning.llm_planner import KnownEntities
 from rag_core.run import Budgets
 from rag_core.settings import RagSettings
@@ -253,19 +253,18 @@ async def _run_judge(args: argparse.Namespace, settings: Settings) -> None:
 @asynccontextmanager
 async def _open_planner(path: Path | None, settings: RagSettings) -> AsyncIterator[LanguageModel]:
     """Open the planner model alone. Raises ModelUnavailable."""
-    wanted = settings.llm.planner if path is None else str(path.absolute())
-    if wanted != "same":
-        llm = settings.llm.model_copy(update={"model": wanted, "planner": "same", "url": ""})
+    if path:
+        llm = settings.llm.model_copy(update={"model": str(path.absolute()), "url": ""})
         settings = settings.model_copy(update={"llm": llm})
-    language = await open_language_models(settings)
-    if language.planner is None:
+    planner = await open_writer(settings)
+    if planner is None:
         raise ModelUnavailable(
             "There is no language model to plan with: give --model PATH of a GGUF, or set LLM__MODEL or LLM__URL."
         )
     try:
-        yield language.planner
+        yield planner
     finally:
-        await language.close()
+        await planner.close()
 
 
 async def _run_verify(args: argparse.Namespace, settings: Settings) -> None:

@@ -18,7 +18,6 @@ from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import estimate_stages, judges_only, load_rates, recommend_writer
 from rag_core.models.active_models import (
     MODEL_USES,
-    UNDECIDED_VALUES,
     ModelSwitch,
     choose_model_for_next_start,
     find_embedder_offer,
@@ -47,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     origin = "address of the hub or a mirror of it, or a folder that has the files (default: MODELS__HUB)"
     pull_parser.add_argument("--from", dest="hub", metavar="URL_OR_DIR", help=origin)
     use = what.add_parser("use", help="use another model from now on; a bot that runs changes over at once")
-    use.add_argument("name", metavar="NAME|PATH", help="a pulled model, a .gguf file, auto, none, or same")
+    use.add_argument("name", metavar="NAME|PATH", help="a pulled model, a .gguf file, auto, or none")
     use.add_argument(
         "--for", dest="wanted", choices=tuple(MODEL_USES), default="", help="for what (default: what it is for)"
     )
@@ -194,7 +193,7 @@ def _describe_next_step(row: ModelSpec, settings: RagSettings, choices: Mapping[
     name = row.tier if find_models(row.tier) == (row,) else row.name
     if settings.llm.url:
         return "LLM__URL is set, and that server writes: empty it to use this model."
-    if (fixed := settings.llm.model) not in (*UNDECIDED_VALUES, name, row.name):
+    if (fixed := settings.llm.model) not in ("auto", name, row.name):
         return f"LLM__MODEL is {fixed}: set it to {name} to use this model."
     if find_spec("llama_cpp") is None:
         return "Next: make local installs llama.cpp, then start the bot: it uses this model."

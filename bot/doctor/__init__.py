@@ -23,7 +23,6 @@ from bot.settings import Settings
 from rag_core.errors import ModelUnavailable, RagError
 from rag_core.llm.local import check_gguf_file, estimate_memory, measure_free_memory
 from rag_core.models.active_models import (
-    UNDECIDED_VALUES,
     find_embedder_offer,
     find_live_model,
     get_models_folder,
@@ -233,7 +232,7 @@ async def check_settings(case: CheckContext) -> AsyncIterator[Finding]:
 
 def _find_contradictions(settings: Settings) -> Iterator[str]:
     llm, qdrant, cores = settings.llm, settings.qdrant, os.cpu_count() or 1
-    if llm.url and llm.model not in (*UNDECIDED_VALUES, "none"):
+    if llm.url and llm.model not in ("auto", "none"):
         yield f"LLM__URL and LLM__MODEL={llm.model} are both set, and the server writes: take one of them out."
     for name, value, needed, url in (
         ("LLM__KEY", llm.key.get_secret_value(), "LLM__URL", llm.url),

@@ -220,8 +220,6 @@ async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
         facts.append(await _describe_model("writer", rag.writer))
     elif not facts:
         facts.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
-    if rag.planner and rag.planner is not rag.writer:
-        facts.append(await _describe_model("planner", rag.planner))
     if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
         facts.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
     return facts

@@ -124,7 +124,6 @@ def _format_size(size: int, words: Translator) -> str:
 _NO_MODEL = "none"  # to work without a writer
 _USE_LABELS = {
     "writer": "model-writer",
-    "planner": "model-planner",
     "embedder": "model-embedder",
     "reranker": "model-reranker",
 }
@@ -219,9 +218,7 @@ async def _render_models(context: AppContext, words: Translator, result: str = "
         label = f"{tick}{words(_USE_LABELS[use])}: {said}"
         rows.append(make_row(label, "model", keyboards.make_callback_token(f"model {name}", key)))
     settings, pull = context.rag.settings, _WRITER_TO_PULL
-    chosen_here = (
-        active_models.get_model_setting(settings, "writer") in active_models.UNDECIDED_VALUES and not settings.llm.url
-    )
+    chosen_here = active_models.get_model_setting(settings, "writer") == "auto" and not settings.llm.url
     if chosen_here and (pull.name, pull.role.value) not in offered:
         label = words("models-pull", name=pull.name, gigabytes=f"{pull.bytes / 1e9:.1f}")
         rows.append(make_row(label, "model-pull", keyboards.make_callback_token(f"model pull {pull.name}", key)))

@@ -678,7 +678,6 @@ search-changed = The posts have changed, so the pages may have moved.
 ## Models
 
 model-writer = Writes the answers
-model-planner = Plans the search
 model-embedder = Search by meaning
 model-reranker = Sorts the posts
 models-used = In use:

@@ -717,7 +717,6 @@ search-changed = Посты изменились, страницы могли с
 ## Models
 
 model-writer = Пишет ответы
-model-planner = Составляет запросы
 model-embedder = Поиск по смыслу
 model-reranker = Отбор постов
 models-used = Сейчас работают:

@@ -27,7 +27,6 @@ from rag_core.llm.protocol import (
     FinishReason,
     Generation,
     GenerationStats,
-    LanguageModel,
     LlmSession,
     Prompt,
     QueuePositionCallback,
@@ -573,19 +572,15 @@ async def open_local_model(
     *,
     name: str = "",
     patience: float = WORKER_SILENCE_TIMEOUT_S,
-    beside: LanguageModel | None = None,
     data: Path | None = None,
     prefixes: PrefixLister = lambda rates: (),
 ) -> LocalModel:
     """Open a GGUF, and load it unless LLM__WARM is false: then the first turn does. Raises ModelUnavailable.
 
-    `patience` is the timeout for a silent worker, in seconds. `beside` is another local model with which it takes
-    turns: two that generate at once are both slow. Rates are kept beside the file, else in `data`;
+    `patience` is the timeout for a silent worker, in seconds. Rates are kept beside the file, else in `data`;
     `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given rates.
     """
     model = LocalModel(path, settings, name, patience, data, prefixes)
-    if isinstance(beside, LocalModel):
-        model.machine = beside.machine
     try:
         check_gguf_file(path)
         if settings.warm:

@@ -1,14 +1,13 @@
-"""Model selection: which embedder, reranker, writer and planner the settings and the admin's choices name.
+"""Model selection: which embedder, reranker and writer the settings and the admin's choices name.
 
 The order of precedence (`apply_model_choices`): a setting that names a model; an admin's choice in the chat; the best
-model that was pulled. So a configuration that names a model is never overruled by a button. Writer and planner may
-be the same model.
+model that was pulled. So a configuration that names a model is never overruled by a button.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 from pathlib import Path
@@ -143,29 +142,9 @@ async def open_store_of(settings: RagSettings, row: ModelSpec) -> VectorStore:
     return await open_vector_store(folder, model=row.name, dimension=row.dimension, qdrant=settings.qdrant)
 
 
-# Uses of a model, and the setting of each.
-MODEL_USES = {
-    "writer": "LLM__MODEL",
-    "planner": "LLM__PLANNER",
-    "embedder": "MODELS__EMBEDDER",
-    "reranker": "MODELS__RERANKER",
-}
-UNDECIDED_VALUES = ("auto", "same")  # settings that leave the choice open
+# Uses of a model, and the setting of each; "auto" leaves the choice open.
+MODEL_USES = {"writer": "LLM__MODEL", "embedder": "MODELS__EMBEDDER", "reranker": "MODELS__RERANKER"}
 _SETTING_PATHS = {name: tuple(part.lower() for part in setting.split("__")) for name, setting in MODEL_USES.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageModels:
-    """Writer and planner, which may be the same model; None where there is none."""
-
-    writer: LanguageModel | None
-    planner: LanguageModel | None
-
-    async def close(self, but: Sequence[LanguageModel | None] = ()) -> None:
-        """Close both, once where they are the same model, except those that stay in use."""
-        for model in {id(model): model for model in (self.writer, self.planner) if model}.values():
-            if model not in but:
-                await model.close()
 
 
 class GgufFile(NamedTuple):
@@ -190,7 +169,7 @@ def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) ->
     """Apply the stored choices of an admin, where the settings leave the choice open."""
     sections: dict[str, dict[str, str]] = {}
     for use, (section, field) in _SETTING_PATHS.items():
-        if use in remembered and get_model_setting(settings, use) in UNDECIDED_VALUES:
+        if use in remembered and get_model_setting(settings, use) == "auto":
             sections.setdefault(section, {})[field] = remembered[use]
     changed = {name: getattr(settings, name).model_copy(update=fields) for name, fields in sections.items()}
     return settings.model_copy(update=changed)
@@ -215,38 +194,27 @@ def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
     return file
 
 
-async def open_language_models(settings: RagSettings) -> LanguageModels:
-    """Open writer and planner. LLM__URL takes precedence over a GGUF; the server need not run yet.
+async def open_writer(settings: RagSettings) -> LanguageModel | None:
+    """Open the writer, which plans and judges too. LLM__URL takes precedence over a GGUF; the server need not run yet.
 
     Raises ModelUnavailable.
     """
-    llm = settings.llm
-    writer: LanguageModel | None
-    if llm.url:
+    if settings.llm.url:
         from rag_core.llm.openai_client import RemoteModel  # aiohttp takes a third of a second to load
 
-        writer = RemoteModel(llm)
-    else:
-        writer = await open_gguf(find_gguf(settings, llm.model), settings, None)
-    if llm.planner == "same" or (llm.planner == llm.model and not llm.url):
-        return LanguageModels(writer, writer)
-    try:
-        return LanguageModels(writer, await open_gguf(find_gguf(settings, llm.planner), settings, writer))
-    except BaseException:
-        if writer:
-            await writer.close()
-        raise
+        return RemoteModel(settings.llm)
+    return await open_gguf(find_gguf(settings, settings.llm.model), settings)
 
 
-async def open_gguf(file: GgufFile | None, settings: RagSettings, beside: LanguageModel | None) -> LanguageModel | None:
-    """Open a GGUF, which takes turns with the model `beside`; None for none. Raises ModelUnavailable."""
+async def open_gguf(file: GgufFile | None, settings: RagSettings) -> LanguageModel | None:
+    """Open a GGUF; None for none. Raises ModelUnavailable."""
     if file is None:
         return None
     from rag_core.llm.local import open_local_model
     from rag_core.writing.prompts import list_prompt_prefixes
 
-    data, prefixes = settings.data.dir, list_prompt_prefixes
-    return await open_local_model(file.path, settings.llm, name=file.name, beside=beside, data=data, prefixes=prefixes)
+    data = settings.data.dir
+    return await open_local_model(file.path, settings.llm, name=file.name, data=data, prefixes=list_prompt_prefixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +233,7 @@ def resolve_model_use(given: str, wanted: str = "") -> str:
         if wanted not in MODEL_USES:
             raise ModelUnavailable(f"A model is used as {', '.join(MODEL_USES)}, not as {wanted!r}.")
         return wanted
-    if given in ("none", *UNDECIDED_VALUES):
+    if given in ("none", "auto"):
         raise ModelUnavailable(f"Say what {given!r} is meant for: --for {'|'.join(MODEL_USES)}.")
     if is_gguf_path(given):
         return ModelRole.WRITER.value
@@ -293,7 +261,7 @@ async def choose_model_for_next_start(
 
 def check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
     """Raise ModelUnavailable where a setting overrules the choice, or the model cannot be used."""
-    if (fixed := get_model_setting(settings, use)) not in UNDECIDED_VALUES:
+    if (fixed := get_model_setting(settings, use)) != "auto":
         raise ModelUnavailable(
             "{setting} is {value}, and a setting goes before a choice: change it there.",
             code="model-fixed",
@@ -304,9 +272,9 @@ def check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
         raise ModelUnavailable(
             "LLM__URL is set, and that server writes: empty it to choose a model here.", code="model-server-writes"
         )
-    if given in ("none", "auto") or (given == "same" and use == "planner"):
+    if given in ("none", "auto"):
         return
-    if use in ("writer", "planner"):
+    if use == "writer":
         find_gguf(settings, given)  # raises where the file is missing or no GGUF
         return
     row = select_model(ModelRole(use), given, get_models_folder(settings))
@@ -324,16 +292,13 @@ def list_models_in_use(settings: RagSettings, remembered: dict[str, str], live: 
     models = {}
     for use in MODEL_USES:
         given = get_model_setting(wanted, use)
-        if use == "planner" and given == "same":
-            given = wanted.llm.model
-        if wanted.llm.url and (use == "writer" or get_model_setting(wanted, use) == "same"):
+        if wanted.llm.url and use == "writer":
             models[use] = "LLM__URL"
         elif is_gguf_path(given):
             models[use] = str(Path(given))
         else:
-            role = ModelRole.WRITER if use == "planner" else ModelRole(use)
-            embeds = role is ModelRole.EMBEDDER
-            row = select_embedder(wanted, live) if embeds else select_model(role, given, get_models_folder(settings))
+            folder = get_models_folder(settings)
+            row = select_embedder(wanted, live) if use == "embedder" else select_model(ModelRole(use), given, folder)
             models |= {use: row.name} if row else {}
     return models
 

@@ -75,12 +75,12 @@ async def test_the_list_fits_into_80_columns_with_everything_in_use(
     if rates:
         (settings.data.dir / "models" / widest).mkdir(parents=True)
         (settings.data.dir / "models" / widest / "rates.json").write_text(measured(*rates))
-    used = {"writer": widest, "planner": widest, "embedder": MODELS[0].name, "reranker": MODELS[0].name}
+    used = {"writer": widest, "embedder": MODELS[0].name, "reranker": MODELS[0].name}
     folder = settings.data.dir / "models"
     lines = [line for line in models_command.format_model_list(folder, used, settings.rag()) if str(folder) not in line]
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("*") for line in lines) == 2
-    assert f"The writer and planner is {widest}." in lines
+    assert f"The writer is {widest}." in lines
 
 
 async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(settings: Settings) -> None:
@@ -146,7 +146,7 @@ async def test_a_pulled_writer_is_switched_on_by_one_word(
     assert "offline-writer is the writer from the next start on." in capsys.readouterr().out
     await run_models(settings, "list", "--all")
     out = capsys.readouterr().out
-    assert "The writer and planner is qwen2.5-coder-1.5b." in out
+    assert "The writer is qwen2.5-coder-1.5b." in out
     (line,) = (line for line in out.splitlines() if line.startswith("*") and "qwen2.5-coder-1.5b" in line)
     assert " GB" in line
 
@@ -178,7 +178,7 @@ async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(
     assert await run_models(settings, "use", str(tiny_gguf)) == 0
     assert capsys.readouterr().out == f"{tiny_gguf} is the writer from the next start on.\n"
     await run_models(settings, "list")
-    assert f"The writer and planner is {tiny_gguf}." in capsys.readouterr().out
+    assert f"The writer is {tiny_gguf}." in capsys.readouterr().out
     for words in (("use", "bge-m3"), ("use", "nowhere.gguf"), ("use", "none"), ("use", "gpt-9")):
         with pytest.raises(ModelUnavailable):
             await run_models(settings, *words)

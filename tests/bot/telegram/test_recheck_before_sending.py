@@ -33,7 +33,6 @@ from bot.telegram.recheck import (
 )
 from bot.telegram.session import RetryMiddleware
 from bot.views import format
-from rag_core.models.active_models import LanguageModels
 from rag_core.storage import Archive, channels, posts, readers, visible_posts
 from rag_core.types import Post, PostKey, Visibility
 
@@ -279,10 +278,11 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
 def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
     slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 0.8, share=0.1)
 
-    async def opened(*_: Any) -> LanguageModels:
-        return LanguageModels(slow, None)
+    async def opened(*_: Any) -> SlowLlm:
+        return slow
 
-    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+    monkeypatch.setattr("rag_core.engine.open_writer", opened)
+    monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
     monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
     monkeypatch.setattr("bot.worker.streaming.MessageScreen.every", 0.05)
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)

@@ -14,7 +14,6 @@ from sample_sizes import choose_size
 from slow_model import SlowLlm
 
 from bot.sandbox import Sandbox
-from rag_core.models.active_models import LanguageModels
 
 READERS = range(10_000, 10_000 + choose_size(200, 20))
 MOST_KB = min(100_000, 2500 * len(READERS))  # more memory than before they asked
@@ -24,10 +23,11 @@ WRITTEN = "The ferry leaves at 7:30 every morning. [1]\n"
 async def test_readers_at_once_wait_fairly_and_all_are_answered(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def opened(*_: Any) -> LanguageModels:
-        return LanguageModels(SlowLlm(WRITTEN, 0.05), None)
+    async def opened(*_: Any) -> SlowLlm:
+        return SlowLlm(WRITTEN, 0.05)
 
-    monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+    monkeypatch.setattr("rag_core.engine.open_writer", opened)
+    monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
     for reader in READERS:
         sandbox.world.add_person(reader, f"R{reader}")
     async with live():

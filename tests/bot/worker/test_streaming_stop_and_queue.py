@@ -16,7 +16,6 @@ from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
 from slow_model import SlowLlm
 
 from bot.sandbox import Sandbox
-from rag_core.models.active_models import LanguageModels
 
 FERRY = "When does the ferry to Owl Island leave?"
 VERBATIM = "The ferry to Owl Island leaves at 7:30 every morning from pier four."
@@ -33,10 +32,12 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
     def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> SlowLlm:
         model = SlowLlm(reply, seconds)
 
-        async def opened(*_: Any) -> LanguageModels:
-            return LanguageModels(model, model if plans else None)
+        async def opened(*_: Any) -> SlowLlm:
+            return model
 
-        monkeypatch.setattr("rag_core.engine.open_language_models", opened)
+        monkeypatch.setattr("rag_core.engine.open_writer", opened)
+        if not plans:
+            monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
         monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
         return model
 

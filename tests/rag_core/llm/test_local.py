@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -219,20 +218,3 @@ async def test_the_model_says_who_it_is_and_how_fast(model: LocalModel) -> None:
     assert min(speed.prefill, speed.decode, rates.prefill, rates.decode) > 0
     assert speed.threads == 1
     assert speed.gpu in (True, False)
-
-
-async def test_a_planner_beside_a_writer_takes_turns_with_it(model: LocalModel, tiny_gguf: Path) -> None:
-    other = await open_local_model(tiny_gguf, SETTINGS, beside=model)
-    try:
-        async with model.turn(1):
-            second = asyncio.create_task(_seated(other))
-            await asyncio.sleep(0.05)
-            assert not second.done()
-        await asyncio.wait_for(second, 30)
-    finally:
-        await other.close()
-
-
-async def _seated(model: LocalModel) -> None:
-    async with model.turn(2):
-        pass

@@ -18,7 +18,7 @@ from rag_core.models.active_models import (
     find_gguf,
     get_models_folder,
     list_models_in_use,
-    open_language_models,
+    open_writer,
     resolve_model_use,
     select_embedder,
 )
@@ -64,11 +64,10 @@ def test_a_setting_goes_before_a_choice_and_a_choice_before_the_best(pulled: Pat
     free, fixed = settings(pulled), settings(pulled, llm={"model": DEFAULT})
     assert list_models_in_use(free, {})["writer"] == DEFAULT
     assert list_models_in_use(free, {"writer": SMALL})["writer"] == SMALL
-    assert list_models_in_use(fixed, {"writer": SMALL}) == {"writer": DEFAULT, "planner": DEFAULT}
+    assert list_models_in_use(fixed, {"writer": SMALL}) == {"writer": DEFAULT}
     assert list_models_in_use(free, {"writer": "none"}) == {}
-    assert list_models_in_use(free, {"planner": SMALL}) == {"writer": DEFAULT, "planner": SMALL}
     served = settings(pulled, llm={"url": "http://localhost:1"})
-    assert list_models_in_use(served, {"writer": SMALL}) == {"writer": "LLM__URL", "planner": "LLM__URL"}
+    assert list_models_in_use(served, {"writer": SMALL}) == {"writer": "LLM__URL"}
     assert apply_model_choices(free, {}) == free
 
 
@@ -121,18 +120,16 @@ def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path: Pat
 def test_what_a_model_is_for_is_seen_from_its_row() -> None:
     assert resolve_model_use(SMALL) == resolve_model_use("/a/b.gguf") == "writer"
     assert resolve_model_use("bge-m3") == "embedder"
-    assert resolve_model_use("none", "planner") == "planner"
+    assert resolve_model_use("none", "writer") == "writer"
     for given, wanted in (("none", ""), ("default", ""), (SMALL, "singer"), ("gpt-9", "")):
         with pytest.raises(ModelUnavailable):
             resolve_model_use(given, wanted)
 
 
 async def test_an_address_goes_before_a_file(folder: Path, tiny_gguf: Path) -> None:
-    llm = {"url": "http://localhost:1", "model": str(tiny_gguf), "planner": "none"}
-    language = await open_language_models(settings(folder, llm=llm))
-    assert isinstance(language.writer, RemoteModel)
-    assert language.planner is None
-    await language.close()
+    writer = await open_writer(settings(folder, llm={"url": "http://localhost:1", "model": str(tiny_gguf)}))
+    assert isinstance(writer, RemoteModel)
+    await writer.close()
 
 
 # on the tray
@@ -164,11 +161,6 @@ async def test_writers_are_exchanged_while_the_bot_runs_and_remembered(pulled: P
         assert (used.use, used.now) == ("writer", True)
         assert rag.writer is rag.planner is writer  # the same place in the queue, another file
         assert (writer.name, await reply(writer)) == (SMALL, "ok")
-        await switch_model(rag, DEFAULT, "planner")
-        assert rag.planner is not rag.writer
-        assert await reply(rag.planner) == "ok"
-        await switch_model(rag, "same", "planner")
-        assert rag.planner is rag.writer is writer
     async with open_engine(settings(pulled)) as rag:
         assert rag.writer
         assert rag.writer.name == SMALL

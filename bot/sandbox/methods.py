@@ -33,6 +33,7 @@ from bot.sandbox.state import (
     SandboxDraft,
     SandboxState,
     build_message_origin,
+    get_message_key,
     require_readable_chat,
     require_writable_chat,
     set_chat_member,
@@ -59,6 +60,8 @@ def build_thread_fields(room: SandboxChat, thread: int | None, parent: Json | No
 
 def _build_reply_fields(world: SandboxState, room: SandboxChat, wanted: ReplyParameters | None) -> Json:
     """Build `reply_to_message` (or `external_reply`) and `quote`; 400 if there is no such message or quote."""
+    if wanted is not None and wanted.ephemeral_message_id is not None:
+        raise bad_request("a reply to an ephemeral message must be an ephemeral message")
     if wanted is None or not wanted.message_id:
         return {}
     elsewhere = wanted.chat_id is not None and world.room(wanted.chat_id).id != room.id
@@ -450,7 +453,106 @@ def delete_message(call: bot_api.DeleteMessage, world: SandboxState) -> bool:
     return True
 
 
+_ACTION_RIGHT_SECONDS = 15.0  # to answer a press or an ephemeral message
+
+
+def _add_ephemeral_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
+    """Send to one member of a group: as an administrator at any time, else in answer to what the member just did.
+
+    Source: https://core.telegram.org/bots/api#ephemeral-messages-and-commands
+    """
+    given, wanted, now = call.ephemeral_message_parameters, call.reply_parameters, world.clock()
+    receiver = world.people.get(given.receiver_user_id)
+    if room.kind not in ("group", "supergroup"):
+        raise bad_request("ephemeral messages can be sent only to groups and supergroups")
+    if receiver is None or not room.member(receiver.id).inside:
+        raise bad_request("receiver of the ephemeral message is not a member of the chat")
+    pressed = world.queries.get(given.callback_query_id or "")
+    if given.callback_query_id and (pressed is None or (pressed.user_id, pressed.chat_id) != (receiver.id, room.id)):
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    if given.replace_callback_query_message and (pressed is None or pressed.key < 0):
+        raise bad_request("an ephemeral message can't replace another one")
+    may, reply = room.member(world.bot.id).leads, Json()
+    if pressed and now - pressed.at <= _ACTION_RIGHT_SECONDS:
+        may = True
+    if wanted is not None and wanted.ephemeral_message_id is not None:
+        number = {"ephemeral_message_id": wanted.ephemeral_message_id}
+        asked = room.messages.get(get_message_key({"from": receiver.wire()} | number))
+        if asked is None or "receiver_user" in asked or now - asked["date"] > _ACTION_RIGHT_SECONDS:
+            raise bad_request("message to be replied not found")
+        may = True
+    elif wanted is not None:
+        if wanted.chat_id is not None and world.room(wanted.chat_id).id != room.id:
+            raise bad_request("an ephemeral message can't be a reply to a message in another chat")
+        reply = _build_reply_fields(world, room, wanted.model_copy(update={"quote": None}))
+    if not may:
+        raise bad_request("not enough rights to send ephemeral messages")
+    if call.reply_markup and any(button.login_url for row in call.reply_markup.inline_keyboard for button in row):
+        raise bad_request("login_url buttons can't be used in ephemeral messages")
+    fields = {"from": world.bot.wire(), "receiver_user": receiver.wire()} | content | reply
+    fields |= build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
+    message = world.add_ephemeral(room, receiver, fields | {"reply_markup": _build_inline_keyboard(call.reply_markup)})
+    world.sent.setdefault(room.id, []).append(get_message_key(message))
+    return message
+
+
+def _get_ephemeral_message(world: SandboxState, call: Any, *, edit: bool = True) -> tuple[SandboxChat, int, Json]:
+    """Get an ephemeral message of the bot by chat, receiver and id, with its key."""
+    room = require_readable_chat(world, call.chat_id)
+    whose = {"receiver_user": {"id": call.receiver_user_id}, "ephemeral_message_id": call.ephemeral_message_id}
+    message = room.messages.get(key := get_message_key(whose))
+    if message is None or "receiver_user" not in message:
+        raise bad_request(f"message to {'edit' if edit else 'delete'} not found")
+    if edit and not room.member(world.bot.id).leads and world.clock() - message["date"] > world.edit_seconds:
+        raise bad_request("message can't be edited")
+    return room, key, message
+
+
+def _edit_ephemeral_message(world: SandboxState, call: Any, **content: Any) -> bool:
+    room, key, message = _get_ephemeral_message(world, call)
+    new = content | {"reply_markup": _build_inline_keyboard(call.reply_markup)}
+    if all((message.get(name) or None) == (value or None) for name, value in new.items()):
+        raise bad_request(_NOT_MODIFIED_TEXT)
+    world.change(room, key, **new, edit_date=int(world.clock()))
+    return True
+
+
+def edit_ephemeral_message_text(call: bot_api.EditEphemeralMessageText, world: SandboxState) -> bool:
+    """Edit the text of an ephemeral message; without `reply_markup` the buttons are removed."""
+    text, entities = prepare_text(call.text, _dump_entities(call.entities))
+    return _edit_ephemeral_message(world, call, text=text, entities=entities)
+
+
+def edit_ephemeral_message_caption(call: bot_api.EditEphemeralMessageCaption, world: SandboxState) -> bool:
+    """Edit the caption of an ephemeral message."""
+    given = _dump_entities(call.caption_entities)
+    caption, entities = prepare_text(call.caption, given, MAX_CAPTION_CHARACTERS, empty=True)
+    return _edit_ephemeral_message(world, call, caption=caption, caption_entities=entities)
+
+
+def edit_ephemeral_message_media(call: bot_api.EditEphemeralMessageMedia, world: SandboxState) -> bool:
+    """Replace the file of an ephemeral message by another document."""
+    upload = world.files.get(str(call.media.media))
+    if upload is None:
+        raise bad_request("wrong remote file identifier specified: can't unserialize it. Wrong last symbol")
+    return _edit_ephemeral_message(world, call, document=upload.wire(), caption=call.media.caption)
+
+
+def edit_ephemeral_message_reply_markup(call: bot_api.EditEphemeralMessageReplyMarkup, world: SandboxState) -> bool:
+    """Replace or remove the buttons of an ephemeral message."""
+    return _edit_ephemeral_message(world, call)
+
+
+def delete_ephemeral_message(call: bot_api.DeleteEphemeralMessage, world: SandboxState) -> bool:
+    """Delete an ephemeral message; its id may be used again."""
+    room, key, _ = _get_ephemeral_message(world, call, edit=False)
+    world.remove(room, key)
+    return True
+
+
 def _add_bot_message(world: SandboxState, room: SandboxChat, call: Any, content: Json) -> Json:
+    if getattr(call, "ephemeral_message_parameters", None):
+        return _add_ephemeral_message(world, room, call, content)
     reply = _build_reply_fields(world, room, call.reply_parameters)
     thread = build_thread_fields(room, call.message_thread_id, reply.get("reply_to_message"))
     sender = {"sender_chat": room.wire()} if room.kind == "channel" else {"from": world.bot.wire()}
@@ -479,7 +581,9 @@ HANDLERS: dict[type[bot_api.TelegramMethod[Any]], Callable[..., Any]] = {
     get_type_hints(handler)["call"]: handler
     for handler in (
         answer_callback_query, answer_guest_query, answer_inline_query, copy_message, delete_message,
-        delete_my_commands, delete_webhook, edit_message_reply_markup, edit_message_text, get_chat, get_chat_member,
+        delete_ephemeral_message, delete_my_commands, delete_webhook, edit_ephemeral_message_caption,
+        edit_ephemeral_message_media, edit_ephemeral_message_reply_markup, edit_ephemeral_message_text,
+        edit_message_reply_markup, edit_message_text, get_chat, get_chat_member,
         get_file, get_me, get_updates, get_webhook_info, leave_chat, send_chat_action, send_document,
         send_message, send_message_draft, send_rich_message, send_rich_message_draft, set_message_reaction,
         set_my_commands, set_webhook,

@@ -6,7 +6,6 @@ answers were found, and which posts are indexed by now.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from bot.sandbox.messages import (
     Json,
     bad_request,
     build_photo,
+    extract_entity_text,
     forbidden,
     prepare_text,
     remove_nested_reply,
@@ -32,6 +32,8 @@ from bot.sandbox.state import (
     SandboxState,
     build_message_origin,
     can_bot_see,
+    is_message_visible,
+    list_commands,
 )
 from rag_core.types import Answer, Citation, Post, PostKey, Source
 
@@ -66,7 +68,8 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         room = world.room(chat_id)
         if not _is_visible(world, room, user_id):
             raise web.HTTPForbidden
-        return web.json_response({"messages": [_build_message(world, room, i) for i in room.messages]})
+        keys = [key for key in room.messages if is_message_visible(key, user_id)]
+        return web.json_response({"messages": [_build_message(world, room, key) for key in keys]})
 
     async def act(request: web.Request) -> web.Response:
         if request.content_type != "application/json":
@@ -96,9 +99,13 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     if since:
         rooms_by_id = {room.id: room for room in rooms}
         changed = dict.fromkeys(key[1:] for key in world.log[bisect_right(world.log, (since, inf)) :])
-        fresh = [(rooms_by_id[chat_id], message_id) for chat_id, message_id in changed if chat_id in rooms_by_id]
+        fresh = [
+            (rooms_by_id[chat_id], key)
+            for chat_id, key in changed
+            if chat_id in rooms_by_id and is_message_visible(key, user_id)
+        ]
     else:
-        fresh = [(room, max(room.messages)) for room in rooms if room.messages]
+        fresh = [(room, max(room.messages)) for room in rooms if room.messages and max(room.messages) > 0]
     person = world.people.get(user_id)
     leaders = {user for room in world.rooms.values() for user, member in room.members.items() if member.leads}
     visible = {room.id for room in rooms}
@@ -106,10 +113,6 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     # suggested questions in the user's language; those that fewer people may ask come first
     own = [one for one in world.suggestions if person and one.lang == person.lang and one.chats <= visible]
     own.sort(key=lambda one: all(world.rooms[chat].username for chat in one.chats))
-    # commands of the narrowest scope, as clients choose them for a private chat
-    lang = ((person.lang if person else None) or "").split("-")[0]
-    scopes = ({"chat_id": user_id, "type": "chat"}, {"type": "all_private_chats"}, {"type": "default"})
-    keys = [(json.dumps(scope), code) for scope in scopes for code in (lang, "")]
     chats = [
         room.wire()
         | {"can_post": room.kind != "channel" or room.member(user_id).leads}
@@ -135,7 +138,7 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
         "questions": [one.text for one in own],
         "chats": chats,
         "messages": [_build_message(world, room, message_id) for room, message_id in fresh],
-        "commands": next((world.commands[key] for key in keys if world.commands.get(key)), []),
+        "commands": list_commands(world, world.rooms[user_id], user_id) if person else [],
         "drafts": drafts,
         "actions": actions,
     }
@@ -148,9 +151,12 @@ def _is_visible(world: SandboxState, room: SandboxChat, user_id: int) -> bool:
 
 
 def _build_message(world: SandboxState, room: SandboxChat, message_id: int) -> Json:
+    """Build a message for the page: an ephemeral one has as its id its place among the others, and a `key`."""
     message = room.messages.get(message_id)
+    place = {"message_id": room.places[message_id], "key": message_id} if message_id < 0 else {"message_id": message_id}
     if message is None:
-        return {"message_id": message_id, "chat": {"id": room.id}, "deleted": True}
+        return place | {"chat": {"id": room.id}, "deleted": True}
+    message = message | place
     reactions = world.reactions.get((room.id, message_id), {})
     emojis = [emoji for user_emojis in reactions.values() for emoji in user_emojis]
     return message | ({"reactions": {emoji: emojis.count(emoji) for emoji in emojis}} if emojis else {})
@@ -163,6 +169,8 @@ async def _act(world: SandboxState, deed: str, body: Json) -> object:
     leads = room.member(user_id).leads
     if not leads and (deed == "post" or (deed in ("edit", "delete", "choose") and room.kind == "channel")):
         raise forbidden("only an administrator of the channel can do this")
+    if not all(is_message_visible(int(body.get(name) or 1), user_id) for name in ("message", "reply_to")):
+        raise bad_request("message not found")
     if deed in ("edit", "delete") and room.kind != "channel":
         writer = room.messages.get(int(body["message"]), {}).get("from", {})
         if writer.get("id") != user_id:
@@ -224,9 +232,24 @@ def send_as_person(world: SandboxState, user_id: int, chat_id: int, deed: UserMe
         raise forbidden("this person is not a member of the chat")
     if room.kind == "private":
         person.started, person.blocked = True, False
-    message = world.add(room, {"from": person.wire()} | _build_message_fields(world, room, deed))
+    fields = {"from": person.wire()} | _build_message_fields(world, room, deed)
+    if (deed.reply_to or 0) < 0 or (room.kind != "private" and _is_ephemeral_command(world, room, fields)):
+        message = world.add_ephemeral(room, person, fields)
+        world.queue.push("message", message)
+        return message
+    message = world.add(room, fields)
     _push_update(world, room, "message", message)
     return message
+
+
+def _is_ephemeral_command(world: SandboxState, room: SandboxChat, fields: Json) -> bool:
+    first = next(iter(fields.get("entities", ())), None)
+    if not world.ephemeral or first is None or first["type"] != "bot_command" or first["offset"]:
+        return False
+    name, _, bot = extract_entity_text(fields["text"], 0, first["length"])[1:].lower().partition("@")
+    menu = list_commands(world, room, fields["from"]["id"])
+    ours = bot in ("", (world.bot.username or "").lower())
+    return ours and any(one.get("is_ephemeral") for one in menu if one["command"] == name)
 
 
 def post_as_channel(world: SandboxState, chat_id: int, deed: UserMessage) -> Json:
@@ -276,9 +299,9 @@ def press_button(world: SandboxState, user_id: int, chat_id: int, message_id: in
     """Press an inline button; returns the id of the query. Replayed and invented data are possible, as in Telegram."""
     room = world.room(chat_id)
     message = room.messages.get(message_id)
-    missing = {"chat": room.wire(), "message_id": message_id, "date": 0}
+    missing = {"chat": room.wire(), "message_id": max(message_id, 0), "date": 0}
     query_id = str(randbelow(10**18))
-    world.queries[query_id] = PressedButton(user_id, room.id)
+    world.queries[query_id] = PressedButton(user_id, room.id, world.clock(), key=message_id)
     query = {"id": query_id, "from": world.people[user_id].wire(), "chat_instance": str(abs(room.id) * 31)}
     world.queue.push("callback_query", query | {"message": message or missing, "data": data})
     world.changed()
@@ -341,7 +364,8 @@ def _build_message_fields(world: SandboxState, room: SandboxChat, written: UserM
     parent = room.messages.get(written.reply_to or 0)
     if written.reply_to and parent is None:
         raise bad_request("message to be replied not found")
-    fields |= {"reply_to_message": remove_nested_reply(parent)} if parent else {}
+    # that of a reply to an ephemeral message may be left out, as https://core.telegram.org/bots/api#message says
+    fields |= {"reply_to_message": remove_nested_reply(parent)} if parent and (written.reply_to or 0) > 0 else {}
     return fields | build_thread_fields(room, written.thread, parent) | extra
 
 

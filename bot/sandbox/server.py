@@ -78,6 +78,10 @@ async def read_call_parameters(request: web.Request, world: SandboxState) -> Jso
 async def execute_call(method: BotApiMethod, parameters: Json, world: SandboxState) -> Any:
     """Validate a call, run its handler, and validate the result."""
     handler = methods.HANDLERS[method]
+    if not world.ephemeral:  # a server of an earlier version knows no such method, and ignores such parameters
+        if "Ephemeral" in method.__name__:
+            raise not_found("method not found")
+        parameters.pop("ephemeral_message_parameters", None)
     try:
         call = method.model_validate({name: _decode_value(method, name, value) for name, value in parameters.items()})
     except ValidationError as exc:

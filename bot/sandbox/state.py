@@ -8,8 +8,10 @@ webhook nothing is sent from here: the demo's bot asks for its updates.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path, PurePath
 from secrets import token_urlsafe
 from typing import Any
@@ -108,7 +110,10 @@ class Membership:
 
 @dataclass(slots=True)
 class SandboxChat:
-    """A chat with its members and messages, newest last. A private chat has its user's id."""
+    """A chat with its members and messages, newest last. A private chat has its user's id.
+
+    Ephemeral messages have the negative keys of `get_message_key`, and their `places` between the others.
+    """
 
     id: int
     kind: str
@@ -122,6 +127,7 @@ class SandboxChat:
     last_id: int = 0
     members: dict[int, Membership] = field(default_factory=dict)
     messages: dict[int, Json] = field(default_factory=dict)
+    places: dict[int, float] = field(default_factory=dict)
     topics: dict[int, str] = field(default_factory=dict)
 
     def wire(self) -> Json:
@@ -255,12 +261,29 @@ class SuggestedQuestion:
 
 @dataclass(slots=True)
 class PressedButton:
-    """A pressed button, or an inline query typed at the moment `at`; `answer` is the bot's answer to it."""
+    """A pressed button at the message `key`, or an inline query, at the moment `at`; `answer` is the bot's answer."""
 
     user_id: int
     chat_id: int
     at: float = 0.0
     answer: Json | None = None
+    key: int = 0
+
+
+_MAX_EPHEMERAL = 10**6  # ephemeral messages of one member and chat
+
+
+def get_message_key(message: Json) -> int:
+    """Key of a message in its chat: its id, or, of an ephemeral message, minus a number of its member and its id."""
+    if "ephemeral_message_id" not in message:
+        return int(message["message_id"])
+    member = message.get("receiver_user") or message["from"]
+    return -int(member["id"] * _MAX_EPHEMERAL + message["ephemeral_message_id"])
+
+
+def is_message_visible(key: int, user_id: int) -> bool:
+    """Whether a member of the chat sees this message: an ephemeral one is for one member."""
+    return key > 0 or -key // _MAX_EPHEMERAL == user_id
 
 
 @dataclass(slots=True)
@@ -268,8 +291,9 @@ class SandboxState:
     """State of the sandbox. `reads_groups`: privacy mode is off (getMe.can_read_all_group_messages); `inline`: its
     inline mode is on.
 
-    `log` has (n, chat id, message id) of every change; `run` identifies this run of the sandbox. `local` is the folder
-    of a Bot API server that runs with --local: getFile puts files there, of any size.
+    `ephemeral`: the server knows ephemeral messages; of a bot that is no administrator it accepts their edits for
+    `edit_seconds`. `log` has (n, chat id, message key) of every change; `run` identifies this run of the sandbox.
+    `local` is the folder of a Bot API server that runs with --local: getFile puts files there, of any size.
     """
 
     bot: SandboxUser
@@ -277,6 +301,8 @@ class SandboxState:
     queue: UpdateQueue
     reads_groups: bool = False
     inline: bool = True
+    ephemeral: bool = True
+    edit_seconds: float = inf
     people: dict[int, SandboxUser] = field(default_factory=dict)
     rooms: dict[int, SandboxChat] = field(default_factory=dict)
     commands: dict[tuple[str, str], list[Json]] = field(default_factory=dict)
@@ -344,6 +370,17 @@ class SandboxState:
         whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
         room.messages[room.last_id] = whole
         self.changed(room, room.last_id)
+        return whole
+
+    def add_ephemeral(self, room: SandboxChat, member: SandboxUser, message: Json) -> Json:
+        """Add a message that only this member and the bot see. Ids count for each member, and are used again."""
+        keys = [key for key in room.messages if key < 0 and is_message_visible(key, member.id)]
+        number = 1 + max((-key % _MAX_EPHEMERAL for key in keys), default=0)
+        head = {"message_id": 0, "ephemeral_message_id": number, "date": int(self.clock()), "chat": room.wire()}
+        whole = head | {name: value for name, value in message.items() if value not in (None, [], "")}
+        key = get_message_key(whole)
+        room.messages[key], room.places[key] = whole, room.last_id + (len(room.places) + 1) / _MAX_EPHEMERAL
+        self.changed(room, key)
         return whole
 
     def change(self, room: SandboxChat, message_id: int, **fields: object) -> Json:
@@ -423,6 +460,22 @@ def require_writable_chat(world: SandboxState, chat: int | str | None) -> Sandbo
     if membership.status == "restricted":
         raise bad_request("not enough rights to send text messages to the chat")
     return room
+
+
+def list_commands(world: SandboxState, room: SandboxChat, user_id: int) -> list[Json]:
+    """List the bot's commands for a person in a chat: those of the narrowest scope that has any, as clients do."""
+    person = world.people.get(user_id)
+    lang = ((person.lang if person else None) or "").split("-")[0]
+    if room.kind == "private":
+        scopes: list[Json] = [{"chat_id": room.id, "type": "chat"}, {"type": "all_private_chats"}]
+    else:
+        here = {"chat_id": room.id}
+        leads = room.member(user_id).leads
+        scopes = [here | {"type": "chat_member", "user_id": user_id}]
+        scopes += [here | {"type": "chat_administrators"}] * leads + [here | {"type": "chat"}]
+        scopes += [{"type": "all_chat_administrators"}] * leads + [{"type": "all_group_chats"}]
+    keys = [(json.dumps(one, sort_keys=True), code) for one in [*scopes, {"type": "default"}] for code in (lang, "")]
+    return next((world.commands[key] for key in keys if world.commands.get(key)), [])
 
 
 def can_bot_see(world: SandboxState, room: SandboxChat, message: Json) -> bool:

@@ -69,6 +69,7 @@ function meta(message) {
   const time = { datetime: new Date(message.date * 1000).toISOString(), title: fully(message.date) };
   return make("span", { class: "meta" },
     message.author_signature ? `${message.author_signature}, ` : null,
+    message.ephemeral_message_id ? `${say("onlyYou")} ` : null,
     message.edit_date ? `${say("edited")} ` : null,
     make("time", { ...time, text: clock(message.date) }),
     findability(message));
@@ -130,7 +131,7 @@ function keyboard(message, on) {
 
 async function press(key, spec, message, on) {
   key.classList.add("busy");
-  const place = { chat: message.chat.id, message: message.message_id, data: spec.callback_data };
+  const place = { chat: message.chat.id, message: message.key ?? message.message_id, data: spec.callback_data };
   const told = await act("press", place, on.failed);
   key.classList.remove("busy");
   if (told) on.answered(told.answer);
@@ -143,7 +144,7 @@ function actions(message, chat, own, on) {
     box.append(button("forward", say("forward"), () => on.forward(message), "mini"));
     box.append(button("link", say("copy"), () => on.share(message), "mini"));
   }
-  const mine = chat.type === "channel" ? chat.can_post : own;
+  const mine = chat.type === "channel" ? chat.can_post : own && !message.ephemeral_message_id;
   if (mine && textOf(message)) box.append(button("edit", say("edit"), () => on.edit(message), "mini"));
   if (mine) box.append(button("close", say("remove"), () => on.remove(message), "mini"));
   return box;

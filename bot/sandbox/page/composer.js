@@ -102,7 +102,7 @@ export function composer(pane, chat) {
     const place = { chat: chat.id, text };
     if (editing) return sent(act("edit", { ...place, message: editing.message_id }, toast));
     if (chat.type === "channel") return sent(act("post", place, toast));
-    return sent(act("say", { ...place, reply_to: replying?.message_id ?? null }, toast));
+    return sent(act("say", { ...place, reply_to: replying?.key ?? replying?.message_id ?? null }, toast));
   }
 
   // Clear the composer once something has been sent.

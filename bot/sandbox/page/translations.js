@@ -13,6 +13,7 @@ const WORDS = {
   document: ["Document", "Документ"],
   edit: ["Edit", "Изменить"],
   edited: ["edited", "изменено"],
+  onlyYou: ["only you see this", "видите только вы"],
   editing: ["Editing", "Редактирование"],
   emptyChannel: ["No posts yet", "Постов пока нет"],
   emptyChannelHint: [

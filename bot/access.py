@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from aiogram import Bot
@@ -332,21 +332,26 @@ class ChannelAccess:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reader of a message and the chat it is in; in a group access is the group's, not the user's."""
+    """Reader of a message and the chat it is in; in a group access is the group's, not the user's.
+
+    `alone`: in a group nobody else sees the message, so that closed channels which the user may read are open, too.
+    """
 
     user_id: int
     chat_id: int
     private: bool
+    alone: bool = False
 
 
 def get_question_reader(asked: QuestionRow) -> Reader:
     """Reader who asked a question."""
-    return Reader(asked.user_id, asked.chat_id, asked.private)
+    return Reader(asked.user_id, asked.chat_id, asked.private, asked.asker_only)
 
 
 def get_reader(message: Message) -> Reader:
     """Reader who wrote a message."""
-    return Reader(get_reader_id(message), message.chat.id, message.chat.type == "private")
+    alone = message.ephemeral_message_id is not None
+    return Reader(get_reader_id(message), message.chat.id, message.chat.type == "private", alone)
 
 
 def get_reader_id(message: Message) -> int:
@@ -404,7 +409,15 @@ async def resolve_channel_access(
     active = {key: c for key, c in known.items() if c.state == "active" and (among is None or key in among)}
     if not reader.private:
         bound = await readers.list_bound_channels(rights.archive, reader.chat_id)
-        return ChannelAccess({key: channel for key, channel in active.items() if key in bound})
+        shared = {key: channel for key, channel in active.items() if key in bound}
+        if not reader.alone:
+            return ChannelAccess(shared)
+        own = await resolve_channel_access(
+            rights, Reader(reader.user_id, reader.user_id, private=True), among=among, max_age_s=max_age_s
+        )
+        closed = {key: c for key, c in own.open.items() if c.visibility is not Visibility.PUBLIC}
+        unknown, unconfirmed = own.unknown - shared.keys(), own.unconfirmed - shared.keys()
+        return replace(own, open=shared | closed, unknown=unknown, unconfirmed=unconfirmed)
     if reader.user_id in rights:
         return ChannelAccess(active)
     inside = [key for key, c in active.items() if c.visibility is Visibility.MEMBERS and c.inside]

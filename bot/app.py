@@ -46,11 +46,18 @@ from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
 from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, run_jobs
 from bot.logs import throttle_polling_errors
-from bot.middlewares import AdminsOnlyMiddleware, DeduplicationMiddleware, LanguageMiddleware, RateLimitMiddleware
+from bot.middlewares import (
+    AdminsOnlyMiddleware,
+    AskerOnlyMiddleware,
+    DeduplicationMiddleware,
+    LanguageMiddleware,
+    RateLimitMiddleware,
+)
 from bot.monitoring import monitor_bot
 from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings
 from bot.stored_answer import record_traces
+from bot.telegram.ephemeral import EphemeralMiddleware
 from bot.telegram.recheck import RecheckMiddleware
 from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session, publish_menu
 from bot.telegram.updates import InboxMiddleware, keep_webhook_set, serve_webhook
@@ -97,6 +104,7 @@ def build_dispatcher(context: AppContext, once: DeduplicationMiddleware) -> Disp
     dispatcher.update.outer_middleware(LanguageMiddleware())
     for observer in (dispatcher.message, dispatcher.callback_query):
         observer.outer_middleware(RateLimitMiddleware())
+        observer.middleware(AskerOnlyMiddleware())
         observer.middleware(AdminsOnlyMiddleware())
     for module in _HANDLERS:  # copied: a router belongs to one dispatcher, and a process may run several bots
         for name, observer in module.router.observers.items():
@@ -260,7 +268,13 @@ def _require_token(settings: BotSettings) -> None:
 async def _open_bot(settings: BotSettings, inbox: InboxMiddleware) -> AsyncIterator[Bot]:
     session = create_session(settings)
     # the check is inside the retries: each try is checked
-    for middleware in (RetryMiddleware(), NeutralizeLinksMiddleware(), RecheckMiddleware(), inbox):
+    for middleware in (
+        RetryMiddleware(),
+        NeutralizeLinksMiddleware(),
+        EphemeralMiddleware(),
+        RecheckMiddleware(),
+        inbox,
+    ):
         session.middleware(middleware)
     # A link preview would make Telegram fetch an address from a post; what a reply is to may be deleted by then.
     default = DefaultBotProperties(link_preview_is_disabled=True, allow_sending_without_reply=True)

@@ -19,9 +19,10 @@ from aiogram.filters import Command
 from aiogram.types import CallbackQuery, Chat, Message, TelegramObject, Update, User
 from aiogram.types.update import UpdateTypeLookupError
 
-from bot.access import get_reader_id, is_admin, is_group_admin
+from bot.access import Refusal, get_reader_id, is_admin, is_group_admin
 from bot.app_context import AppContext
 from bot.i18n import choose_interface_language, get_translator
+from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.views.format import BOT_COMMANDS
 from rag_core.conversation.small_talk import detect_talk
 from rag_core.errors import ArchiveUnavailable
@@ -33,6 +34,8 @@ PRIVATE, GROUPS = frozenset({"private"}), frozenset({"group", "supergroup"})
 IN_PRIVATE, IN_GROUP = F.chat.type == "private", F.chat.type.in_(GROUPS)
 # Flags of handlers that run for admins of the bot only (`AdminsOnlyMiddleware`).
 ADMINS_ONLY: dict[str, Any] = {"admins_only": True}
+# Flag of handlers whose replies in a group concern the asker alone (`AskerOnlyMiddleware`).
+TO_ASKER: dict[str, Any] = {"to_asker": True}
 # Commands that tell what posts say; the others concern the bot or check permissions themselves.
 _QUESTION_COMMAND_PATTERN = re.compile(r"/(ask|search|verify|why|sources|about|digest)(@\w+)?\b", re.IGNORECASE)
 
@@ -54,7 +57,8 @@ class ChatCommand(Command):
         found = message.chat.type in self._chats and await super().__call__(message, bot)
         if not isinstance(found, dict):
             return False
-        addressed = message.chat.type in PRIVATE or bool(found["command"].mention)
+        alone = message.ephemeral_message_id is not None  # only the bot sees it
+        addressed = message.chat.type in PRIVATE or alone or bool(found["command"].mention)
         return {**found, "addressed": addressed} if addressed or not self._addressed_only else False
 
 
@@ -75,7 +79,7 @@ async def extract_addressed_question(message: Message, bot: Bot) -> dict[str, st
         or (entity.type == "mention" and mention.fullmatch(entity.extract_from(text)))
         for entity in entities
     )
-    if not (replies or mentions):
+    if not (replies or mentions or message.ephemeral_message_id is not None):
         return False
     return {"question": mention.sub(" ", text).strip(" \t\n,:;—–-")}
 
@@ -98,7 +102,8 @@ async def is_blocked_question(message: Message, bot: Bot, context: AppContext) -
     text = message.text or message.caption or ""
     name = (await bot.me()).username or ""
     command = _QUESTION_COMMAND_PATTERN.match(text)
-    addressed = command and (command[2] or f"@{name}").casefold() == f"@{name}".casefold()
+    alone = message.ephemeral_message_id is not None
+    addressed = command and (alone or (command[2] or f"@{name}").casefold() == f"@{name}".casefold())
     if not addressed and not await extract_addressed_question(message, bot):
         return False
     return not await is_group_admin(context.admins, get_reader_id(message), message.chat.id)
@@ -209,9 +214,23 @@ class RateLimitMiddleware(BaseMiddleware):
             wait = limits.count_command(reader, event.chat.id) if counts else None
         if not wait:
             return await handler(event, data)
-        if notice := limits.build_notice(wait, reader, data["words"]):
-            await (event.answer(notice) if isinstance(event, CallbackQuery) else event.reply(notice))
-        return None
+        notice = limits.build_notice(wait, reader, data["words"])
+        if not isinstance(event, CallbackQuery):
+            raise Refusal(notice)
+        return await event.answer(notice) if notice else None
+
+
+class AskerOnlyMiddleware(BaseMiddleware):
+    """Middleware of ephemeral messages and presses on them, and of handlers with the flag `to_asker` in groups:
+    whatever the handler sends to the group only the asker sees.
+    """
+
+    async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Call the handler within `send_to_asker`."""
+        assert isinstance(event, Message | CallbackQuery)
+        always = bool(get_flag(data, "to_asker"))
+        with send_to_asker(get_asker_address(event, data["words"].lang, always=always)):
+            return await handler(event, data)
 
 
 class AdminsOnlyMiddleware(BaseMiddleware):
@@ -233,7 +252,7 @@ class AdminsOnlyMiddleware(BaseMiddleware):
         assert isinstance(event, Message)
         if is_admin(event, admins):
             return await handler(event, data)
-        return await (event.answer(refusal) if event.chat.type == "private" else event.reply(refusal))
+        raise Refusal(refusal)
 
 
 async def _counts_as_command(message: Message, bot: Bot) -> bool:

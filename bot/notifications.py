@@ -36,6 +36,7 @@ from bot.app_context import AppContext
 from bot.handlers.groups import move_group_settings
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.jobs import repeat_job
+from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.recheck import (
     ContentWithdrawn,
     RecheckUnavailable,
@@ -439,7 +440,7 @@ class AnswerUpdater:
         text = as_list(*head, *blocks, sep="\n\n")
         # a message that the reader deleted needs no edit
         recheck = recheck_before_sending(content, reader, self._context.admins)
-        with recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
+        with send_to_asker(get_answer_address(asked)), recheck, send_in_background(), suppress(*PERMANENT_ERRORS):
             await self._edit_messages(asked, answer, text, words)
         self._edited_at[asked.id] = time.monotonic()
         await questions.save_noted_changes(self._archive, asked.id, changed)

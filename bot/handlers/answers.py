@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from aiogram import Bot, F, Router
-from aiogram.exceptions import TelegramBadRequest
+from aiogram.exceptions import TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, InlineKeyboardMarkup, Message, ReactionTypeEmoji, Update
 from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, Text, as_list
@@ -24,6 +25,7 @@ from bot.app_context import AppContext
 from bot.handlers.questions import create_question_link, queue_deeper_question, send_rephrase_hint
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, compare_with_posts, hash_text_version, parse_stored_answer
+from bot.telegram.ephemeral import get_asker_address, get_message_key, send_to_asker
 from bot.telegram.recheck import (
     SendingRefused,
     ShownContent,
@@ -31,6 +33,7 @@ from bot.telegram.recheck import (
     collect_content_of_posts,
     recheck_before_sending,
 )
+from bot.telegram.session import SendWithoutRetry
 from bot.views import keyboards
 from bot.views.answer import format_reference, render_sources_page, shorten_answer
 from bot.views.explanation import explain_answer
@@ -47,8 +50,9 @@ from rag_core.types import Certainty, Post, Question, Viewer, format_channel_pos
 
 router = Router()
 
-_ASKER_ONLY_ACTIONS = frozenset({"why", "shorter", "deeper", "link", "search", "rephrase"})
-_ONCE_ACTIONS = frozenset({"sources", "why", "shorter", "deeper", "link", "rephrase"})  # send a message, once
+_ASKER_ONLY_ACTIONS = frozenset({"why", "shorter", "deeper", "link", "search", "rephrase", "share"})
+_REPLY_ACTIONS = frozenset({"sources", "why", "shorter", "link", "rephrase"})
+_ONCE_ACTIONS = _REPLY_ACTIONS | {"deeper", "share"}  # send a message, once
 
 
 async def find_asked_answer(
@@ -72,7 +76,8 @@ async def _find_meant_answer(message: Message, bot: Bot, archive: Archive) -> An
     """Find the answer that a message replies to, else the sender's last one in this chat."""
     chat, parent = message.chat.id, middlewares.get_replied_message(message)
     if parent:
-        return await questions.find_question_of_message(archive, bot.id, chat, parent.message_id)
+        key = get_message_key(parent, access.get_reader_id(message))
+        return await questions.find_question_of_message(archive, bot.id, chat, *key)
     return await questions.fetch_last_answered(
         archive, bot.id, chat, access.get_reader_id(message), middlewares.get_thread(message)
     )
@@ -89,7 +94,7 @@ async def check_button_access(
         raise access.Refusal(words("answer-gone"))
     if not asked.private and not await access.is_chat_member(context.admins, user_id=presser, chat_id=asked.chat_id):
         raise access.Refusal(words("answer-not-member"))
-    if press.to in _ASKER_ONLY_ACTIONS and presser != asked.user_id:
+    if (asked.asker_only or press.to in _ASKER_ONLY_ACTIONS) and presser != asked.user_id:
         raise access.Refusal(words("answer-not-yours"))
     return asked, message
 
@@ -98,16 +103,23 @@ async def prepare_to_show(
     asked: AnsweredQuestion, user_id: int, context: AppContext
 ) -> tuple[access.Reader, Viewer, RenderContext]:
     """Prepare to show a view of an answer: who reads it, what they may read, and in which language and zone."""
-    reader = access.Reader(user_id, asked.chat_id, asked.private)
+    reader = access.Reader(user_id, asked.chat_id, asked.private, asked.asker_only)
     viewer = await access.build_viewer(context.admins, reader)
     zone = await context.load_zone(asked.chat_id)
     return reader, viewer, RenderContext(get_translator(asked.lang), zone, group=not asked.private)
 
 
-async def reply_in_pages(message: Message, view: View, reader: access.Reader, admins: access.AdminRegistry) -> None:
-    """Reply in as many messages as needed, each checked before it is sent; the buttons under the last."""
-    pages = split_pages(view.text)
-    with recheck_before_sending(view.content, reader, admins):
+async def reply_in_pages(
+    event: Message | CallbackQuery, view: View, reader: access.Reader, context: AppContext, lang: str
+) -> None:
+    """Reply in as many messages as needed, each checked before it is sent; the buttons under the last.
+
+    In a group only who wrote or pressed sees them.
+    """
+    message, pages = event.message if isinstance(event, CallbackQuery) else event, split_pages(view.text)
+    assert isinstance(message, Message)
+    address = get_asker_address(event, lang, always=True)
+    with send_to_asker(address), recheck_before_sending(view.content, reader, context.admins):
         for page in pages:
             await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is pages[-1] else None)
 
@@ -117,7 +129,7 @@ async def _on_sources(message: Message, addressed: bool, bot: Bot, context: AppC
     asked = await find_asked_answer(message, bot, context.archive, words, "/sources", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)
     view = await render_sources_page(asked, viewer, context.archive, shown)
-    await reply_in_pages(message, view, reader, context.admins)
+    await reply_in_pages(message, view, reader, context, asked.lang)
 
 
 @router.callback_query(keyboards.on_press(*keyboards.ANSWER_ACTIONS))  # "search" is in search.py
@@ -131,17 +143,19 @@ async def _press_answer_button(
 ) -> None:
     """Handle a press of any button under an answer; a button that sends a message sends it once."""
     asked, message = await check_button_access(query, callback_data, context, words)
-    action, key = callback_data.to, (callback_data.token, callback_data.to)
+    action, key = callback_data.to, (f"{callback_data.token} {query.from_user.id}", callback_data.to)
     if action == "page":
         view, reader = await _render_reply(asked, callback_data, query, context, words)
         with recheck_before_sending(view.content, reader, context.admins):
             await keyboards.redraw_message(query, view)
         return
     if action not in _ONCE_ACTIONS:
-        await query.answer(await _change_keyboard(message, asked, query.from_user.id, action, context, words))
+        await query.answer(await _change_keyboard(query, message, asked, action, context, words))
         return
-    # used buttons are removed from the message
-    if key in running_presses or action not in map(keyboards.get_action, keyboards.list_buttons(message.reply_markup)):
+    # used buttons are removed from the message; in a group each member may have their own reply
+    for_each = not (asked.private or asked.asker_only) and action in _REPLY_ACTIONS
+    left = map(keyboards.get_action, keyboards.list_buttons(message.reply_markup))
+    if key in running_presses or not (for_each or action in left):
         await query.answer(words("answer-already"))
         return
     running_presses.add(key)
@@ -151,18 +165,43 @@ async def _press_answer_button(
             await queue_deeper_question(asked, event_update.update_id, context, words, pressed=True)
             notice = words("deeper-begins", count=keyboards.DEEP_SENTENCES)[:200]
         elif action == "rephrase":
-            await send_rephrase_hint(message, asked, context)
+            with send_to_asker(get_asker_address(query, words.lang, always=True)):
+                await send_rephrase_hint(message, asked, context)
+        elif action == "share":
+            await share_with_group(asked, event_update.update_id, context, words)
+            notice = words("share-begins")
         else:
             view, reader = await _render_reply(asked, callback_data, query, context, words)
-            await reply_in_pages(message, view, reader, context.admins)
-        await _replace_keyboard(message, keyboards.update_buttons(message.reply_markup, {action}))
+            await reply_in_pages(query, view, reader, context, asked.lang)
+        if not for_each:
+            await _replace_keyboard(message, keyboards.update_buttons(message.reply_markup, {action}))
         await query.answer(notice)
     finally:
         running_presses.discard(key)
 
 
+async def share_with_group(asked: AnsweredQuestion, update_id: int, context: AppContext, words: Translator) -> None:
+    """Ask a question of one member again for the group, of what everybody there may read now. Raises Refusal."""
+    group = access.Reader(asked.user_id, asked.chat_id, private=False)
+    readable = await access.get_readable_channels(context.admins, group)
+    cited = {one.key.chat_id for one in parse_stored_answer(asked.answer).cited}
+    if not cited & readable.keys():
+        raise access.Refusal(words("share-closed"))
+    if asked.mode == "fuller" and not cited <= readable.keys():
+        raise access.Refusal(words("share-known"))
+    again = replace(asked, update_id=update_id, mode="shared", asker_only=False, ephemeral_id=None, shown_in=None)
+    async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=True):
+        await questions.queue_question(context.archive, again)
+    context.queue.wake()
+
+
 async def _change_keyboard(
-    message: Message, asked: AnsweredQuestion, presser: int, action: str, context: AppContext, words: Translator
+    pressed: CallbackQuery,
+    message: Message,
+    asked: AnsweredQuestion,
+    action: str,
+    context: AppContext,
+    words: Translator,
 ) -> str | None:
     """Show more or fewer buttons, or save a vote, of which a reader's last counts, and ask for a bad one's reason."""
     archive, notice, shown = context.archive, None, message.reply_markup
@@ -171,21 +210,33 @@ async def _change_keyboard(
         row for row in (shown.inline_keyboard if shown else ()) if keyboards.get_action(row[0]) == "suggestion"
     ]
     if action == "more":
-        await _show_details(message, asked, given, presser, context, suggested)
+        await _show_details(message, asked, given, pressed.from_user.id, context, suggested)
         return None
     if action == "back":
         shown = keyboards.build_answer_keyboard(asked, given, own, *suggested)
     else:
         reason = action if action in VOTE_REASONS else None
-        new = await questions.save_vote(archive, asked.id, presser, good=action == "good", reason=reason)
+        new = await questions.save_vote(archive, asked.id, pressed.from_user.id, good=action == "good", reason=reason)
         said = "vote-good" if action == "good" else "vote-reason" if reason else "vote-bad"
         notice = words(said if new else "vote-same")
     votes = await questions.count_votes(archive, question_id=asked.id)
     shown = keyboards.update_buttons(shown, VOTE_REASONS, votes)
-    if action == "bad":
+    if action == "bad" and not await _ask_for_reason(pressed, message, asked, words):
         shown = keyboards.add_reason_buttons(shown, asked.handle, words)
     await _replace_keyboard(message, shown)
     return notice
+
+
+async def _ask_for_reason(pressed: CallbackQuery, message: Message, asked: AnsweredQuestion, words: Translator) -> bool:
+    """Ask a member of a group alone for the reason of a bad vote; False where that is asked below the answer."""
+    if asked.private or asked.asker_only:
+        return False
+    reasons = keyboards.add_reason_buttons(InlineKeyboardMarkup(inline_keyboard=[]), asked.handle, words)
+    call = SendWithoutRetry(chat_id=message.chat.id, text=words("vote-bad"), reply_markup=reasons)
+    with send_to_asker(get_asker_address(pressed, words.lang, always=True)), suppress(TelegramAPIError):
+        await call.as_(message.bot)
+        return True
+    return False
 
 
 async def _show_details(
@@ -198,7 +249,7 @@ async def _show_details(
 ) -> None:
     """Show the buttons behind "more"; those that carry words of a post only where it may be read and says so now."""
     archive, own = context.archive, get_translator(asked.lang)
-    reader = access.Reader(presser, asked.chat_id, asked.private)
+    reader = access.Reader(presser, asked.chat_id, asked.private, asked.asker_only)
     found = await _find_first_quote(given, await access.build_viewer(context.admins, reader), archive)
     if found:
         text, post = found
@@ -289,7 +340,8 @@ async def _on_remark(
         raise access.Refusal(limits.build_notice(wait, user_id, words))
     given = parse_stored_answer(asked.answer)
     if remark is AnswerRemark.MORE:  # asked again with a wider search, once
-        latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, asked.message_id)
+        whose = (asked.ephemeral_id, user_id) if asked.ephemeral_id is not None else (asked.message_id, None)
+        latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, *whose)
         if not given.sentences:
             await send_rephrase_hint(message, asked, context)
         elif keyboards.DEEP_MODE in {asked.mode, latest and latest.mode}:
@@ -313,7 +365,7 @@ async def _on_remark(
         if headed and (heading := await _head_sources(remark, given, viewer, archive, shown)):
             text = as_list(heading.text, view.text, sep="\n\n")
             view = View(text, heading.content | view.content, view.buttons)
-    await reply_in_pages(message, view, reader, context.admins)
+    await reply_in_pages(message, view, reader, context, asked.lang)
 
 
 async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> View:
@@ -398,7 +450,7 @@ async def _on_why(
         stages = await _render_trace(trace_id, context.archive, words)
         text = as_list(*filter(None, (view.text, dropped.text, stages)), sep="\n\n")
         view = View(text, view.content | dropped.content)
-    await reply_in_pages(message, view, reader, context.admins)
+    await reply_in_pages(message, view, reader, context, asked.lang)
 
 
 @router.message(middlewares.ChatCommand("plan", chats=middlewares.PRIVATE), flags=middlewares.ADMINS_ONLY)

@@ -18,13 +18,14 @@ from typing import Any
 
 from aiogram import Bot, Router
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
-from aiogram.types import CallbackQuery, MessageEntity, ReplyParameters
+from aiogram.types import CallbackQuery, Message, MessageEntity, ReplyParameters
 from aiogram.utils.formatting import ExpandableBlockQuote, Italic, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_stored_answer
+from bot.telegram.ephemeral import get_message_key
 from bot.telegram.recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference
 from bot.views.format import list_utf16_offsets, neutralize_links
@@ -171,24 +172,27 @@ async def _press_quote(
     bot: Bot,
     context: AppContext,
     words: Translator,
-    recent_quotes: dict[tuple[int, int, str], float],
+    recent_quotes: dict[tuple[int, int, int, str], float],
 ) -> None:
     """Show a quote; a repeated press shows it once. In a group every member may press, for channels open there."""
     if pressed.message is None:
         raise access.Refusal(words("receipt-unknown"))
-    chat, message_id = pressed.message.chat, pressed.message.message_id
-    asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id)
+    chat, receiver = pressed.message.chat, None
+    message_id = pressed.message.message_id
+    if isinstance(pressed.message, Message):
+        message_id, receiver = get_message_key(pressed.message, pressed.from_user.id)
+    asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id, receiver)
     given = parse_stored_answer(asked.answer) if asked else None
     quoted = find_quote_by_token(given, context.archive, callback_data.token) if given else None
     if asked is None or given is None or quoted is None:
         raise access.Refusal(words("receipt-unknown"))
-    reader = access.Reader(pressed.from_user.id, chat.id, chat.type == "private")
+    reader = access.Reader(pressed.from_user.id, chat.id, chat.type == "private", alone=receiver is not None)
     if not reader.private and not await access.is_chat_member(context.admins, user_id=reader.user_id, chat_id=chat.id):
         raise access.Refusal(words("answer-not-member"))
     readable = await access.get_readable_channels(context.admins, reader)
     if quoted.key.chat_id not in readable:
         raise access.Refusal(words("receipt-closed"))
-    now, key = asyncio.get_running_loop().time(), (chat.id, message_id, callback_data.token)
+    now, key = asyncio.get_running_loop().time(), (chat.id, receiver or 0, message_id, callback_data.token)
     for old in [one for one, then in recent_quotes.items() if now - then >= _REPEAT_SECONDS]:
         del recent_quotes[old]
     if key in recent_quotes:
@@ -220,13 +224,14 @@ async def _show_quote(
     archive: Archive,
 ) -> None:
     """Reply to the post with the quote, in the topic of the answer, or show the words as text, under the answer."""
-    place = await locate_quote(archive, found) if found else None
+    place = await locate_quote(archive, found) if found and not asked.asker_only else None
 
     def render(matter: str) -> dict[str, Any]:
         # deleted words are not shown here either
         text = strip_control_characters(found.text) if found and matter != "receipt-gone-there" else ""
         quote = [ExpandableBlockQuote(neutralize_links(shorten(text, _MAX_SHOWN_LENGTH)))] if text else []
-        return as_list(head, *quote, Italic(get_translator(asked.lang)(matter))).as_kwargs()
+        note = [Italic(get_translator(asked.lang)(matter))] if matter else []
+        return as_list(head, *quote, *note).as_kwargs()
 
     if place:
         key, quote = place
@@ -259,6 +264,8 @@ async def _show_quote(
         matter = "receipt-changed-unknown"
     elif found.at is None:
         matter = "receipt-changed"
+    elif asked.asker_only:  # Telegram has no native quotes for one member
+        matter = ""
     else:
         matter = "receipt-protected" if found.post.guarded else "receipt-refused"
     under = ReplyParameters(message_id=message_id)

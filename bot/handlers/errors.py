@@ -17,6 +17,7 @@ from aiogram.types import CallbackQuery, ErrorEvent, Message
 from bot.access import AdminRegistry, Refusal, get_reader_id
 from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.settings import Settings
+from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable, SendingRefused
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
@@ -46,8 +47,12 @@ def format_error(exc: Exception, words: Translator, *, admin: bool) -> str:
 async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry) -> bool:
     exc, pressed = event.exception, event.update.callback_query
     message = pressed.message if pressed else event.update.message
+    user = pressed.from_user if pressed else message.from_user if isinstance(message, Message) else None
+    words = get_translator(choose_interface_language(user.language_code if user else None, settings.bot.language))
+    who = pressed or message
+    address = get_asker_address(who, words.lang, always=True) if isinstance(who, Message | CallbackQuery) else None
     if isinstance(exc, Refusal):
-        with suppress(TelegramAPIError):
+        with suppress(TelegramAPIError, Refusal), send_to_asker(address):
             if pressed:
                 await pressed.answer(str(exc)[:200] or None, show_alert=bool(str(exc)))
             elif isinstance(message, Message) and str(exc):
@@ -57,12 +62,11 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
     log.error("update %d failed: %s", event.update.update_id, exc, exc_info=bug)
     if not isinstance(message, Message):  # nobody waits for an answer, or the message is too old
         return True
-    user = pressed.from_user if pressed else message.from_user
-    words = get_translator(choose_interface_language(user.language_code if user else None, settings.bot.language))
     asker = pressed.from_user.id if pressed else get_reader_id(message)
     admin = message.chat.type == "private" and asker in admins
     try:
-        await message.answer(format_error(exc, words, admin=admin))
+        with suppress(Refusal), send_to_asker(address):
+            await message.answer(format_error(exc, words, admin=admin))
         if pressed and isinstance(exc, SendingRefused):
             await pressed.answer()  # ends the button's loading state; refused where the handler has done it
     except TelegramAPIError as failed:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, tzinfo
 
-from aiogram import F, Router
+from aiogram import Bot, F, Router
 from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, Message
 from aiogram.utils.formatting import Bold, Code, Text, as_list
@@ -19,9 +19,10 @@ from aiogram.utils.formatting import Bold, Code, Text, as_list
 from bot.access import Refusal, check_may_change_settings, get_reader_id, is_group_admin
 from bot.app_context import AppContext
 from bot.i18n import LANGUAGES, Translator, choose_interface_language, get_translator
-from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, ChatCommand, is_blocked_question
+from bot.middlewares import ADMINS_ONLY, GROUPS, IN_GROUP, PRIVATE, TO_ASKER, ChatCommand, is_blocked_question
 from bot.settings import find_time_zone
 from bot.telegram.recheck import View
+from bot.telegram.session import publish_group_menu
 from bot.views.answer import format_channel_title, format_one_line, link_channel_title
 from bot.views.channel_card import find_channel_by_token, list_channel_titles, make_channel_token, make_row
 from bot.views.format import style_text
@@ -54,10 +55,10 @@ _LANGUAGE_CHOICES = ("", *LANGUAGES)
 
 @router.message(IN_GROUP, is_blocked_question)
 async def _on_blocked_question(message: Message, words: Translator) -> None:
-    await message.reply(words("group-admins-ask"))
+    raise Refusal(words("group-admins-ask"))
 
 
-@router.message(ChatCommand("settings", addressed_only=True))
+@router.message(ChatCommand("settings", addressed_only=True), flags=TO_ASKER)
 async def _on_settings(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     """Show the settings of a group, or the time zones, after the one that was typed is set."""
     await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("group-admins-only"))
@@ -73,9 +74,13 @@ async def _on_settings(message: Message, command: CommandObject, context: AppCon
 
 
 @router.callback_query(
-    on_press("settings", *(f"group-{name}" for name in ("channels", "bind", "unbind", "cited", "admins", "lang")))
+    on_press(
+        "settings", *(f"group-{name}" for name in ("channels", "bind", "unbind", "cited", "admins", "alone", "lang"))
+    )
 )
-async def _press_settings(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
+async def _press_settings(
+    pressed: CallbackQuery, callback_data: Press, bot: Bot, context: AppContext, words: Translator
+) -> None:
     """Change a setting: a button names the target state, so that pressing it twice has the same effect as once."""
     group = pressed.message.chat if pressed.message else None
     mine = group is not None and group.type != "private" and not pressed.from_user.is_bot
@@ -97,6 +102,9 @@ async def _press_settings(pressed: CallbackQuery, callback_data: Press, context:
             await readers.save_group_rules(archive, group.id, replace(rules, cited_only=bool(number)))
         case "group-admins":
             await readers.save_group_rules(archive, group.id, replace(rules, admins_ask=bool(number)))
+        case "group-alone":
+            await readers.save_group_rules(archive, group.id, replace(rules, asker_only=bool(number)))
+            await publish_group_menu(bot, group.id, hide_questions=bool(number))
         case "group-lang":
             chosen = _LANGUAGE_CHOICES[number % len(_LANGUAGE_CHOICES)]
             await readers.save_group_rules(archive, group.id, replace(rules, lang=chosen))
@@ -128,6 +136,7 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
     chosen = as_list(
         words("settings-sure", on="yes" if rules.cited_only else "no"),
         words("settings-who", who="admins" if rules.admins_ask else "everybody"),
+        words("settings-answers", who="asker" if rules.asker_only else "everybody"),
         words("settings-lang", lang=rules.lang or "each"),
         words("settings-zone", zone=_format_zone(zone, words)),
     )
@@ -135,10 +144,12 @@ async def _render_settings(group: int, context: AppContext, words: Translator) -
     following = (_LANGUAGE_CHOICES.index(rules.lang) + 1) % len(_LANGUAGE_CHOICES)
     cited = "button-anyhow" if rules.cited_only else "button-cited"
     asking = "button-everybody-asks" if rules.admins_ask else "button-admins-ask"
+    shown = "button-answer-all" if rules.asker_only else "button-answer-asker"
     buttons = (
         (words("button-group-channels"), "group-channels", 0),
         (words(cited), "group-cited", not rules.cited_only),
         (words(asking), "group-admins", not rules.admins_ask),
+        (words(shown), "group-alone", not rules.asker_only),
         (words("button-lang", lang=_LANGUAGE_CHOICES[following] or "each"), "group-lang", following),
         (words("button-zone"), "zone", 0),
     )
@@ -201,7 +212,7 @@ async def _press_zone(pressed: CallbackQuery, callback_data: Press, context: App
     )
 
 
-@router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY)
+@router.message(ChatCommand("bind", "unbind", chats=GROUPS), flags=ADMINS_ONLY | TO_ASKER)
 async def _on_bind(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
     asked, archive, group = (command.args or "").strip(), context.archive, message.chat.id
     known = await channels.load_channels(archive)
@@ -234,9 +245,11 @@ async def _on_bind_in_private(message: Message, words: Translator) -> None:
 
 
 @router.message(F.migrate_to_chat_id)
-async def _on_supergroup_migration(message: Message, context: AppContext) -> None:
+async def _on_supergroup_migration(message: Message, bot: Bot, context: AppContext) -> None:
     assert message.migrate_to_chat_id is not None
     await move_group_settings(context, message.chat.id, message.migrate_to_chat_id)
+    if (await readers.load_group_rules(context.archive, message.migrate_to_chat_id)).asker_only:
+        await publish_group_menu(bot, message.migrate_to_chat_id, hide_questions=True)
 
 
 async def move_group_settings(context: AppContext, old: int, new: int) -> None:
@@ -253,7 +266,7 @@ _MESSAGE_FORMS = {"rich": True, "plain": False}  # as typed after /mode
 _AGENT_SHARES = (0, 10, 50, 100)  # percent of the chats
 
 
-@router.message(ChatCommand("mode"))
+@router.message(ChatCommand("mode"), flags=TO_ASKER)
 async def _on_mode(
     message: Message, command: CommandObject, addressed: bool, context: AppContext, words: Translator
 ) -> None:

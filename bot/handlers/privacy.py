@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import astuple
@@ -20,7 +21,7 @@ from aiogram.utils.formatting import Text
 from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator
-from bot.middlewares import GROUPS, PRIVATE, ChatCommand
+from bot.middlewares import GROUPS, PRIVATE, TO_ASKER, ChatCommand
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
@@ -35,7 +36,7 @@ def _has_server(settings: Settings) -> str:
     return "yes" if settings.llm.url or settings.qdrant.url else "no"
 
 
-@router.message(ChatCommand("privacy", addressed_only=True))
+@router.message(ChatCommand("privacy", addressed_only=True), flags=TO_ASKER)
 async def _on_privacy(message: Message, settings: Settings, words: Translator) -> None:
     brief = words("privacy-brief", days=settings.data.keep_questions_days)
     text = "\n\n".join([brief, words("privacy-where", server=_has_server(settings)), words("privacy-do")])
@@ -70,23 +71,27 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
     known, rows = await channels.load_channels(archive), list(await readers.list_user_questions(archive, user_id))
     answers = {row["id"]: parse_stored_answer(row["answer"]) for row in rows if row["answer"]}
     cited: dict[access.Reader, set[PostKey]] = {}
+
+    def get_row_reader(row: sqlite3.Row) -> access.Reader:
+        return access.Reader(user_id, row["chat_id"], bool(row["private"]), bool(row["asker_only"]))
+
     for row in rows:
-        here = access.Reader(user_id, row["chat_id"], bool(row["private"]))
+        here = get_row_reader(row)
         quotes = answers[row["id"]].quotes if row["answer"] else ()
         cited.setdefault(here, set()).update(place.key for place in quotes)
     with ExitStack() as checks:
-        readable: dict[int, dict[PostKey, Post]] = {}
+        readable: dict[access.Reader, dict[PostKey, Post]] = {}
         for here, keys in cited.items():
             viewer = await access.build_viewer(context.admins, here)
             posts = await visible_posts.fetch_posts(archive, [key for key in keys if key.chat_id in viewer.channels])
-            readable[here.chat_id] = posts
+            readable[here] = posts
             content = collect_content_of_posts(posts.values())
             checks.enter_context(recheck_before_sending(content, here, context.admins))
         questions = []
         for row in rows:
             sentences: list[JsonObject] = []
             for sentence in answers[row["id"]].sentences if row["answer"] else ():
-                if any(place.key not in readable[row["chat_id"]] for place in sentence.citations):
+                if any(place.key not in readable[get_row_reader(row)] for place in sentence.citations):
                     sentences.append({"closed": True})  # its words are those of posts that this reader no longer sees
                     continue
                 places = [
@@ -118,7 +123,7 @@ def _format_timestamp(seconds: object) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat() if isinstance(seconds, int) else None
 
 
-@router.message(ChatCommand("mydata", chats=GROUPS, addressed_only=True))
+@router.message(ChatCommand("mydata", chats=GROUPS, addressed_only=True), flags=TO_ASKER)
 async def _on_mydata_in_group(message: Message, words: Translator) -> None:
     await message.reply(words("mydata-private"))
 
@@ -128,7 +133,7 @@ _STOP_TIMEOUT_SECONDS = 5.0
 _CONFIRMATION_SECONDS = 600  # an older confirmation no longer counts
 
 
-@router.message(ChatCommand("forget", addressed_only=True))
+@router.message(ChatCommand("forget", addressed_only=True), flags=TO_ASKER)
 async def _on_forget(message: Message, context: AppContext, words: Translator) -> None:
     private = message.chat.type == "private"
     if message.sender_chat or message.from_user is None:

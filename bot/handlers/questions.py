@@ -41,7 +41,7 @@ from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, 
 from rag_core.conversation.small_talk import Talk, TalkKind, detect_talk
 from rag_core.retrieval.channel_answers import is_introduced
 from rag_core.storage import Archive, channels, questions
-from rag_core.storage.readers import ConversationKey
+from rag_core.storage.readers import ConversationKey, load_group_rules
 from rag_core.types import Channel, Viewer
 
 router = Router()
@@ -170,9 +170,10 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
     if wanted:
         await check_may_change_settings(context.admins, message.chat, get_reader_id(message), words("talk-not-yours"))
         await set_memory_enabled(message.chat.id, context.rag, to=_MEMORY_SWITCHES[wanted])
-    here = ConversationKey(message.chat.id, get_reader_id(message), middlewares.get_thread(message) or 0)
-    await start_new_conversation(here, context.rag)
-    context.suggestions.forget_offered(here.user)
+    thread = middlewares.get_thread(message) or 0
+    for talk in (thread, ~thread):  # the other is of what only this reader sees in a group (`QuestionRow.talk`)
+        await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), talk), context.rag)
+    context.suggestions.forget_offered(get_reader_id(message))
     remembers = await is_memory_enabled(message.chat.id, context.rag)
     await message.reply(words("talk-new" if remembers else "talk-off"))
 
@@ -279,6 +280,9 @@ async def queue_message_text(
     """Queue a text to be answered or verified in `lang`, unless this reader is over the rate limit."""
     reader = get_reader_id(message)
     asked = _make_question(message, reader, text, update_id, lang, kind)
+    if not asked.private and reader > 0:  # who writes as a chat cannot be told alone
+        rules = await load_group_rules(context.archive, message.chat.id)
+        asked = replace(asked, asker_only=asked.asker_only or rules.asker_only)
     async with context.queue.limits.hold_count(reader, message.chat.id, words):
         number = await questions.queue_question(context.archive, asked)
     if number is not None:
@@ -296,6 +300,7 @@ def _make_question(
     return questions.QuestionRow(
         bot_id=message.bot.id, update_id=update_id, chat_id=message.chat.id, message_id=message.message_id,
         thread=thread, user_id=reader, text=text, lang=lang, asked_at=message.date, private=private, kind=kind,
+        asker_only=message.ephemeral_message_id is not None, ephemeral_id=message.ephemeral_message_id,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from bot.handlers import errors
 from bot.handlers.answers import check_button_access
 from bot.i18n import Translator, detect_question_language
 from bot.middlewares import MAX_QUESTION_LENGTH, ChatCommand
+from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import link_channel_title
 from bot.views.format import neutralize_links
@@ -53,6 +54,7 @@ router = Router()
 
 _MAX_CONCURRENT_SEARCHES = 2  # for all readers: searches share the machine with answers
 _MAX_WAITING_SEARCHES = 3  # per reader, including the running one
+_MAX_KEPT = 1000  # ephemeral searches
 
 
 class SearchQueue:
@@ -62,6 +64,15 @@ class SearchQueue:
         self.running = asyncio.Semaphore(_MAX_CONCURRENT_SEARCHES)
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._waiting = Counter[int]()
+        # by token: a press on an ephemeral message does not say what it replies to
+        self.ephemeral: dict[str, Message] = {}
+
+    def keep(self, token: str, asked: Message) -> None:
+        """Keep the message of an ephemeral search while the process lives, as clients do."""
+        if asked.ephemeral_message_id is not None:
+            self.ephemeral[token] = asked
+            if len(self.ephemeral) > _MAX_KEPT:
+                del self.ephemeral[next(iter(self.ephemeral))]
 
     @asynccontextmanager
     async def wait_turn(self, reader: int, words: Translator) -> AsyncIterator[None]:
@@ -103,9 +114,10 @@ async def _press_search(
     asked, message = await check_button_access(pressed, callback_data, context, words)
     await pressed.answer()
     command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
-    sent = await message.answer(**command.as_kwargs())
-    reader = access.Reader(pressed.from_user.id, asked.chat_id, asked.private)
-    await _reply_with_first_page(sent, reader, context, words, searches)
+    reader = access.Reader(pressed.from_user.id, asked.chat_id, asked.private, asked.asker_only)
+    with send_to_asker(get_asker_address(pressed, words.lang, always=True)):
+        sent = await message.answer(**command.as_kwargs())
+        await _reply_with_first_page(sent, reader, context, words, searches)
 
 
 async def _reply_with_first_page(
@@ -113,6 +125,7 @@ async def _reply_with_first_page(
 ) -> None:
     async with searches.wait_turn(reader.user_id, words):
         view, _ = await _render_page(asked, reader, 0, context, words, searches)
+        searches.keep(_make_search_token(asked, context.archive), asked)
         await view.send(asked.reply, reader, context.admins)
 
 
@@ -121,16 +134,18 @@ async def _press_page(
     pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
     """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
-    asked = pressed.message.reply_to_message if isinstance(pressed.message, Message) else None
+    message = pressed.message if isinstance(pressed.message, Message) else None
     search, _, shown = callback_data.token.partition(".")
+    alone = message is not None and message.ephemeral_message_id is not None
+    asked = searches.ephemeral.get(search) if alone else message.reply_to_message if message else None
     if asked is None or _make_search_token(asked, context.archive) != search:
         raise access.Refusal(words("search-stale"))  # deleted or edited, or forged callback data
-    by_bot = asked.from_user is not None and asked.from_user.is_bot
+    by_bot = not alone and asked.from_user is not None and asked.from_user.is_bot
     if not (by_bot or asked.sender_chat) and access.get_reader_id(asked) != pressed.from_user.id:
         raise access.Refusal(words("search-not-yours"))
     async with searches.wait_turn(pressed.from_user.id, words):
         try:
-            reader = access.Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private")
+            reader = access.Reader(pressed.from_user.id, asked.chat.id, asked.chat.type == "private", alone)
             view, found = await _render_page(asked, reader, callback_data.number, context, words, searches)
             moved = found not in ("", shown)
             with recheck_before_sending(view.content, reader, context.admins):
@@ -176,7 +191,8 @@ def _get_search_text(message: Message) -> str:
 
 
 def _make_search_token(asked: Message, archive: Archive) -> str:
-    content = repr((asked.chat.id, asked.message_id, _get_search_text(asked)))
+    place = asked.message_id, asked.ephemeral_message_id, asked.receiver_user and asked.receiver_user.id
+    content = repr((asked.chat.id, *place, access.get_reader_id(asked), _get_search_text(asked)))
     return make_callback_token(content, archive.identity)
 
 

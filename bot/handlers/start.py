@@ -10,7 +10,7 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
-from bot.handlers.answers import find_asked_answer
+from bot.handlers.answers import find_asked_answer, reply_in_pages
 from bot.handlers.questions import create_question_link, decode_payload, send_with_suggestion, submit_question
 from bot.i18n import Translator
 from bot.middlewares import GROUPS, IN_PRIVATE, MAX_QUESTION_LENGTH, PRIVATE, ChatCommand
@@ -111,4 +111,5 @@ async def _on_group_start(message: Message, context: AppContext, words: Translat
 async def _on_link(message: Message, addressed: bool, bot: Bot, context: AppContext, words: Translator) -> None:
     asked = await find_asked_answer(message, bot, context.archive, words, "/link", addressed=addressed)
     text = await create_question_link(asked.text, asked.user_id, bot, context.archive, words)
-    await message.reply(**text.as_kwargs())
+    reader = access.get_reader(message)
+    await reply_in_pages(message, View(text), reader, context, words.lang)

@@ -255,6 +255,8 @@ menu = { $command ->
     [search] Find posts
     [models] Choose the models
     [verify] Check a text against the posts
+    [why] Why did I answer so?
+    [sources] The posts behind my answer
     [settings] Settings of this group
     [grant] Make someone an admin
     [revoke] Take admin rights away
@@ -911,6 +913,10 @@ settings-who = { $who ->
     [admins] Who can ask: admins only
    *[other] Who can ask: everyone
 }
+settings-answers = { $who ->
+    [asker] Who sees an answer: only the person who asked
+   *[other] Who sees an answer: everyone
+}
 settings-lang = { $lang ->
     [en] Language: English
     [ru] Language: Russian
@@ -925,6 +931,11 @@ zone-name = { $zone ->
     [Los_Angeles] Los Angeles
    *[other] { $zone }
 }
+open-private-chat = I can only tell you this in private: open a chat with { $bot } and ask me there.
+button-share = Show to all
+share-begins = I am asking again for the whole group.
+share-closed = Not everyone here may read the posts of this answer, so I showed the group nothing.
+share-known = The group has my answer already: what only you may read stays with you.
 settings-kept = Saved.
 settings-channel-gone = This channel is not available here any more. Open the list again.
 button-group-channels = Channels
@@ -932,6 +943,8 @@ button-cited = Answer only when sure
 button-anyhow = Answer even when not sure
 button-admins-ask = Let only admins ask
 button-everybody-asks = Let everyone ask
+button-answer-asker = Show answers only to who asked
+button-answer-all = Show answers to everyone
 button-lang = { $lang ->
     [en] Language: English
     [ru] Language: Russian

@@ -38,7 +38,8 @@ from rag_core.verification import Verification
 DRAFT_MEMBERSHIP_MAX_AGE_SECONDS = 10.0
 # They bring no text to a reader; the check itself asks who is a member. Every other method is checked.
 METHODS_WITHOUT_TEXT = frozenset(
-    "deleteMessage getChat getChatMember getFile getMe getUpdates sendChatAction setMessageReaction".split()
+    "deleteMessage deleteEphemeralMessage getChat getChatMember getFile getMe getUpdates sendChatAction "
+    "setMessageReaction".split()
 )
 
 
@@ -219,7 +220,7 @@ def _hash_if_quoted(key: PostKey, quotes: Sequence[tuple[int, int, str]], stored
     return hash_text_version(text) if text is not None and stands else ""
 
 
-_CURRENT_CHECK: ContextVar[Callable[[], Awaitable[tuple[Spoiler, ...]]] | None] = ContextVar(
+_CURRENT_CHECK: ContextVar[Callable[[TelegramMethod[Any]], Awaitable[tuple[Spoiler, ...]]] | None] = ContextVar(
     "recheck_before_sending", default=None
 )
 
@@ -230,13 +231,15 @@ def recheck_before_sending(
 ) -> Iterator[None]:
     """Run `recheck_shown_content` before each attempt to send or edit a message within the block.
 
-    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does. Nested blocks are all checked. What
-    the posts hide as spoilers is hidden in the message.
+    The attempt raises ContentWithdrawn or RecheckUnavailable where the check does, and where others would see what is
+    for its reader alone. Nested blocks are all checked. What the posts hide as spoilers is hidden in the message.
     """
     outer = _CURRENT_CHECK.get()
 
-    async def check() -> tuple[Spoiler, ...]:
-        others = await outer() if outer is not None else ()
+    async def check(method: TelegramMethod[Any]) -> tuple[Spoiler, ...]:
+        others = await outer(method) if outer is not None else ()
+        if reader.alone and not _is_for_one(method, reader.user_id):
+            raise ContentWithdrawn
         await recheck_shown_content(content, reader, rights, max_age_s=max_age_s)
         with translate_errors(RecheckUnavailable, ArchiveUnavailable):
             stored = await visible_posts.fetch_posts(rights.archive, {shown.key for shown in content.posts})
@@ -249,6 +252,24 @@ def recheck_before_sending(
         _CURRENT_CHECK.reset(token)
 
 
+@contextmanager
+def send_without_content() -> Iterator[None]:
+    """Send a sentence of the bot within a block whose content is checked: it shows nothing of it."""
+    token = _CURRENT_CHECK.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT_CHECK.reset(token)
+
+
+def _is_for_one(method: TelegramMethod[Any], user_id: int) -> bool:
+    """Whether a call shows its text to this user alone."""
+    given = getattr(method, "ephemeral_message_parameters", None)
+    receiver = given.receiver_user_id if given else getattr(method, "receiver_user_id", None)
+    alone = user_id in (receiver, getattr(method, "chat_id", None))
+    return alone or method.__api_method__ == "answerCallbackQuery"
+
+
 class RecheckMiddleware(BaseRequestMiddleware):
     """Middleware that runs the check before each call that may carry text. Register it after `RetryMiddleware`."""
 
@@ -257,7 +278,11 @@ class RecheckMiddleware(BaseRequestMiddleware):
     ) -> Response[TelegramType]:
         """Run the check, then make the request, in which spoilers are hidden."""
         check = _CURRENT_CHECK.get()
-        if check is not None and method.__api_method__ not in METHODS_WITHOUT_TEXT and (spoilers := await check()):
+        if (
+            check is not None
+            and method.__api_method__ not in METHODS_WITHOUT_TEXT
+            and (spoilers := await check(method))
+        ):
             method = hide_spoilers(method, spoilers)
         return await make_request(bot, method)
 

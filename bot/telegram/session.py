@@ -51,6 +51,7 @@ from aiogram.types import (
     BotCommandScopeAllGroupChats,
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
+    BotCommandScopeChatAdministrators,
     BotCommandScopeUnion,
 )
 from aiohttp import ClientConnectorError
@@ -84,6 +85,7 @@ _MAX_CHATS = 20  # served side by side
 _ROUND_SECONDS = 1.0  # until other chats are looked for
 _MAX_KEPT = 10_000  # chats; pauses that have ended are dropped above this
 
+Names = tuple[str, ...]
 Target = int | str  # a chat, or the name of a method that has no chat
 _ALL: Target = ""
 
@@ -401,6 +403,8 @@ def compute_retry_delay(exc: Exception, pause: float) -> float | None:
 
 
 _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
+# In groups nobody else sees these; /ask is seen as well as its answer, unless the group's admins choose otherwise.
+_HIDDEN_COMMANDS = ("search", "verify", "why", "sources", "new", "help")
 _ADMIN_COMMANDS = tuple(
     "channels import unanswered synonyms plan delete check reindex models stats grant revoke".split()
 )
@@ -413,12 +417,29 @@ async def publish_menu(bot: Bot, admins: Iterable[int], *, readers: bool = True)
     """
     scopes: list[tuple[BotCommandScopeUnion, tuple[str, ...]]] = [
         (BotCommandScopeAllPrivateChats(), _READER_COMMANDS),
-        (BotCommandScopeAllGroupChats(), _READER_COMMANDS),
-        (BotCommandScopeAllChatAdministrators(), (*_READER_COMMANDS, "settings")),
     ] * readers
     scopes += [(BotCommandScopeChat(chat_id=a), (*_READER_COMMANDS, *_ADMIN_COMMANDS)) for a in admins]
     for scope, names in scopes:
         await _set_menu(bot, scope, names)
+    if readers:
+        await _set_group_menu(bot, BotCommandScopeAllGroupChats(), BotCommandScopeAllChatAdministrators(), ("ask",))
+
+
+async def publish_group_menu(bot: Bot, group_id: int, *, hide_questions: bool) -> None:
+    """Publish the menu of a group in which nobody else sees a question, or withdraw it."""
+    everybody, admins = BotCommandScopeChat(chat_id=group_id), BotCommandScopeChatAdministrators(chat_id=group_id)
+    if hide_questions:
+        await _set_group_menu(bot, everybody, admins, (), ("ask",))
+    else:
+        for scope in (everybody, admins):
+            await _set_menu(bot, scope, ())
+
+
+async def _set_group_menu(
+    bot: Bot, everybody: BotCommandScopeUnion, admins: BotCommandScopeUnion, seen: Names, hidden: Names = ()
+) -> None:
+    for scope, more in ((everybody, ()), (admins, ("settings",))):
+        await _set_menu(bot, scope, seen, (*hidden, *_HIDDEN_COMMANDS, *more))
 
 
 async def withdraw_menu(bot: Bot, user_id: int) -> None:
@@ -426,10 +447,15 @@ async def withdraw_menu(bot: Bot, user_id: int) -> None:
     await _set_menu(bot, BotCommandScopeChat(chat_id=user_id), ())
 
 
-async def _set_menu(bot: Bot, scope: BotCommandScopeUnion, names: Iterable[str]) -> None:
+async def _set_menu(bot: Bot, scope: BotCommandScopeUnion, names: Names, hidden: Names = ()) -> None:
+    """Set the menu of a scope: commands that are messages like others, and commands whose messages are ephemeral."""
     for lang in LANGUAGES:
         code = None if lang == "en" else lang  # English is the default for all other languages
-        commands = [BotCommand(command=name, description=get_translator(lang)("menu", command=name)) for name in names]
+        words = get_translator(lang)
+        commands = [
+            BotCommand(command=name, description=words("menu", command=name), is_ephemeral=name in hidden or None)
+            for name in (*names, *hidden)
+        ]
         try:
             if commands:
                 await bot.set_my_commands(commands, scope=scope, language_code=code)

@@ -131,7 +131,7 @@ DEEP_MODE = "deep"  # mode of a question that was asked again with a wider searc
 DEEP_SENTENCES = 5  # the most sentences of its answer
 
 _VOTE_EMOJI = {"good": "👍", "bad": "👎"}
-ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase".split())
+ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase share".split())
 SHARE_PREFIX = "="  # of the inline query that shares an answer: its handle follows
 _MAX_COPIED = 200  # of the 256 characters that a button may copy: emoji count twice
 
@@ -147,7 +147,10 @@ def build_answer_keyboard(
     labels = {"search": words("button-search"), "rephrase": words("button-rephrase")}
     if given.sentences:
         labels = {**_VOTE_EMOJI, "more": words("button-more")}
-    return InlineKeyboardMarkup(inline_keyboard=[_build_answer_row(labels, asked.handle), *questions])
+    rows = [_build_answer_row(labels, asked.handle)]
+    if asked.asker_only and given.cited:
+        rows.append(_build_answer_row({"share": words("button-share")}, asked.handle))
+    return InlineKeyboardMarkup(inline_keyboard=[*rows, *questions])
 
 
 def build_details_keyboard(

@@ -27,6 +27,7 @@ from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.stored_answer import dump_with_messages
 from bot.telegram import recheck
+from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import (
     PERMANENT_ERRORS,
     RICH_REFUSALS,
@@ -74,6 +75,7 @@ class AnswerDelivery:
     asked: QuestionRow
     messages: list[DeliveryMessage]
     whole: str | None = None  # the serialized answer
+    notice: bool = False  # it says why there is no answer: in a group to the asker alone
 
     async def keep(self, whole: str | None) -> None:
         """Save the messages until they have arrived, and `whole`, the serialized answer."""
@@ -87,10 +89,18 @@ class AnswerDelivery:
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((message.message_id for message in self.messages if not message.sent), None)
         self.messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
+        self.notice = begun is None
         await self.keep(None)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
+        address = get_answer_address(self.asked, always=self.notice)
+        if address and any(message.message_id for message in self.messages):  # something is shown
+            address = replace(address, quiet=True)
+        with send_to_asker(address):
+            return await self._send_in_form()
+
+    async def _send_in_form(self) -> list[int]:
         rich = _load_rich_message(self.whole)
         if rich is None:
             return await self._send_messages()
@@ -122,6 +132,7 @@ class AnswerDelivery:
         content = self._build_content(message, rich)
         if message.message_id is not None and await self._edit_message(content, message.message_id):
             return message.message_id
+        first = message.message_id
         if not message.tried:
             message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
@@ -129,6 +140,8 @@ class AnswerDelivery:
                 send = SendRichOnce if rich else SendOnce
                 return (await self.bot(send(**where, **content))).message_id
             except Exception as exc:
+                if self.asked.asker_only and first is not None and isinstance(exc, PERMANENT_ERRORS):
+                    return first  # it can be neither edited nor followed: the first answer stays
                 if not may_have_arrived(exc):
                     await self._save_state(replace(message, tried=False))
                     raise
@@ -151,7 +164,7 @@ class AnswerDelivery:
     def _build_target(self, message: DeliveryMessage) -> dict[str, Any]:
         """Target of a message: in a group the first one replies to the question; in private that stands right above."""
         reply = ReplyParameters(message_id=self.asked.message_id)
-        quoted = not self.asked.private and not message.page
+        quoted = not self.asked.private and not message.page and self.asked.message_id
         return {"message_thread_id": self.asked.thread, "reply_parameters": reply if quoted else None}
 
     def _build_content(self, message: DeliveryMessage, rich: InputRichMessage | None) -> dict[str, Any]:
@@ -202,7 +215,8 @@ class Outbox:
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
         """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
-        delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels])
+        notice = not (whole and json.loads(whole))
+        delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels], notice=notice)
         await delivery.keep(whole)
         if not await self._try_to_send(delivery):
             task = asyncio.create_task(self._retry(delivery))
@@ -232,7 +246,7 @@ class Outbox:
                 log.info("question %d: the answer does not hold any more and is not sent", asked.id)
                 await delivery.replace(get_translator(asked.lang)("answer-withdrawn"))
                 try:  # a follow-up would repeat the names of the answer
-                    await forget_turns(self.archive, user=asked.user_id, chat=asked.chat_id, thread=asked.thread or 0)
+                    await forget_turns(self.archive, user=asked.user_id, chat=asked.chat_id, thread=asked.talk)
                 except RagError as exc:
                     log.warning("question %d: its talk is not forgotten: %s", asked.id, exc)
                 sent = await delivery.send()

@@ -19,7 +19,7 @@ from functools import partial
 
 from aiogram import Bot
 from aiogram.types import InlineKeyboardMarkup
-from aiogram.utils.formatting import Italic, Text, as_list
+from aiogram.utils.formatting import Bold, Italic, Text, as_list
 
 from bot import access
 from bot.access import AdminRegistry, get_question_reader
@@ -31,17 +31,26 @@ from bot.metrics import Meter
 from bot.settings import BotSettings
 from bot.stored_answer import JsonObject, deserialize_answer, parse_stored_answer, serialize_answer, serialize_verdicts
 from bot.telegram import recheck
+from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry
 from bot.views import keyboards
 from bot.views.answer import apply_group_rules, get_answer_translator, render_answer
-from bot.views.format import split_pages
+from bot.views.format import neutralize_links, split_pages
 from bot.views.results import render_verdicts
 from bot.views.rich import build_rich_message
 from bot.views.text import RenderContext
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
 from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
 from bot.worker.rate_limits import RateLimiter
-from bot.worker.streaming import DraftScreen, MessageScreen, ProgressView, Screen, call_best_effort, show_progress
+from bot.worker.streaming import (
+    DraftScreen,
+    MessageScreen,
+    ProgressView,
+    Screen,
+    call_best_effort,
+    show_first_answer,
+    show_progress,
+)
 from rag_core.answer import answer_question
 from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
@@ -99,9 +108,10 @@ class QueuePositions:
         self.forget(asked)
         if screen.message_id is not None:
             text = get_translator(asked.lang)("stopped-nothing")
-            await call_best_effort(
-                EditWithoutRetry(chat_id=asked.chat_id, message_id=screen.message_id, text=text).as_(self._bot)
-            )
+            with send_to_asker(get_answer_address(asked)):
+                await call_best_effort(
+                    EditWithoutRetry(chat_id=asked.chat_id, message_id=screen.message_id, text=text).as_(self._bot)
+                )
 
     async def run(self) -> None:
         """Show positions until cancelled. A question that is answered at once never shows one."""
@@ -244,6 +254,7 @@ class QuestionWorker:
                         raise
                     self._positions.forget(asked)
                     await self._outbox.send(asked, waiting, stored)
+                    await self._queue_fuller_answer(asked)
                 self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
             except Exception as exc:  # the worker itself must not die
                 self._job_log.record_failure(ANSWERS_JOB, exc)
@@ -267,10 +278,32 @@ class QuestionWorker:
             screen = self._positions.screen(asked)
             text, answer_json = await self._answer_or_error(asked)
             await screen.close()
+            if asked.mode == "fuller" and not await self._says_more(asked, answer_json):
+                return [], None
+            if not (answer_json or asked.private or asked.asker_only) and screen.message_id is not None:
+                await call_best_effort(self._bot.delete_message(asked.chat_id, screen.message_id))
+                screen.message_id = None  # why there is no answer is for the asker
             buttons = await self._build_buttons(asked, answer_json)
             waiting = build_delivery_messages(split_pages(text), buttons, screen.message_id)
             stored = None if answer_json is None else json.dumps(answer_json, ensure_ascii=False)
         return waiting, stored
+
+    async def _queue_fuller_answer(self, asked: QuestionRow) -> None:
+        """Queue a question to a group again, for the asker alone, where closed channels are open to this one only."""
+        if asked.private or asked.asker_only or asked.mode or asked.user_id <= 0:
+            return
+        group, alone = get_question_reader(asked), replace(get_question_reader(asked), alone=True)
+        shared = await access.get_readable_channels(self._rights, group)
+        if (await access.get_readable_channels(self._rights, alone)).keys() - shared.keys():
+            again = replace(asked, update_id=-asked.update_id, mode="fuller", asker_only=True, shown_in=None)
+            await questions.queue_question(self._rag.archive, again)  # a repeated one is ignored
+            self.wake()
+
+    async def _says_more(self, asked: QuestionRow, found: JsonObject | None) -> bool:
+        """Whether an answer rests on a channel that the group may not read."""
+        group = replace(get_question_reader(asked), alone=False)
+        shared = await access.get_readable_channels(self._rights, group)
+        return any(chat not in shared for chat, *_ in (found or {}).get("cited", ()))
 
     async def _build_buttons(self, asked: QuestionRow, found: JsonObject | None) -> InlineKeyboardMarkup | None:
         """Buttons under an answer; under verdicts only the quote buttons, under a sentence of the bot none."""
@@ -296,7 +329,11 @@ class QuestionWorker:
                 raise RuntimeError(f"question {asked.id} was interrupted {asked.attempts - 1} times")
             live = ProgressView(await get_answer_translator(asked, self._rag.archive))
             checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
-            async with show_progress(live, self._positions.screen(asked), self._bot, asked, checking):
+            screen = self._positions.screen(asked)
+            progress = show_progress(live, screen, self._bot, asked, checking)
+            if asked.asker_only:
+                progress = show_first_answer(live, screen, partial(self._render_first, asked, live.words), checking)
+            async with progress:
                 work = asyncio.create_task(self._answer(asked, live))
                 self._running[asked.id] = asked, work
                 try:
@@ -334,7 +371,7 @@ class QuestionWorker:
             self.meter.count_question("refused")
             return Text(access.describe_shortfalls(viewer, live.words) or live.words("sets-nothing-readable")), {}
         text = text if asked.kind == "verify" else strip_courtesies(text)
-        question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.thread)
+        question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.talk)
         if asked.kind == "verify":
             return await self._verify(asked, question, live.words)
         found = await self._answer_or_cached(asked, question, live)
@@ -343,13 +380,13 @@ class QuestionWorker:
             found = await self._answer_or_cached(asked, question, live)
         found = await apply_group_rules(asked, found, archive)
         self.meter.count_question("answered", found)
-        if self._watch:
+        if self._watch and not asked.asker_only:  # what all in the group see
             self._watch.show_answer(asked.chat_id, asked.message_id, found)
         return await self._render(asked, found, live.words)
 
     async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
         """Answer a question, from the pinned answer or the cache where there is one."""
-        if asked.mode is None and (pinned := await answer_from_pin(question, self._rag)) is not None:
+        if asked.mode != keyboards.DEEP_MODE and (pinned := await answer_from_pin(question, self._rag)) is not None:
             return pinned
         key, version = await self._cache.key(question, asked.mode), self._rag.version
         if (known := await self._cache.get(question, key)) is not None:
@@ -377,11 +414,12 @@ class QuestionWorker:
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
         if asked.mode == keyboards.DEEP_MODE:  # with a line that says whether the deeper search found anything new
-            asked_in = asked.bot_id, asked.chat_id, asked.message_id
-            earlier = await fetch_previous_answer(self._rag.archive, *asked_in, asked.id)
+            earlier = await fetch_previous_answer(self._rag.archive, asked)
             known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
             more = sum(key not in known for key in found.posts())
             text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
+        if asked.mode == "shared" and not asked.message_id:  # nobody else has seen the question
+            text = as_list(Bold(neutralize_links(asked.text)), text, sep="\n\n")
         return text, await self._add_form(asked, text, serialize_answer(found, cited), content, noted)
 
     async def _add_form(
@@ -399,6 +437,11 @@ class QuestionWorker:
         return stored | {
             "basis": (content | noted).as_json(), "rich_message": rich.model_dump_json(exclude_none=True)
         }  # fmt: skip
+
+    async def _render_first(self, asked: QuestionRow, words: Translator, found: Answer) -> recheck.View:
+        found = await apply_group_rules(asked, found, self._rag.archive)
+        text, stored = await self._render(asked, found, words)
+        return recheck.View(text, recheck.parse_shown_content(stored["basis"]))
 
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)

@@ -21,6 +21,7 @@ from aiogram.utils.formatting import BlockQuote, Text, as_list
 
 from bot.i18n import Translator, get_translator
 from bot.telegram import recheck
+from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry, SendRichWithoutRetry, SendWithoutRetry
 from bot.views.answer import link_author, render_sentences
 from bot.views.format import neutralize_links, split_pages
@@ -65,7 +66,8 @@ class MessageScreen:
     every, lasts = 3.0, 3600.0
 
     def __init__(self, bot: Bot, asked: questions.QuestionRow, archive: Archive) -> None:
-        self._bot, self._asked, self._archive, self._closed = bot, asked, archive, False
+        self._bot, self._asked, self._archive = bot, asked, archive
+        self._closed = asked.mode == "fuller"  # which is shown only if it says more than the answer to the group
         self.message_id = asked.shown_in
         self._lock = asyncio.Lock()
 
@@ -81,6 +83,10 @@ class MessageScreen:
         return await asyncio.shield(self._running_call)
 
     async def _send_or_edit(self, text: Text) -> None:
+        with send_to_asker(get_answer_address(self._asked)):
+            await self._send_or_edit_message(text)
+
+    async def _send_or_edit_message(self, text: Text) -> None:
         asked = self._asked
         stop = get_translator(asked.lang)("button-halt"), Press(to="stop", number=asked.id)
         content = await _build_content(text, asked.chat_id, self._archive)
@@ -88,7 +94,7 @@ class MessageScreen:
         if self.message_id is not None:
             await self._bot(EditWithoutRetry(chat_id=asked.chat_id, message_id=self.message_id, **shown))
             return
-        reply = ReplyParameters(message_id=asked.message_id)
+        reply = ReplyParameters(message_id=asked.message_id) if asked.message_id else None
         send = SendRichWithoutRetry if "rich_message" in content else SendWithoutRetry
         call = send(chat_id=asked.chat_id, message_thread_id=asked.thread, reply_parameters=reply, **shown)
         self.message_id = (await self._bot(call)).message_id
@@ -225,6 +231,37 @@ async def show_progress(
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, Exception):
                 log.error("an answer could not be shown while it was made", exc_info=result)
+
+
+# A reply to an ephemeral message must come within 15 seconds: https://core.telegram.org/bots/api#replyparameters
+_FIRST_ANSWER_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def show_first_answer(
+    live: ProgressView, screen: Screen, render: Callable[[Answer], Awaitable[recheck.View]], checking: RecheckFactory
+) -> AsyncIterator[None]:
+    """Show the answer without a model to who alone will see the answer, as soon as it is there, until the block ends.
+
+    It stays where a later one cannot replace it. After ten seconds without one the stage is shown.
+    """
+
+    async def show() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIRST_ANSWER_SECONDS):
+                await live.worth.wait()
+        view = await render(live.extract) if live.extract else live.render()
+        with suppress(recheck.SendingRefused), checking(view.content):
+            await screen.update(view.text)
+
+    task = asyncio.create_task(show())
+    try:
+        yield
+    finally:
+        task.cancel()
+        for result in await asyncio.gather(task, return_exceptions=True):
+            if isinstance(result, Exception):
+                log.error("a first answer could not be shown", exc_info=result)
 
 
 async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFactory) -> None:

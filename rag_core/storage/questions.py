@@ -148,9 +148,11 @@ class QuestionRow:
     """Question in the queue: its update, chat, message and reader, and how many attempts at an answer were started.
 
     `kind`: "ask" for an answer, "verify" for a verdict on the text.
-    `handle` names it in buttons; `mode` is "deep" if the reader wants more than the first answer; `shown_in`
-    is the id of the progress message that becomes the answer, if there is one. `id`, `handle` and `attempts` are
-    given by the queue.
+    `handle` names it in buttons; `mode` is "deep" if the reader wants more than the first answer, "fuller" for an
+    answer to the asker alone beside that to the group, "shared" for one to the group after that to the asker;
+    `shown_in` is the id of the progress message that becomes the answer, if there is one. `id`, `handle` and `attempts`
+    are given by the queue. With `asker_only` the ids of the answer's messages are those of ephemeral ones, which count
+    for each chat and member; `ephemeral_id` is that of the question, whose `message_id` is 0, if that was ephemeral.
     """
 
     id: int = 0
@@ -169,6 +171,13 @@ class QuestionRow:
     handle: str = ""
     mode: str | None = None
     shown_in: int | None = None
+    asker_only: bool = False
+    ephemeral_id: int | None = None
+
+    @property
+    def talk(self) -> int:
+        """Thread of the conversation: what only the asker sees has its own, as a public answer must not refer to it."""
+        return ~(self.thread or 0) if self.asker_only else self.thread or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +193,10 @@ async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
-            "text, lang, asked_at, queued_at, private, mode, kind, state, handle, turn) "
+            "text, lang, asked_at, queued_at, private, mode, kind, asker_only, ephemeral_id, state, handle, turn) "
             "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, "
-            f":queued_at, :private, :mode, :kind, 'queued', lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
+            ":queued_at, :private, :mode, :kind, :asker_only, :ephemeral_id, 'queued', "
+            f"lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
             encode_row(asked) | {"queued_at": get_unix_time()},
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
@@ -252,15 +262,19 @@ async def finish_question(
 
 
 async def find_question_of_message(
-    archive: Archive, bot_id: int, chat_id: int, message_id: int
+    archive: Archive, bot_id: int, chat_id: int, message_id: int, receiver: int | None = None
 ) -> AnsweredQuestion | None:
-    """Find the answered question of a message that is the question or a part of its answer; None if it is neither."""
+    """Find the answered question of a message that is the question or a part of its answer; None if it is neither.
+
+    With a `receiver` the message is an ephemeral one of theirs, and `message_id` its ephemeral id.
+    """
     return await _find_answered(
         archive,
-        "bot_id = ?1 AND chat_id = ?2 "
-        "AND (message_id = ?3 OR answer_message_id = ?3 OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
+        "bot_id = ?1 AND chat_id = ?2 AND asker_only = (?5 IS NOT NULL) AND (?5 IS NULL OR user_id = ?5) "
+        "AND (CASE WHEN ?5 IS NULL THEN message_id ELSE ephemeral_id END = ?3 OR answer_message_id = ?3 "
+        "OR (answer_message_id BETWEEN ?3 - ?4 AND ?3 "
         "AND EXISTS (SELECT 1 FROM json_each(answer, '$.messages') WHERE value = ?3))) ORDER BY id DESC",
-        (bot_id, chat_id, message_id, _MAX_MESSAGE_DISTANCE),
+        (bot_id, chat_id, message_id, _MAX_MESSAGE_DISTANCE, receiver),
     )
 
 
@@ -306,7 +320,7 @@ async def list_refused_questions(archive: Archive, most: int) -> list[AnsweredQu
     return await _list_answered(
         archive,
         "kind = 'ask' AND text <> '' AND json_type(answer, '$.sentences') = 'array' "
-        "AND json_array_length(answer, '$.sentences') = 0 ORDER BY id DESC LIMIT ?",
+        "AND mode IS NOT 'fuller' AND json_array_length(answer, '$.sentences') = 0 ORDER BY id DESC LIMIT ?",
         (most,),
     )
 
@@ -341,7 +355,7 @@ async def find_nth_question_time(
     assert column in {"user_id", "chat_id"}, column
     moment = await archive.value(
         f"SELECT queued_at AS at FROM questions WHERE {column} = ?1 AND queued_at > ?2 AND queued_at <= ?3 "
-        "AND mode IS NOT 'deep' "
+        "AND mode IS NOT 'deep' AND mode IS NOT 'fuller' "
         f"UNION ALL SELECT coalesce(finished_at, ?3) FROM questions WHERE {column} = ?1 AND mode = 'deep' "
         "AND coalesce(finished_at, ?3) > ?2 AND coalesce(finished_at, ?3) <= ?3 ORDER BY at DESC LIMIT 1 OFFSET ?4",
         (whose, to_unix_seconds(since), get_unix_time(), nth - 1),
@@ -365,12 +379,11 @@ async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQues
     return await _find_answered(archive, "handle = ?", (handle,))
 
 
-async def fetch_previous_answer(
-    archive: Archive, bot_id: int, chat_id: int, message_id: int, question_id: int
-) -> AnsweredQuestion | None:
+async def fetch_previous_answer(archive: Archive, asked: QuestionRow) -> AnsweredQuestion | None:
     """Fetch the last answer to the same message before this question."""
-    which = "bot_id = ? AND chat_id = ? AND message_id = ? AND id < ? ORDER BY id DESC"
-    return await _find_answered(archive, which, (bot_id, chat_id, message_id, question_id))
+    which = "bot_id = ? AND chat_id = ? AND message_id = ? AND asker_only = ? AND ephemeral_id IS ? AND user_id = ?"
+    whose = asked.bot_id, asked.chat_id, asked.message_id, asked.asker_only, asked.ephemeral_id, asked.user_id
+    return await _find_answered(archive, f"{which} AND id < ? ORDER BY id DESC", (*whose, asked.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +475,7 @@ async def count_questions_since(archive: Archive, moment: datetime) -> QuestionS
     ((asked, answered, unsure_ones, refused, failed),) = await archive.rows(
         f"SELECT count(*), count(*) FILTER (WHERE {shown}), count(*) FILTER (WHERE {shown} AND {unsure}), "
         f"count(*) FILTER (WHERE state = 'answered' AND {IS_REFUSAL_SQL}), count(*) FILTER (WHERE state = 'failed') "
-        "FROM questions WHERE asked_at >= ?",
+        "FROM questions WHERE asked_at >= ? AND mode IS NOT 'fuller'",
         (to_unix_seconds(moment),),
     )
     return QuestionStats(asked, answered - unsure_ones, unsure_ones, refused, failed)

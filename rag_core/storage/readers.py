@@ -150,11 +150,13 @@ class GroupRules:
     cited_only: refuse if an answer is not sure
     admins_ask: only admins may ask here
     lang: "ru" or "en", the bot's language for everybody; "" for each user's own language
+    asker_only: only the asker sees an answer
     """
 
     cited_only: bool = False
     admins_ask: bool = False
     lang: str = ""
+    asker_only: bool = False
 
 
 async def load_group_rules(archive: Archive, group_id: int) -> GroupRules:

@@ -21,6 +21,11 @@ def _split_statements(script: str) -> Iterator[str]:
 # The statements of FIRST_VERSION, and one group for each version after it.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     tuple(_split_statements(Path(__file__).with_name("schema.sql").read_text("utf-8"))),
+    (  # answers in groups that only the asker sees
+        "ALTER TABLE questions ADD COLUMN asker_only INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE questions ADD COLUMN ephemeral_id INTEGER",
+        "ALTER TABLE group_rules ADD COLUMN asker_only INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 
 

@@ -91,7 +91,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     world.add_person(RITA, "Rita", lang="ru")
     world.add_person(OTTO, "Otto", lang="en")
     world.add_person(ADMIN, "Ada", lang="en")
-    world.add_group(GROUP, "Neighbours", members=[OTTO, RITA, ADMIN], forum=True)
+    world.add_group(GROUP, "Neighbours", members=[OTTO, RITA, ADMIN], forum=True, bot="administrator")
     for channel in CHANNELS:
         world.add_channel(channel.chat_id, channel.title, channel.username, members=[ADMIN])
     await sandbox.start()

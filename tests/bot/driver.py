@@ -20,6 +20,7 @@ from aiogram.types import MessageEntity
 
 from bot.cli.folder import open_archive as open_archive  # tests take it from here
 from bot.sandbox import Sandbox
+from bot.sandbox.state import get_message_key
 from ingest.copies import CopyIndexer
 from ingest.indexer import LexicalIndexer
 from rag_core import Engine, RagSettings, open_engine
@@ -66,7 +67,7 @@ async def say_text(sandbox: Sandbox, who: int, text: str, chat: int | None = Non
 
 def current(sandbox: Sandbox, message: dict[str, Any]) -> dict[str, Any]:
     """The message as it is now."""
-    return sandbox.world.room(message["chat"]["id"]).messages[message["message_id"]]
+    return sandbox.world.room(message["chat"]["id"]).messages[get_message_key(message)]
 
 
 def sent(sandbox: Sandbox, *chats: int) -> list[dict[str, Any]]:
@@ -85,7 +86,7 @@ async def open_more(sandbox: Sandbox, message: dict[str, Any], who: int) -> dict
     """Press "More" under an answer, where it has that button; the message as it is then."""
     found = buttons(current(sandbox, message))
     if data := found.get("More") or found.get("Ещё"):
-        await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+        await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     return current(sandbox, message)
 
 
@@ -96,7 +97,7 @@ async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int)
     if label not in found and ":" not in label:
         found = buttons(await open_more(sandbox, message, who))
     data = found.get(label, label)
-    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     assert pressed["answer"] is not None, f"nobody answered {label}"
     return str(pressed["answer"].get("text") or "")
 
@@ -106,7 +107,7 @@ class Shown:
 
     def __init__(self, sandbox: Sandbox, message: dict[str, Any], who: int = ADMIN) -> None:
         self.sandbox, self.message, self.who = sandbox, message, who
-        self.place = message["chat"]["id"], message["message_id"]
+        self.place = message["chat"]["id"], get_message_key(message)
 
     @property
     def text(self) -> str:

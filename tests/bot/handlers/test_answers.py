@@ -130,7 +130,8 @@ async def test_a_refusal_offers_a_search_for_its_words_and_to_ask_another_way(sa
             assert await press(sandbox, answer, "Search the posts", OTTO) == ""
             command, found = await sandbox.replies(chat, 2)
             assert command["text"] == "/search won ferry chess tournament Buenos Aires"
-            assert found["reply_to_message"]["message_id"] == command["message_id"]
+            if chat == OTTO:  # in a group only the asker sees both, and a reply to one's own is not possible
+                assert found["reply_to_message"]["message_id"] == command["message_id"]
             assert found["text"].startswith("Search: ")
             await press(sandbox, answer, "Ask another way", OTTO)
             assert (await sandbox.replies(chat))[0]["text"].startswith("Try the words that a post would use")

@@ -12,6 +12,7 @@ from bot.handlers.citations import MAX_QUOTE_LENGTH, build_native_quote, load_ci
 from bot.i18n import get_translator
 from bot.sandbox import Sandbox
 from bot.sandbox.messages import count_utf16_units
+from bot.sandbox.state import get_message_key
 from bot.stored_answer import CitedPost, CitedSpan, StoredAnswer, StoredSentence, hash_text_version
 from bot.views import keyboards
 from bot.views.keyboards import Press
@@ -53,7 +54,7 @@ def ask(ask, sandbox):
 async def press(sandbox: Sandbox, who: int, message: dict[str, Any], data: str | None = None) -> str:
     """Press the first receipt of an answer; what the bot says to the press."""
     data = data or receipts(message)[0][1]
-    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     return str(pressed["answer"].get("text") or "")
 
 

@@ -30,7 +30,7 @@ from roles_server import serve_roles
 from sandbox_chat_changes import create_topic
 
 from bot.sandbox import Sandbox
-from bot.sandbox.state import Membership, set_chat_member
+from bot.sandbox.state import Membership, get_message_key, set_chat_member
 from bot.views.channel_card import make_channel_token
 from bot.views.keyboards import Press
 from rag_core.calibration import Calibration
@@ -282,7 +282,7 @@ WHEN_FERRY = "When does the ferry to Owl Island leave?"
 async def pressed(sandbox: Sandbox, who: int, message: dict[str, Any], label: str, then: str) -> None:
     """Press, and see a button with that label afterwards."""
     data = buttons(current(sandbox, message))[label]
-    await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     assert await sandbox.until(lambda: then in buttons(current(sandbox, message))), buttons(current(sandbox, message))
 
 
@@ -317,7 +317,7 @@ async def test_in_a_group_its_admins_choose(sandbox, live):
         assert said["text"] == "Only an admin can change this here."
         asked = await say(sandbox, RITA, "/mode@citegram_bot thorough", GROUP)
         assert asked["text"].startswith("Как я отвечаю здесь: Тщательно")
-        await sandbox.press(OTTO, GROUP, asked["message_id"], buttons(asked)["Быстро"])
+        await sandbox.press(OTTO, GROUP, get_message_key(asked), buttons(asked)["Быстро"])
         assert "✓ Тщательно" in buttons(current(sandbox, asked))
         await pressed(sandbox, RITA, asked, "Быстро", "✓ Быстро")
 

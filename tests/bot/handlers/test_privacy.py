@@ -11,6 +11,7 @@ from sandbox_chat_changes import create_topic
 from stored_updates import save_updates
 
 from bot.sandbox import Sandbox
+from bot.sandbox.state import get_message_key
 from bot.views.keyboards import Press
 from rag_core.storage import channels, questions, raw_updates, readers
 from rag_core.types import Visibility
@@ -23,9 +24,9 @@ TROPHY = "Where did the treasurer hide the silver trophy?"
 async def press(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[str, str]:
     """Press a button; what the message says then, and what the bot says to the press."""
     data = buttons(message).get(label, label)
-    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     room = sandbox.world.room(message["chat"]["id"])
-    return room.messages[message["message_id"]]["text"], pressed["answer"].get("text") or ""
+    return room.messages[get_message_key(message)]["text"], pressed["answer"].get("text") or ""
 
 
 # /privacy

@@ -26,6 +26,7 @@ from sandbox_chat_changes import create_topic
 
 from bot.handlers import search
 from bot.sandbox import Sandbox
+from bot.sandbox.state import get_message_key
 from rag_core.errors import IndexUnavailable
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import channels
@@ -48,9 +49,9 @@ async def close(home: Path, *chats: int) -> None:
 async def turn(sandbox: Sandbox, message: dict[str, Any], label: str, who: int) -> tuple[dict[str, Any], str]:
     """Press a button; the message as it is then, and what the bot said to the press."""
     data = buttons(message).get(label, label)
-    pressed = await sandbox.press(who, message["chat"]["id"], message["message_id"], data)
+    pressed = await sandbox.press(who, message["chat"]["id"], get_message_key(message), data)
     room = sandbox.world.room(message["chat"]["id"])
-    return room.messages[message["message_id"]], pressed["answer"].get("text") or ""
+    return room.messages[get_message_key(message)], pressed["answer"].get("text") or ""
 
 
 async def test_a_reader_searches_and_turns_the_pages(sandbox, live, home):
@@ -90,7 +91,7 @@ async def test_in_a_group_only_whoever_searched_turns_the_pages(sandbox, live, h
     await bind(home, HARBOUR)
     topic = create_topic(sandbox.world, GROUP, ADMIN, "Boats")
     masked = await sandbox.say(ADMIN, "hello", chat_id=GROUP)
-    masked |= {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
+    masked = masked | {"text": "/search@citegram_bot tugboat", "sender_chat": masked["chat"]}
     masked["entities"] = [{"type": "bot_command", "offset": 0, "length": 20}]
     async with live():
         first = await say(sandbox, OTTO, "/search@citegram_bot tugboat", GROUP, thread=topic)

@@ -60,8 +60,11 @@ async def test_the_menu_is_there_in_both_languages(sandbox, live, monkeypatch):
         (json.loads(call["scope"])["type"], call.get("language_code", "")): json.loads(call["commands"])
         for call in calls
     }
-    of_readers = {c["command"] for c in [*menus["all_group_chats", ""], *menus["all_private_chats", ""]]}
-    assert of_readers == {"ask", "search", "verify", "new", "help"}
+    assert [c["command"] for c in menus["all_private_chats", ""]] == ["ask", "search", "verify", "new", "help"]
+    of_members = [c["command"] for c in menus["all_group_chats", ""] if c.get("is_ephemeral")]
+    assert of_members == ["search", "verify", "why", "sources", "new", "help"]
+    ephemeral = {scope for (scope, _), menu in menus.items() if any("is_ephemeral" in one for one in menu)}
+    assert ephemeral == {"all_group_chats", "all_chat_administrators"}
     in_groups = [c["command"] for c in menus["all_chat_administrators", "ru"]]
     assert in_groups == [*(c["command"] for c in menus["all_group_chats", ""]), "settings"]
     assert menus["all_private_chats", "ru"][0] == {"command": "ask", "description": "Задать вопрос"}

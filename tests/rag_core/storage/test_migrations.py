@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from rag_core.storage import Archive, channels, posts, schema
 from rag_core.storage.backups import list_backups, make_backup, prune_backups, read_archive_version, restore_backup
 
 GO_ON = threading.Event()
-OLD = schema.FIRST_VERSION
+OLD = schema.get_schema_version()  # to the Citegram of tomorrow
 TOMORROW = "CREATE TABLE tomorrow (x INTEGER)"
 
 Old = Callable[..., Path]
@@ -40,7 +41,7 @@ def old(tmp_path: Path) -> Old:
         folder = tmp_path / "data"
         folder.mkdir(mode=0o700)
         with opened(folder / "citegram.db") as archive:
-            for statement in schema.MIGRATIONS[0]:
+            for statement in chain.from_iterable(schema.MIGRATIONS):
                 archive.execute(statement)
             archive.execute(f"PRAGMA user_version = {OLD}")
             archive.execute(

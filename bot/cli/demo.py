@@ -90,7 +90,7 @@ async def _add_people_and_channels(sandbox: Sandbox, archive: Archive, sample_ch
     world, people = sandbox.world, _ADMINS | _READERS
     for user_id, (name, lang) in (_READERS | _ADMINS).items():
         world.add_person(user_id, name, lang=lang)
-    world.add_group(GROUP_ID, "Соседи · Neighbours", members=people)
+    world.add_group(GROUP_ID, "Соседи · Neighbours", members=people, bot="administrator")
     posts_by_channel: dict[int, list[Post]] = {channel.chat_id: [] for channel in sample_channels}
     for change in await posts.list_post_changes(archive, 0, _MAX_CHANGES):
         if change.post and change.key.chat_id in posts_by_channel:

@@ -21,7 +21,7 @@ from sample_sizes import FULL
 
 from bot import access
 from bot.sandbox import Sandbox
-from bot.sandbox.state import set_chat_member
+from bot.sandbox.state import get_message_key, is_message_visible, set_chat_member
 from rag_core import RagSettings, open_engine
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts, readers
@@ -86,6 +86,13 @@ async def planted(home: Path, sandbox: Sandbox) -> AsyncIterator[Path]:
     yield home
 
 
+def get_receiver(params: dict[str, Any]) -> int | None:
+    """The one member who sees what a call shows; None where all in its chat do."""
+    given = params.get("ephemeral_message_parameters")
+    found = (json.loads(given) if isinstance(given, str) else given or params).get("receiver_user_id")
+    return None if found is None else int(found)
+
+
 class Hunt:
     """The outsider, and what the outsider got to see."""
 
@@ -121,7 +128,11 @@ class Hunt:
 
     def buttons(self, *chats: int) -> list[str]:
         """What all the buttons in these chats carry."""
-        rows = [row for m in self.shown(*chats) for row in m.get("reply_markup", {}).get("inline_keyboard", ())]
+        return self.buttons_of(*self.shown(*chats))
+
+    def buttons_of(self, *messages: dict[str, Any]) -> list[str]:
+        """What all the buttons of these messages carry."""
+        rows = [row for m in messages for row in m.get("reply_markup", {}).get("inline_keyboard", ())]
         return list(
             dict.fromkeys(button["callback_data"] for row in rows for button in row if "callback_data" in button)
         )
@@ -129,7 +140,17 @@ class Hunt:
     def seen(self) -> str:
         """All that went where Otto sees it."""
         world, where = self.sandbox.world, {str(OTTO), str(GROUP), str(OTHER_GROUP)}
-        mine = [c["params"] for c in self.sandbox.transcript if str(c["params"].get("chat_id")) in where]
+        mine = [
+            c["params"]
+            for c in self.sandbox.transcript
+            if str(c["params"].get("chat_id")) in where and get_receiver(c["params"]) in (None, OTTO)
+        ]
+        mine += [
+            message
+            for chat in (GROUP, OTHER_GROUP)
+            for key, message in world.room(chat).messages.items()
+            if is_message_visible(key, OTTO)
+        ]
         mine += [
             call["params"]
             for call in self.sandbox.transcript
@@ -157,7 +178,8 @@ async def by_command_in_a_group(hunt: Hunt) -> None:
 
 
 async def by_reply(hunt: Hunt) -> None:
-    await hunt.says(ASKED[hunt.lang], GROUP, reply_to=hunt.sandbox.world.sent[GROUP][-1])
+    seen = [key for key in hunt.sandbox.world.sent[GROUP] if key > 0]
+    await hunt.says(ASKED[hunt.lang], GROUP, reply_to=seen[-1])
 
 
 async def in_another_group(hunt: Hunt) -> None:
@@ -169,6 +191,20 @@ async def an_admin_asks_in_the_group(hunt: Hunt) -> None:
     await hunt.says(f"/search@citegram_bot {SEARCHED[hunt.lang]}", GROUP, ADMIN)
     await hunt.says("/bind@citegram_bot", GROUP, ADMIN)
     await hunt.says("/settings@citegram_bot", GROUP, ADMIN)
+
+
+async def a_member_asks_in_the_group(hunt: Hunt) -> None:
+    """Rita alone is shown what she may read, and "Show to all" shows the group nothing of it."""
+    for text in (f"/ask@citegram_bot {ASKED[hunt.lang]}", f"/search@citegram_bot {SEARCHED[hunt.lang]}"):
+        await hunt.says(text, GROUP, RITA)
+    alone = [m for m in hunt.shown(GROUP) if m.get("receiver_user", {}).get("id") == RITA]
+    assert WORD["members"] in str(alone)
+    for message in alone:
+        for data in hunt.buttons_of(message):
+            await hunt.sandbox.press(RITA, GROUP, get_message_key(message), data)
+    for text in ("/why@citegram_bot", "/sources@citegram_bot", "/link@citegram_bot", "source?"):
+        await hunt.says(text, GROUP, RITA, reply_to=next(key for key in hunt.sandbox.world.sent[GROUP] if key > 0))
+    await hunt.rest()
 
 
 async def by_search_and_its_pages(hunt: Hunt) -> None:
@@ -194,7 +230,7 @@ async def by_remarks_on_the_answer_of_another(hunt: Hunt) -> None:
 
 
 async def by_buttons_of_others(hunt: Hunt) -> None:
-    stolen = hunt.buttons(ADMIN, RITA, CREW_GROUP)
+    stolen = hunt.buttons(ADMIN, RITA, CREW_GROUP, GROUP)
     assert len(stolen) > 10
     for chat in (OTTO, GROUP):
         await hunt.presses(chat, stolen, hunt.sandbox.world.sent[chat][-1])
@@ -287,6 +323,7 @@ ONCE = {
 }  # fmt: skip
 WAYS: tuple[Callable[[Hunt], Awaitable[None]], ...] = (
     in_private, by_ask, by_mention, by_command_in_a_group, by_reply, in_another_group, an_admin_asks_in_the_group,
+    a_member_asks_in_the_group,
     by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding,
     by_remarks_on_the_answer_of_another, by_editing, by_deep_link, by_counting, by_the_day, by_a_refusal,
     after_an_insider, by_every_command, by_a_failure,

@@ -24,6 +24,7 @@ from rich_text import find_notes, join_words, list_links, list_marks, outline, r
 from bot.__main__ import main
 from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.sandbox import Sandbox
+from bot.sandbox.state import get_message_key
 from bot.settings import Settings
 from rag_core.engine import Engine, open_engine
 from rag_core.run import Budgets
@@ -172,7 +173,7 @@ async def replies(sandbox: Sandbox, home: Path, chat: int, who: int, text: str) 
     before = set(sandbox.world.room(chat).messages)
     await sandbox.say(who, text, chat_id=chat)
     await wait_until_idle(sandbox, home)
-    return [message for message in sent(sandbox, chat) if message["message_id"] not in before]
+    return [message for message in sent(sandbox, chat) if get_message_key(message) not in before]
 
 
 def check_forms(plain_one: dict[str, Any], rich_one: dict[str, Any], sandbox: Sandbox) -> None:

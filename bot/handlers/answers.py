@@ -50,9 +50,9 @@ from rag_core.types import Certainty, Post, Question, Viewer, format_channel_pos
 
 router = Router()
 
-_ASKER_ONLY_ACTIONS = frozenset({"why", "shorter", "deeper", "link", "search", "rephrase", "share"})
+_ASKER_ONLY_ACTIONS = frozenset({"why", "shorter", "deeper", "link", "search", "rephrase", "show-all"})
 _REPLY_ACTIONS = frozenset({"sources", "why", "shorter", "link", "rephrase"})
-_ONCE_ACTIONS = _REPLY_ACTIONS | {"deeper", "share"}  # send a message, once
+_ONCE_ACTIONS = _REPLY_ACTIONS | {"deeper", "show-all"}  # send a message, once
 
 
 async def find_asked_answer(
@@ -167,9 +167,9 @@ async def _press_answer_button(
         elif action == "rephrase":
             with send_to_asker(get_asker_address(query, words.lang, always=True)):
                 await send_rephrase_hint(message, asked, context)
-        elif action == "share":
+        elif action == "show-all":
             await share_with_group(asked, event_update.update_id, context, words)
-            notice = words("share-begins")
+            notice = words("show-all-begins")
         else:
             view, reader = await _render_reply(asked, callback_data, query, context, words)
             await reply_in_pages(query, view, reader, context, asked.lang)
@@ -186,9 +186,9 @@ async def share_with_group(asked: AnsweredQuestion, update_id: int, context: App
     readable = await access.get_readable_channels(context.admins, group)
     cited = {one.key.chat_id for one in parse_stored_answer(asked.answer).cited}
     if not cited & readable.keys():
-        raise access.Refusal(words("share-closed"))
+        raise access.Refusal(words("show-all-closed"))
     if asked.mode == "fuller" and not cited <= readable.keys():
-        raise access.Refusal(words("share-known"))
+        raise access.Refusal(words("show-all-known"))
     again = replace(asked, update_id=update_id, mode="shared", asker_only=False, ephemeral_id=None, shown_in=None)
     async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=True):
         await questions.queue_question(context.archive, again)

@@ -932,10 +932,10 @@ zone-name = { $zone ->
    *[other] { $zone }
 }
 open-private-chat = I can only tell you this in private: open a chat with { $bot } and ask me there.
-button-share = Show to all
-share-begins = I am asking again for the whole group.
-share-closed = Not everyone here may read the posts of this answer, so I showed the group nothing.
-share-known = The group has my answer already: what only you may read stays with you.
+button-show-all = Show to all
+show-all-begins = I am asking again for the whole group.
+show-all-closed = Not everyone here may read the posts of this answer, so I showed the group nothing.
+show-all-known = The group has my answer already: what only you may read stays with you.
 settings-kept = Saved.
 settings-channel-gone = This channel is not available here any more. Open the list again.
 button-group-channels = Channels

@@ -131,7 +131,7 @@ DEEP_MODE = "deep"  # mode of a question that was asked again with a wider searc
 DEEP_SENTENCES = 5  # the most sentences of its answer
 
 _VOTE_EMOJI = {"good": "👍", "bad": "👎"}
-ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase share".split())
+ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase show-all".split())
 SHARE_PREFIX = "="  # of the inline query that shares an answer: its handle follows
 _MAX_COPIED = 200  # of the 256 characters that a button may copy: emoji count twice
 
@@ -149,7 +149,7 @@ def build_answer_keyboard(
         labels = {**_VOTE_EMOJI, "more": words("button-more")}
     rows = [_build_answer_row(labels, asked.handle)]
     if asked.asker_only and given.cited:
-        rows.append(_build_answer_row({"share": words("button-share")}, asked.handle))
+        rows.append(_build_answer_row({"show-all": words("button-show-all")}, asked.handle))
     return InlineKeyboardMarkup(inline_keyboard=[*rows, *questions])
 
 

@@ -131,7 +131,8 @@ DEEP_MODE = "deep"  # mode of a question that was asked again with a wider searc
 DEEP_SENTENCES = 5  # the most sentences of its answer
 
 _VOTE_EMOJI = {"good": "👍", "bad": "👎"}
-ANSWER_ACTIONS = (*_VOTE_EMOJI, *VOTE_REASONS, *"sources page more back why shorter deeper link rephrase show-all".split())
+ANSWER_ACTIONS = tuple("sources page more back why shorter deeper link rephrase show-all".split())
+ANSWER_ACTIONS += (*_VOTE_EMOJI, *VOTE_REASONS)
 SHARE_PREFIX = "="  # of the inline query that shares an answer: its handle follows
 _MAX_COPIED = 200  # of the 256 characters that a button may copy: emoji count twice
 

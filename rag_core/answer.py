@@ -135,7 +135,7 @@ async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -
                 wanted, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
         if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
             wanted, why = DIRECT_RECIPE, f"{wanted} is off"
-    run.note(recipe=wanted, why=why)
+    run.note(recipe=wanted, why=why, length=len(question.text))
     return RecipeChoice(wanted, why, careful)
 
 

@@ -62,7 +62,11 @@ class LlmSettings(_SettingsSection):
     temperature: float = Field(0.2, ge=0, le=2, description="Temperature of the writer.")
     top_p: float = Field(0.9, gt=0, le=1, description="Nucleus of the writer.")
     seed: int = Field(42, ge=0, description="Seed of the writer.")
-    warm: bool = Field(True, description="Load the model at the start; false: with the first question that needs it.")
+    warm: bool | None = Field(
+        None,
+        description="Load the model at the start; false: with the first question that needs it. Empty: at the start "
+        "where 2 GB of memory are free.",
+    )
     answer_tokens: int = Field(600, ge=64, le=4096, description="Longest answer in tokens.")
     evidence_tokens: int = Field(1800, ge=128, le=100_000, description="Most tokens of posts shown to the model.")
 

@@ -72,7 +72,7 @@ from rag_core.run import Budgets, Run, Stage
 from rag_core.storage import channels
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.tokens import detect_language, tokenize
-from rag_core.types import AUTO_RECIPE, Answer, Passage, PostKey, Question, Shortfall, Viewer
+from rag_core.types import AUTO_RECIPE, Answer, Passage, Plan, PostKey, Question, Shortfall, Viewer
 from rag_core.verification import Claim, Label, Verdict
 from rag_core.verification.comparison import measure_covered_share
 from rag_core.verification.facts import Vocabulary, extract_facts, split_words
@@ -95,7 +95,7 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     """
     question, rag = build_question(query, data), data.rag
     started = time.perf_counter()
-    run = Run(rag.budgets, "search")
+    run, plan = Run(rag.budgets, "search"), Plan(())
     try:
         plan = await run.require(Stage.PLAN, make_plan(question, rag, run))
         if (await run.require(Stage.CHOOSE, choose_recipe(question, plan, rag, run))).recipe == "agent":
@@ -109,7 +109,8 @@ async def search_query(query: EvaluationQuery, data: IndexedDataset) -> RankedQu
     ids = dict.fromkeys(data.id_of(hit.passage.key) for hit in hits)
     relevant = await fetch_posts(rag.archive, [key for key, name in data.dataset.ids.items() if name in query.relevant])
     across = query.lang not in {detect_language(post.text) for post in relevant.values()}
-    return RankedQuery(query.lang, tuple(name in query.relevant for name in ids), len(query.relevant), took, across)
+    ranked = tuple(name in query.relevant for name in ids)
+    return RankedQuery(query.lang, ranked, len(query.relevant), took, across, len(plan.queries))
 
 
 async def answer_or_refuse(question: Question, rag: Engine) -> Answer:

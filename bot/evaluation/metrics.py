@@ -57,6 +57,7 @@ class JudgedAnswer:
     `fell_back`: another recipe answered than was asked for. `memory_mb`: peak of the process. `by_model`: the shown
     sentences are the model's; `first_ms`: from the start of its session to the first of them, None if it wrote
     nothing. `tools` counts the tools and the stages that stand for one, `late` those ended by their timeout.
+    `queries` are those of the plan, None where nothing was searched.
     """
 
     lang: str
@@ -85,6 +86,7 @@ class JudgedAnswer:
     tokens_per_s: float | None = None
     tools: int = 0
     late: int = 0
+    queries: float | None = None
 
     @property
     def is_sure(self) -> bool:
@@ -137,6 +139,7 @@ def judge_answer(
         tokens_per_s=last.get("tokens_per_s"),
         tools=len(actions),
         late=sum(span.timed_out for span in actions),
+        queries=last.get("queries"),
     )
 
 
@@ -197,6 +200,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "first_sentence_ms_p50": compute_percentile((r.first_ms for r in rows if r.first_ms is not None), 50),
         "tokens_per_s": compute_mean(r.tokens_per_s for r in rows if r.tokens_per_s is not None),
         "answer_length": compute_mean(r.length for r in answered),
+        "queries": compute_mean(r.queries for r in rows if r.queries is not None),
         "tool_timeout_rate": round(sum(r.late for r in rows) / tools, 4) if tools else None,
         "cache_hit_rate": round(hits / looks, 4) if looks else None,
         "memory_mb": max((r.memory_mb for r in rows), default=None),
@@ -221,7 +225,7 @@ def compute_metrics_by_kind(rows: Sequence[JudgedAnswer]) -> dict[str, Metrics]:
 class RankedQuery:
     """One question, and for each retrieved document, best first, whether it is relevant.
 
-    `across`: no relevant document is in the question's language.
+    `across`: no relevant document is in the question's language. `queries` of its plan.
     """
 
     lang: str
@@ -229,6 +233,7 @@ class RankedQuery:
     relevant: int
     took_ms: float
     across: bool = False
+    queries: int = 0
 
 
 def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
@@ -254,6 +259,7 @@ def compute_retrieval_metrics(rows: Sequence[RankedQuery]) -> Metrics:
     across = [figures for row, figures in zip(rows, found, strict=True) if row.across]
     metrics = {name: compute_mean(figures[name] for figures in found) for name in names}
     metrics |= {f"across_{name}": compute_mean(figures[name] for figures in across) for name in names[1:3]}
+    metrics["queries"] = compute_mean(row.queries for row in rows)
     return metrics | {f"latency_ms_p{p}": compute_percentile((r.took_ms for r in rows), p) for p in (50, 95)}
 
 

@@ -81,6 +81,9 @@ def estimate_memory(size: int, context: int = _CONTEXT_TOKENS) -> int:
     return size + min(size, _BUFFER_BYTES) + min(size, _CONTEXT_BYTES) * context // _CONTEXT_TOKENS
 
 
+_WARM_BYTES = 2_000_000_000  # with less free memory a model is loaded only when a question needs it
+
+
 def check_memory_fits(path: Path, free: int | None, context: int = _CONTEXT_TOKENS) -> None:
     """Check that the free memory holds the model with its buffers. Raises ModelUnavailable."""
     needed = estimate_memory(path.stat().st_size, context)
@@ -575,7 +578,7 @@ async def open_local_model(
     data: Path | None = None,
     prefixes: PrefixLister = lambda rates: (),
 ) -> LocalModel:
-    """Open a GGUF, and load it unless LLM__WARM is false: then the first turn does. Raises ModelUnavailable.
+    """Open a GGUF, and load it where LLM__WARM says so; else the first turn does. Raises ModelUnavailable.
 
     `patience` is the timeout for a silent worker, in seconds. Rates are kept beside the file, else in `data`;
     `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given rates.
@@ -583,7 +586,8 @@ async def open_local_model(
     model = LocalModel(path, settings, name, patience, data, prefixes)
     try:
         check_gguf_file(path)
-        if settings.warm:
+        free = measure_free_memory()
+        if settings.warm or (settings.warm is None and (free is None or free >= _WARM_BYTES)):
             await model.load()
     except BaseException:
         await model.close()

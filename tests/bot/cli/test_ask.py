@@ -31,8 +31,11 @@ def citegram(nowhere: Path, monkeypatch: pytest.MonkeyPatch, run_command: Cli) -
     return partial(run_command, "--data", "data")
 
 
+QUESTION = "Where does Tawny get its firmware?"
+
+
 def asked(citegram: Cli, *words: str) -> dict[str, Any]:
-    code, out, _ = citegram("ask", "Where does Tawny get its firmware?", "--json", *words)
+    code, out, _ = citegram("ask", QUESTION, "--json", *words)
     assert code == 0
     return dict(json.loads(out))
 
@@ -49,6 +52,7 @@ def test_the_trace_of_an_answer_can_be_seen_later(imported: Path, citegram: Cli)
     code, out, _ = citegram("trace", given["trace_id"])
     assert (code, out.splitlines()[0].split()[:2]) == (0, [given["trace_id"], "direct"])
     assert any(line.startswith("lexical ") for line in out.splitlines())
+    assert f"length={len(QUESTION)}" in next(line for line in out.splitlines() if line.startswith("choose "))
     assert "Tawny" not in out
     code, out, _ = citegram("trace", given["trace_id"], "--json")
     assert {span["stage"] for span in json.loads(out)["spans"]} >= {"choose", "plan", "lexical", "cite"}

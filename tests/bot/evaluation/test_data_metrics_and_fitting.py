@@ -244,14 +244,14 @@ def test_the_figures_of_answers() -> None:
         "first_citation_right": 0.3333, "citation_precision": 0.4, "citation_coverage": 0.8,
         "latency_ms_p50": 35.0, "latency_ms_p95": 57.5, "calls": 0.0, "tokens": 0.0,
         "by_model": 0.0, "first_sentence_ms_p50": None, "tokens_per_s": None, "answer_length": 166.6667,
-        "tool_timeout_rate": None, "cache_hit_rate": None,
+        "queries": None, "tool_timeout_rate": None, "cache_hit_rate": None,
     }  # fmt: skip
 
 
 def test_the_figures_of_retrieval() -> None:
     rows = [
         RankedQuery("en", (True, False, False), 1, 1.0),
-        RankedQuery("en", (False, True, True), 2, 2.0),
+        RankedQuery("en", (False, True, True), 2, 2.0, queries=3),
         RankedQuery("ru", (False,) * 10 + (True,), 1, 3.0, across=True),
         RankedQuery("ru", (), 1, 4.0),
     ]
@@ -259,7 +259,7 @@ def test_the_figures_of_retrieval() -> None:
     assert compute_retrieval_metrics(rows) == {
         "recall@1": 0.25, "recall@5": 0.5, "recall@20": 0.75, "across_recall@5": 0.0, "across_recall@20": 1.0,
         "all_relevant@20": 0.75, "mrr@10": 0.375, "ndcg@10": round((1 + second) / 4, 4), "latency_ms_p50": 2.5,
-        "latency_ms_p95": 3.85,
+        "latency_ms_p95": 3.85, "queries": 0.75,
     }  # fmt: skip
 
 

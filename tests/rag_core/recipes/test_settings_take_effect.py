@@ -11,6 +11,7 @@ from scripted_model import FakeLlm
 
 from bot.i18n import get_translator
 from bot.worker.streaming import ProgressView
+from rag_core.llm import local
 from rag_core.llm.local import open_local_model
 from rag_core.llm.protocol import TokenRates
 from rag_core.llm.rates import fits_budgets
@@ -105,10 +106,24 @@ async def test_a_models_sentence_must_hold_to_the_threshold_that_is_set(library:
     assert len(shown[0.5]) == 1 and not shown[0.9]
 
 
-async def test_a_model_that_is_not_warmed_is_loaded_by_its_first_turn(tiny_gguf: Any) -> None:
-    model = await open_local_model(tiny_gguf, LlmSettings(threads=1, warm=False))
+@pytest.mark.parametrize(
+    ("warm", "free", "loaded"),
+    [
+        (None, 2_100_000_000, True),
+        (None, 1_900_000_000, False),
+        (None, None, True),
+        (True, 1, True),
+        (False, None, False),
+    ],
+)
+async def test_a_model_is_loaded_at_the_start_where_memory_is_free_else_by_its_first_turn(
+    tiny_gguf: Any, monkeypatch: pytest.MonkeyPatch, warm: bool | None, free: int | None, loaded: bool
+) -> None:
+    monkeypatch.setattr(local, "check_memory_fits", lambda *given: None)
+    monkeypatch.setattr(local, "measure_free_memory", lambda: free)
+    model = await open_local_model(tiny_gguf, LlmSettings(threads=1, warm=warm))
     try:
-        assert model.pid is None
+        assert (model.pid is not None) is loaded
         async with model.turn(0) as session:
             assert await session.count(["yes"])
             assert model.pid is not None

@@ -315,6 +315,20 @@ async def by_a_failure(hunt: Hunt) -> None:
     await hunt.says("?" * 2000)
 
 
+async def by_rich_messages(hunt: Hunt) -> None:
+    """The notes of a rich message show more of a post than its quotes."""
+    for who, chat in ((OTTO, None), (OTTO, OTHER_GROUP), (ADMIN, GROUP)):
+        await hunt.says("/mode@citegram_bot rich", chat, who)
+        await hunt.says(f"/ask@citegram_bot {ASKED[hunt.lang]}", chat, who)
+        await hunt.says(f"/verify@citegram_bot {ASKED[hunt.lang]}", chat, who)
+    for text in (POSTED[hunt.lang], COUNTED[hunt.lang], "When does the ferry to Owl Island leave?", "/digest now"):
+        await hunt.says(text)
+    rich = [call["params"]["rich_message"] for call in hunt.sandbox.transcript if call["method"] == "sendRichMessage"]
+    assert any("reference_link" in one for one in rich)
+    for who, chat in ((OTTO, None), (OTTO, OTHER_GROUP), (ADMIN, GROUP)):
+        await hunt.says("/mode@citegram_bot plain", chat, who)
+
+
 # These say the same in every language, or differ in how the same question comes to the bot.
 ONCE = {
     by_why_on_the_answer_of_another, by_buttons_of_others, by_remarks_on_the_answer_of_another, by_deep_link,
@@ -326,7 +340,7 @@ WAYS: tuple[Callable[[Hunt], Awaitable[None]], ...] = (
     a_member_asks_in_the_group,
     by_search_and_its_pages, by_why_on_the_answer_of_another, by_buttons_of_others, by_forwarding,
     by_remarks_on_the_answer_of_another, by_editing, by_deep_link, by_counting, by_the_day, by_a_refusal,
-    after_an_insider, by_every_command, by_a_failure,
+    after_an_insider, by_rich_messages, by_every_command, by_a_failure,
 )  # fmt: skip
 # There Otto writes a title or a link, which may be said back; what stands in the channel may not.
 LAST = (by_the_channels_name, by_commands_about_a_post)
@@ -356,6 +370,10 @@ async def insiders(hunt: Hunt) -> None:
         assert TITLE["members"] in str(hunt.shown(chat or who)[before:]), who
     assert not any(WORD[kind] in str(hunt.shown(RITA)) for kind in KINDS if kind != "members")
     assert WORD["admins"] in str(hunt.shown(ADMIN))
+    await hunt.says("/mode rich", who=RITA)
+    await hunt.says(ASKED[hunt.lang], who=RITA)
+    assert "reference_link" in str(hunt.shown(RITA)[-1]["rich_message"])
+    assert WORD["members"] in str(hunt.shown(RITA)[-1]["rich_message"])
     for command in ("/channels", "/grant 777", "/reindex"):
         await hunt.says(command, who=ADMIN)
 

@@ -39,8 +39,10 @@ from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.notifications import WatchNotifier
 from bot.stored_answer import serialize_answer
+from bot.views.answer import render_answer
 from bot.views.explanation import describe_reading
 from bot.views.results import render_digest
+from bot.views.rich import build_rich_message
 from bot.views.terminal_text import plan_as_json
 from bot.views.text import RenderContext
 from bot.worker.known_answers import QuestionSuggester, answer_from_pin, hash_question
@@ -52,7 +54,7 @@ from rag_core.index.vectors_edge import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets, Run
-from rag_core.storage import channels, index_state, posts, subscriptions
+from rag_core.storage import channels, index_state, posts, subscriptions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.questions import QuestionRow, finish_question, queue_question
 from rag_core.storage.readers import narrow_to_channel_set, save_channel_sets
@@ -311,12 +313,15 @@ async def described_channels(rag: Engine) -> list[object]:
     week = START, START + timedelta(days=7)
     lines = await build_period_digest(rag.archive, viewer.channels, *week)
     assert lines
-    shown = [repr(render_digest(lines, readable, RenderContext(words, UTC), *week).text.as_kwargs())]
+    digest = render_digest(lines, readable, RenderContext(words, UTC), *week).text
+    shown = [repr(digest.as_kwargs()), repr(build_rich_message(digest))]
     for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
         shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC)).as_kwargs()))
     pinned = await answer_from_pin(Question(PINNED, "en", NOW, viewer), rag)
     assert pinned
-    return [*shown, repr(replace(pinned, trace_id=""))]
+    cited = await visible_posts.fetch_posts(rag.archive, pinned.list_named_posts())
+    rich = build_rich_message(render_answer(pinned, cited, RenderContext(words, UTC)))
+    return [*shown, repr(replace(pinned, trace_id="")), repr(rich)]
 
 
 async def told_by_watches(rag: Engine) -> list[object]:

@@ -70,6 +70,7 @@ function inline(text, look) {
 
 function footnote({ text, reference_name: name }, inside, look) {
   const block = look.notes.get(name);
+  if (!block) return make("span", {}, ...inside);
   let note = null;
   const mark = make("button", {
     class: "footnote", type: "button", "aria-expanded": "false", "aria-label": `${say("note")} ${wordsOf(text)}`,

@@ -11,15 +11,26 @@ from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
+    InputRichBlockParagraph,
+    InputRichBlockTable,
+    InputRichBlockThinking,
+    InputRichMessage,
     Message,
     MessageEntity,
     ReactionTypeEmoji,
     ReplyParameters,
+    RichBlockTableCell,
+    RichTextBold,
+    RichTextReference,
+    RichTextReferenceLink,
+    RichTextUrl,
 )
 from driven_sandbox import DrivenSandbox
 
 from bot.sandbox import Sandbox
+from bot.sandbox.messages import BotApiError
 from bot.sandbox.page_api import stop_draft_as_person
+from bot.sandbox.rich_messages import prepare_rich_message
 from rag_core.types import Post, PostKey
 
 READER, CHANNEL, CLOSED = 500, -1001, -1002
@@ -186,6 +197,89 @@ async def test_a_bot_has_one_reaction_of_the_known_ones(sandbox: Sandbox, bot: B
         await bot.set_message_reaction(READER, 1, [ReactionTypeEmoji(emoji="⏳")])
     with pytest.raises(TelegramBadRequest, match="message to react not found"):
         await bot.set_message_reaction(READER, 77, [eyes])
+
+
+# Rich messages.
+
+
+def paragraph(text: Any) -> InputRichBlockParagraph:
+    return InputRichBlockParagraph(text=text)
+
+
+def nest(depth: int) -> Any:
+    text: Any = "x"
+    for _ in range(depth):
+        text = RichTextBold.model_construct(text=text)
+    return InputRichBlockParagraph.model_construct(text=text)
+
+
+def table(columns: int, rows: int = 1) -> InputRichBlockTable:
+    cells = [RichBlockTableCell(align="left", valign="top", text="x") for _ in range(columns)]
+    return InputRichBlockTable(cells=[cells] * rows)
+
+
+def rich(*blocks: Any, **more: Any) -> InputRichMessage:
+    return InputRichMessage.model_construct(blocks=list(blocks), skip_entity_detection=True, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (rich(paragraph("x"), html="<p>x</p>"), "exactly one of html, markdown and blocks"),
+        (InputRichMessage(), "exactly one of html, markdown and blocks"),
+        (InputRichMessage(html="<p>x</p>"), "the sandbox reads no markup"),
+        (InputRichMessage(markdown="x"), "the sandbox reads no markup"),
+        (rich(), "is empty"),
+        (rich(paragraph("x" * 32_769)), "too long"),
+        (rich(*[paragraph("x")] * 501), "too many blocks"),
+        (rich(table(1, 500)), "too many blocks"),
+        (rich(table(21)), "too many columns"),
+        (rich(paragraph(RichTextReferenceLink(text="[1]", reference_name="p1"))), "has no reference 'p1'"),
+        (rich(paragraph(RichTextUrl(text="x", url="javascript:alert(1)"))), "is invalid"),
+        (rich(InputRichBlockThinking(text="Hm")), "in a draft only"),
+    ],
+)
+async def test_rich_messages_over_the_limits_are_refused(bot: Bot, given: InputRichMessage, complaint: str) -> None:
+    with pytest.raises(TelegramBadRequest, match=complaint):
+        await bot.send_rich_message(READER, given)
+
+
+def test_a_rich_message_may_be_sixteen_levels_deep() -> None:
+    """Through the models: aiogram's take exponential time to read a text that is nested deeply."""
+    prepare_rich_message(rich(nest(15)))
+    with pytest.raises(BotApiError, match="nested too deeply"):
+        prepare_rich_message(rich(nest(17)))
+
+
+async def test_a_rich_message_is_kept_edited_copied_and_drafted(sandbox: Sandbox, bot: Bot) -> None:
+    note = paragraph(
+        RichTextReference(text=["[1] ", RichTextUrl(text="post", url="https://t.me/harbour/7")], name="p1")
+    )
+    said = paragraph(["At six. ", RichTextReferenceLink(text="[1]", reference_name="p1")])
+    await bot.send_rich_message_draft(
+        READER, 7, rich(InputRichBlockThinking(text="Reading"), said, note), can_stop=True
+    )
+    assert sandbox.world.drafts[READER, 0].rich is not None
+    sent = await bot.send_rich_message(READER, rich(said, note, table(20)), reply_markup=BUTTON)
+    assert sandbox.world.drafts == {}
+    assert sent.rich_message is not None
+    assert sent.rich_message.blocks[1].text.name == "p1"  # type: ignore[union-attr]
+    with pytest.raises(TelegramBadRequest, match="not modified"):
+        await bot.edit_message_text(
+            chat_id=READER, message_id=sent.message_id, rich_message=rich(said, note, table(20)), reply_markup=BUTTON
+        )
+    await bot.edit_message_text(chat_id=READER, message_id=sent.message_id, rich_message=rich(paragraph("At seven.")))
+    kept = sandbox.world.room(READER).messages[sent.message_id]
+    assert kept["rich_message"] == {"blocks": [{"type": "paragraph", "text": "At seven."}]}
+    assert "reply_markup" not in kept
+    copy = await bot.copy_message(READER, READER, sent.message_id)
+    assert sandbox.world.room(READER).messages[copy.message_id]["rich_message"] == kept["rich_message"]
+    await bot.edit_message_text("At eight.", chat_id=READER, message_id=sent.message_id)
+    kept = sandbox.world.room(READER).messages[sent.message_id]
+    assert kept["text"] == "At eight."
+    assert "rich_message" not in kept
+    with pytest.raises(TelegramBadRequest, match="message text is empty"):
+        await bot.edit_message_text("", chat_id=READER, message_id=sent.message_id)
 
 
 # Quotes.

@@ -5,12 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
-from aiogram.types import BotCommand, InlineQueryResultArticle, InputTextMessageContent, Message, ReplyParameters
+from aiogram.types import (
+    BotCommand,
+    InlineQueryResultArticle,
+    InputRichBlockDetails,
+    InputRichBlockExpandableBlockQuotation,
+    InputRichBlockParagraph,
+    InputRichBlockSectionHeading,
+    InputRichBlockTable,
+    InputRichMessage,
+    InputTextMessageContent,
+    Message,
+    ReplyParameters,
+    RichBlockTableCell,
+    RichTextMarked,
+    RichTextReference,
+    RichTextReferenceLink,
+    RichTextSuperscript,
+    RichTextUrl,
+)
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
@@ -82,6 +101,65 @@ async def test_a_citation_opens_its_post_beside_the_answer(
     await page.click("#send")
     await playwright_api.expect(page.locator(".message.own").last).to_contain_text("and <b>then</b>?")
     assert sandbox.world.room(READER).messages[3]["text"] == "and <b>then</b>?"
+    assert wrong == []
+
+
+def mark(name: str) -> RichTextSuperscript:
+    return RichTextSuperscript(text=RichTextReferenceLink(text=f"[{name}]", reference_name=name))
+
+
+@pytest.mark.parametrize(("locale", "note", "more"), [("en-GB", "Note", "Show more"), ("ru-RU", "Сноска", "Показать")])
+async def test_a_rich_answer_is_drawn_and_its_notes_open_by_press_and_by_key(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser, locale: str, note: str, more: str
+) -> None:
+    def footnote(name: str, words: str) -> InputRichBlockExpandableBlockQuotation:
+        link = RichTextUrl(text=f"[{name}]", url=f"https://t.me/harbour/{name}")
+        text = RichTextReference(text=[link, " ", RichTextMarked(text=words)], name=name)
+        return InputRichBlockExpandableBlockQuotation(text=text, credit="Harbour News")
+
+    cell = partial(RichBlockTableCell, align="left", valign="top")
+    rows = [[cell(text=f"{n} May"), cell(text=[f"{n}00 ", mark("8")])] for n in (3, 4)]
+    blocks = [
+        InputRichBlockSectionHeading(text="Prices <b>x</b>", size=3),
+        InputRichBlockParagraph(text=["At nine. ", mark("7")]),
+        InputRichBlockTable(cells=rows, is_compact=True),
+        InputRichBlockDetails(summary="Sources", blocks=[footnote("7", "line\n" * 9), footnote("8", "Eight")]),
+        footnote("9", "line\n" * 9),
+    ]
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
+        await sandbox.say(READER, "how much?")
+        answer = await bot.send_rich_message(READER, InputRichMessage(blocks=blocks))
+    page = await shared_browser.new_page(locale=locale, viewport={"width": 1300, "height": 800})
+    wrong = note_faults(page)
+    await page.goto(f"{sandbox.url}/?user={READER}&lang={locale[:2]}")
+    bubble, expect = page.locator(f'[data-message="{READER}/{answer.message_id}"]'), playwright_api.expect
+    await expect(bubble.get_by_role("heading")).to_have_text("Prices <b>x</b>")
+    await expect(bubble.get_by_role("cell")).to_have_text(["3 May", "300 [8]", "4 May", "400 [8]"])
+    await expect(page.locator("#chats .chat").first).to_contain_text("Prices <b>x</b>")
+
+    first = bubble.get_by_role("button", name=f"{note} [7]")
+    await first.focus()
+    await page.keyboard.press("Enter")
+    await expect(first).to_have_attribute("aria-expanded", "true")
+    opened = bubble.get_by_role("note")
+    await expect(opened).to_contain_text("Harbour News")
+    assert (await opened.locator("mark").inner_text()).count("line") == 9
+    await page.keyboard.press("Escape")
+    await expect(opened).to_have_count(0)
+    await bubble.get_by_role("button", name=f"{note} [8]").last.click()
+    await expect(opened).to_contain_text("Eight")
+    await opened.locator("a.citation").click()
+    await expect(page.locator(f'#source [data-message="{CHANNEL}/8"]')).to_be_in_viewport()
+
+    await expect(bubble.get_by_text("Sources")).to_be_visible()
+    assert not await bubble.locator("details blockquote").first.is_visible()
+    await bubble.get_by_text("Sources").click()
+    await expect(bubble.locator("details blockquote").first).to_be_visible()
+    fold = bubble.locator("blockquote.expandable").last
+    await expect(fold.get_by_role("button")).to_contain_text(more)
+    closed = (await fold.bounding_box() or {})["height"]
+    await fold.get_by_role("button").click()
+    assert (await fold.bounding_box() or {})["height"] > 2 * closed
     assert wrong == []
 
 

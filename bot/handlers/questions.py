@@ -31,6 +31,7 @@ from bot import access, logs, middlewares
 from bot.access import Reader, Refusal, check_may_change_settings, get_reader, get_reader_id
 from bot.app_context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator
+from bot.stored_answer import compare_with_posts, parse_stored_answer
 from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
@@ -142,11 +143,23 @@ async def _on_verify(
     elif parent:
         text, ours = parent.text or parent.caption or "", parent.from_user and parent.from_user.id == bot.id
         text = strip_sources(text, parent.entities or ()) if ours else text.strip()
+        text = text or (await _compose_rich_answer(parent.message_id, message, bot, context) if ours else "")
     if text:
         await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
     elif addressed:
         refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
         await message.reply(**refusal.as_kwargs())
+
+
+async def _compose_rich_answer(message_id: int, message: Message, bot: Bot, context: AppContext) -> str:
+    """Compose the sentences of a rich answer, whose words are in no update, as far as the sender may read its posts."""
+    asked = await questions.find_question_of_message(context.archive, bot.id, message.chat.id, message_id)
+    if asked is None:
+        return ""
+    given, viewer = parse_stored_answer(asked.answer), await access.build_viewer(context.admins, get_reader(message))
+    now = await compare_with_posts(given, viewer, context.archive)
+    standing = (one for one in given.sentences if all(map(now.holds, one.citations)))
+    return " ".join(one.compose(now.texts) for one in standing).strip()
 
 
 @router.message(middlewares.IN_PRIVATE, F.forward_origin)

@@ -213,6 +213,13 @@ async def test_the_buttons_of_a_rich_answer_quote_its_post(sandbox: Sandbox, liv
     assert quote["external_reply"]["message_id"] == number
 
 
+async def test_a_rich_answer_can_be_verified_by_a_reply(sandbox: Sandbox, live: Any, rich_home: Path, ask: Any) -> None:
+    async with live():
+        answer = await ask(OTTO, FERRY)
+        verdict = await ask(OTTO, "/verify", reply_to=answer["message_id"])
+    assert f"paragraph: “{NOTE.removeprefix('[1] ')}”" in words(verdict)
+
+
 async def test_a_refusal_has_no_notes(sandbox: Sandbox, live: Any, rich_home: Path, ask: Any) -> None:
     async with live():
         answer = await ask(OTTO, "Which zeppelin won the chess tournament?")

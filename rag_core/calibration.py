@@ -40,6 +40,10 @@ def estimate_answering(score: float, lead: float, terms: float | None = None) ->
     return 1 / (1 + math.exp(-max(-50.0, min(50.0, z))))
 
 
+# Of the retrievers, by model and language.
+_FUSIONS = {"minilm-navec": {"en": Fusion("sum", 0.5), "ru": Fusion("sum", 0.2)}}
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Calibration: the thresholds of answers (0..1), fusion by embedding model and language, and the fitting data.
@@ -51,12 +55,12 @@ class Calibration:
     sure: float = 0.88
     data: str = "questions typed by people over invented and real channels"
     date: str = "2026-11-27"
-    fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=dict)
+    fusions: Mapping[str, Mapping[str, Fusion]] = field(default_factory=lambda: _FUSIONS)
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
         """Fusion for a question in `lang`; with `weight`, the dense weight of the recipe council, a sum of scores."""
         fitted = self.fusions.get(model.name, {}).get(lang)
-        default = fitted or Fusion("sum", model.dense_weight)
+        default = fitted or Fusion("sum", model.weight(lang))
         return default if weight is None else Fusion("sum", weight)
 
     def grade(self, likely: float) -> Certainty:
@@ -80,7 +84,7 @@ class Calibration:
                 for model, langs in stored["fusions"].items()
             }
             bars = float(stored["bar"]), float(stored["sure"])
-            found = cls(*bars, str(stored["data"]), str(stored["date"]), own)
+            found = cls(*bars, str(stored["data"]), str(stored["date"]), {**_FUSIONS, **own})
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -59,6 +59,7 @@ class LlmSettings(_SettingsSection):
     threads: int = Field(0, ge=0, description="Threads of the model. 0: one fewer than there are processors.")
     gpu_layers: int = Field(0, ge=-1, description="Layers on the GPU; -1 is all. Needs a build that can.")
     context: int = Field(4096, ge=512, description="Tokens a prompt and its reply may have together.")
+    idle_minutes: int = Field(0, ge=0, description="Unload the model after so many idle minutes. 0: never.")
     temperature: float = Field(0.2, ge=0, le=2, description="Temperature of the writer.")
     top_p: float = Field(0.9, gt=0, le=1, description="Nucleus of the writer.")
     seed: int = Field(42, ge=0, description="Seed of the writer.")

@@ -183,9 +183,9 @@ qdrant-key-refused = The Qdrant server at { $where } refuses the key: check QDRA
 qdrant-failed = The Qdrant server at { $where } reports an error ({ $said }): look at its log.
 model-fixed = { $setting } is set to { $value }, which overrides the choice here: change it in the settings.
 model-server-writes = LLM__URL is set, so that server writes the answers: empty it to choose a model here.
-model-missing = The model { $model } is not in { $folder }: run citegram models pull { $model }.
-model-incomplete = The model { $model } in { $folder } has no { $part }: run citegram models pull { $model } again.
-model-damaged = The file { $part } of the model { $model } is damaged: run citegram models pull { $model } again.
+model-missing = The model { $model } is not in { $folder }: run citegram models pull { $pulled }.
+model-incomplete = The model { $model } in { $folder } has no { $part }: run citegram models pull { $pulled } again.
+model-damaged = The file { $part } of the model { $model } is damaged: run citegram models pull { $pulled } again.
 
 ## Channels (admins)
 

@@ -187,9 +187,9 @@ qdrant-key-refused = Сервер Qdrant { $where } не принимает кл
 qdrant-failed = Сервер Qdrant { $where } сообщает об ошибке ({ $said }): загляните в его журнал.
 model-fixed = { $setting } задаёт { $value }, и выбор здесь не действует: измените настройку.
 model-server-writes = Задан LLM__URL, поэтому ответы пишет тот сервер: уберите его, чтобы выбрать модель здесь.
-model-missing = Модели { $model } нет в { $folder }: запустите citegram models pull { $model }.
-model-incomplete = В модели { $model } в { $folder } нет { $part }: запустите citegram models pull { $model } ещё раз.
-model-damaged = Файл { $part } модели { $model } повреждён: запустите citegram models pull { $model } ещё раз.
+model-missing = Модели { $model } нет в { $folder }: запустите citegram models pull { $pulled }.
+model-incomplete = В модели { $model } в { $folder } нет { $part }: запустите citegram models pull { $pulled } ещё раз.
+model-damaged = Файл { $part } модели { $model } повреждён: запустите citegram models pull { $pulled } ещё раз.
 
 ## Каналы (администраторам)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import ctypes
+import hashlib
 import json
 import math
 import os
@@ -22,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from rag_core.processes import Message, open_parent_pipes, read_message, write_message
@@ -37,48 +39,134 @@ except ImportError as exc:
     sys.exit()
 
 _MIN_TOKENS = 64  # fewer tokens are evaluated faster than their state is restored
-_MAX_STATES, _MAX_STATE_BYTES = 12, 1 << 29
+_MAX_STATES, _MAX_FILES = 4, 12
+_MAX_BYTES = 1 << 29  # of the states in memory together, and of the files together
+_MAX_HEADER_BYTES = 1 << 20
 
 Tokens = tuple[int, ...]
 
 
 class PromptStates:
-    """LRU cache of the states of the context, llama.cpp's `ctx`, after a few prefixes.
+    """LRU cache of the context's states after a few prefixes; those of `store` are kept in files as well.
 
     A planner, a writer and a judge share one context, each with its own prefix. Evaluating a prefix again takes
-    seconds, restoring its state milliseconds.
+    seconds, restoring its state milliseconds. Only prefixes without readers' or channels' texts are written to files:
+    a line of JSON (`made_by`, `tokens`, `bytes`, `sha256`), then the state. Files that are damaged, or made by another
+    model, llama.cpp or context, are deleted.
     """
 
-    def __init__(self, ctx: Any) -> None:
-        self._ctx = ctx
+    def __init__(self, ctx: Any, folder: str, made_by: str) -> None:
+        """`ctx` is llama.cpp's context; without a `folder` nothing is written."""
+        self._ctx, self._folder, self._made_by = ctx, Path(folder) if folder else None, made_by
         self._kept: dict[Tokens, Any] = {}  # least recently used first
+        self._files: dict[Tokens, Path] = {}  # the oldest first
+        paths = [path for path in self._folder.glob("prefix-*.state") if not path.is_symlink()] if self._folder else []
+        for path in sorted(paths, key=lambda path: path.lstat().st_mtime_ns):
+            if header := self._read_header(path):
+                self._files[tuple(header["tokens"])] = path
+            else:
+                _delete_file(path)
+        self._limit_files()
 
     def find(self, tokens: Sequence[int]) -> Tokens:
         """Longest prefix of these tokens that has a state; empty without one."""
         start = tuple(tokens)
-        return max((key for key in self._kept if start[: len(key)] == key), key=len, default=())
+        return max((key for key in {*self._kept, *self._files} if start[: len(key)] == key), key=len, default=())
 
     def keep(self, tokens: Sequence[int]) -> None:
         """Keep the state of the context, which holds exactly these tokens; shorter prefixes of them are dropped."""
-        key, size = tuple(tokens), llama_cpp.llama_state_seq_get_size(self._ctx, 0)
-        if len(key) < _MIN_TOKENS or key in self._kept or size > _MAX_STATE_BYTES:
+        key = tuple(tokens)
+        if len(key) < _MIN_TOKENS or key in self._kept:
+            return
+        size = llama_cpp.llama_state_seq_get_size(self._ctx, 0)
+        if size > _MAX_BYTES:
             return
         state = (ctypes.c_uint8 * size)()
         if llama_cpp.llama_state_seq_get_data(self._ctx, state, size, 0) == size:
-            self._kept = {other: kept for other, kept in self._kept.items() if key[: len(other)] != other}
-            self._kept[key] = state
-            while len(self._kept) > _MAX_STATES or sum(map(len, self._kept.values())) > _MAX_STATE_BYTES:
-                del self._kept[next(iter(self._kept))]
+            self._add(key, state)
 
-    def restore(self, key: Tokens) -> bool:
-        """Restore the state that `find` named; False where llama.cpp does not take it."""
-        state, memory = self._kept.pop(key), llama_cpp.llama_get_memory(self._ctx)
+    def _add(self, key: Tokens, state: Any) -> None:
+        self._kept = {other: kept for other, kept in self._kept.items() if key[: len(other)] != other}
+        self._kept[key] = state
+        while len(self._kept) > _MAX_STATES or sum(map(len, self._kept.values())) > _MAX_BYTES:
+            del self._kept[next(iter(self._kept))]
+
+    def restore(self, tokens: Sequence[int]) -> bool:
+        """Restore the state in which the context held exactly these tokens; False where there is none."""
+        key = tuple(tokens)
+        state = self._kept[key] if key in self._kept else self._read_file(key)
+        if state is None:
+            return False
+        memory = llama_cpp.llama_get_memory(self._ctx)
         llama_cpp.llama_memory_clear(memory, True)
         if not llama_cpp.llama_state_seq_set_data(self._ctx, state, len(state), 0):
             llama_cpp.llama_memory_clear(memory, True)
+            self._kept.pop(key, None)
+            self._drop_file(key)
             return False
-        self._kept[key] = state
+        self._add(key, state)
         return True
+
+    def is_stored(self, tokens: Sequence[int]) -> bool:
+        """Whether a file holds the state after these tokens, or nothing is to be written for them."""
+        return self._folder is None or len(tokens) < _MIN_TOKENS or tuple(tokens) in self._files
+
+    def store(self, tokens: Sequence[int]) -> None:
+        """Write the kept state after these tokens to a file; a disk that takes nothing is no error."""
+        key = tuple(tokens)
+        if self._folder is None or (state := self._kept.get(key)) is None:
+            return
+        sha256 = hashlib.sha256(state).hexdigest()
+        header = {"made_by": self._made_by, "tokens": key, "bytes": len(state), "sha256": sha256}
+        name = hashlib.sha256(f"{self._made_by} {key}".encode()).hexdigest()[:16]
+        path = self._folder / f"prefix-{name}.state"
+        unfinished = path.with_suffix(f".{os.getpid()}~")
+        try:
+            with unfinished.open("wb") as file:
+                file.write(json.dumps(header).encode() + b"\n")
+                file.write(state)
+            unfinished.replace(path)
+        except OSError:
+            _delete_file(unfinished)
+            return
+        self._files[key] = path
+        self._limit_files()
+
+    def _limit_files(self) -> None:
+        while len(self._files) > _MAX_FILES or sum(path.stat().st_size for path in self._files.values()) > _MAX_BYTES:
+            self._drop_file(next(iter(self._files)))
+
+    def _drop_file(self, key: Tokens) -> None:
+        if path := self._files.pop(key, None):
+            _delete_file(path)
+
+    def _read_header(self, path: Path) -> dict[str, Any] | None:
+        """Header of a whole file of this model, llama.cpp and context."""
+        try:
+            with path.open("rb") as file:
+                line = file.readline(_MAX_HEADER_BYTES)
+                header: dict[str, Any] = json.loads(line)
+                whole = path.stat().st_size == len(line) + header["bytes"] <= _MAX_BYTES
+            return header if whole and header["made_by"] == self._made_by and len(header["tokens"]) else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def _read_file(self, key: Tokens) -> Any:
+        """State from the file of these tokens; None without a sound one. llama.cpp may crash on a damaged state."""
+        path = self._files.get(key)
+        if path is None:
+            return None
+        with contextlib.suppress(OSError):
+            header, (_, _, raw) = self._read_header(path), path.read_bytes().partition(b"\n")
+            if header and tuple(header["tokens"]) == key and hashlib.sha256(raw).hexdigest() == header["sha256"]:
+                return (ctypes.c_uint8 * len(raw)).from_buffer_copy(raw)
+        self._drop_file(key)
+        return None
+
+
+def _delete_file(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 # Used where a model's own template is missing or unusable. The second is for models without roles.
@@ -356,7 +444,7 @@ class LlamaModel:
             raise RequestRefused("kind", "it is not a model that writes text")
         self.context: int = llama_cpp.llama_n_ctx(self._ctx)
         self._words = ChatTokenizer(self._model)
-        self._states = PromptStates(self._ctx)
+        self._states = PromptStates(self._ctx, options["states"], options["made_by"])
         self._known: list[int] = []  # tokens that the context holds
         # A C function reads the stop flag from a buffer, so that checking it needs neither Python nor the GIL.
         self._flag = ctypes.create_string_buffer(2)
@@ -496,11 +584,12 @@ class LlamaModel:
         yield {"counts": counts}
 
     def warm(self, ask: Message, on_progress: Callable[[], None]) -> Iterator[Message]:
-        """Evaluate the prefix of all prompts with this system text and these examples, and keep its state."""
+        """Evaluate the prefix of all prompts with this system text and these examples, and store its state."""
         probes = [self._words.prompt(ask["system"], ask["shots"], probe, "") for probe in _PROBES]
         prefix = probes[0][: min(_count_common_tokens(probes[0], other) for other in probes[1:])]
-        if _MIN_TOKENS <= len(prefix) < self.context and self._states.find(prefix) != tuple(prefix):
+        if not self._states.is_stored(prefix) and len(prefix) < self.context:
             self._read(prefix, on_progress, len(prefix))
+            self._states.store(prefix)
         yield {}
 
     def measure_speed(self, _: Message, on_progress: Callable[[], None]) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""Local language model: a GGUF in a worker process that is supervised and restarted.
+"""Local language model: a GGUF in a worker process that is supervised, unloaded when idle, and restarted.
 
 Waiting requests keep their places while the worker is restarted. Before a file is loaded its header and the free
 memory are checked; a failure of llama.cpp becomes one sentence that says what to do.
@@ -362,6 +362,8 @@ class LocalModel:
         self._child: LlmWorkerProcess | None = None
         self._loading: asyncio.Task[LlmWorkerProcess] | None = None
         self._exits, self._restart_at = 0, 0.0
+        self._idle: asyncio.TimerHandle | None = None
+        self._unloading: asyncio.Task[None] | None = None
         self.context, self._said_name = settings.context, ""
 
     @property
@@ -382,7 +384,7 @@ class LocalModel:
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
-        async with self._turns.acquire(reader, on_place), self.machine.use():
+        async with self._turns.acquire(reader, on_place), self.machine.use(), self._keep_loaded():
             with translate_errors(GenerationFailed, ModelUnavailable):
                 await self._ensure_worker()
             session = LocalSession(self)
@@ -393,10 +395,31 @@ class LocalModel:
                 if self._child is not None:
                     self._child.halt()
 
+    @asynccontextmanager
+    async def _keep_loaded(self) -> AsyncIterator[None]:
+        """Suspend the idle timer, and restart it afterwards."""
+        if self._idle is not None:
+            self._idle.cancel()
+        try:
+            yield
+        finally:
+            if self._settings.idle_minutes and not self._turns.closed:
+                loop = asyncio.get_running_loop()
+                self._idle = loop.call_later(60 * self._settings.idle_minutes, self._begin_unloading)
+
+    def _begin_unloading(self) -> None:
+        if not self._turns.waiting:
+            self._unloading = asyncio.create_task(self.unload())
+
     async def load(self) -> None:
         """Load the model now. Raises ModelUnavailable."""
-        async with self._turns.acquire(None):
+        async with self._turns.acquire(None), self._keep_loaded():
             await self._ensure_worker()
+
+    async def unload(self) -> None:
+        """Stop the worker to free its memory; the next turn starts it again."""
+        async with self._turns.acquire(None):
+            await self._stop_worker()
 
     async def _ensure_worker(self) -> LlmWorkerProcess:
         """Return the worker, started if it does not run. Raises ModelUnavailable, GenerationFailed."""
@@ -448,7 +471,9 @@ class LocalModel:
         about = {"file": path.name, "size": status.st_size, "time": status.st_mtime_ns, "llama": llama}
         made_by = {**about, **options, "cpus": os.cpu_count()}
         folder = next((folder for folder in (path.parent, self._data) if folder and os.access(folder, os.W_OK)), None)
-        child = await LlmWorkerProcess.start(path, {**options, "context": settings.context}, self._patience)
+        context = {"context": settings.context}
+        states = {"states": str(folder or ""), "made_by": json.dumps({**made_by, **context})}
+        child = await LlmWorkerProcess.start(path, {**options, **context, **states}, self._patience)
 
         def keep_speed(speed: LocalSpeed) -> None:
             """Keep the speed, of two the faster rates: other programs slow a machine down, nothing else."""
@@ -545,7 +570,7 @@ class LocalModel:
         Raises ModelUnavailable when it cannot be loaded; then the old one stays in use.
         """
         check_gguf_file(path)
-        async with self._turns.acquire(None):
+        async with self._turns.acquire(None), self._keep_loaded():
             old = self.path, self._name
             await self._use_file(path, name)
             self.breaker = CircuitBreaker()
@@ -566,6 +591,11 @@ class LocalModel:
     async def close(self) -> None:
         """Stop the worker; waiting requests raise GenerationFailed."""
         self._turns.close(_MODEL_CLOSED)
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._unloading is not None:
+            self._unloading.cancel()
+            await asyncio.wait([self._unloading])
         await self._stop_worker()
 
 
@@ -580,8 +610,9 @@ async def open_local_model(
 ) -> LocalModel:
     """Open a GGUF, and load it where LLM__WARM says so; else the first turn does. Raises ModelUnavailable.
 
-    `patience` is the timeout for a silent worker, in seconds. Rates are kept beside the file, else in `data`;
-    `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given rates.
+    `patience` is the timeout for a silent worker, in seconds. Rates and states of prefixes are kept beside the file,
+    else in `data`; `prefixes` lists the prompts whose constant parts are worth evaluating in the background, at given
+    rates.
     """
     model = LocalModel(path, settings, name, patience, data, prefixes)
     try:

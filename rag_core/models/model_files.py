@@ -32,22 +32,26 @@ def is_model_present(row: ModelSpec, folder: Path) -> bool:
     return True
 
 
-def check_model_files(row: ModelSpec, folder: Path) -> None:
-    """Compare a model's files with its manifest; a file is read only where its time has changed.
+def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
+    """Compare a model's files with its manifest. Raises ModelUnavailable.
 
-    Raises ModelUnavailable.
+    Content is read only where a file's modification time has changed. `whole` is the model that this is a part of.
     """
-    about = {"model": row.name, "folder": folder}
+    for part in row.parts:
+        check_model_files(part, folder / part.name, row.name)
+    if row.parts:
+        return
+    about = {"model": row.name, "folder": folder, "pulled": whole or row.name}
     if not folder.is_dir():
         raise ModelUnavailable(
-            "The model {model} is not in {folder}: run citegram models pull {model}.", code="model-missing", **about
+            "The model {model} is not in {folder}: run citegram models pull {pulled}.", code="model-missing", **about
         )
     kept = _read_manifest(folder)
     tokenizer = () if row.role is ModelRole.WRITER else ("tokenizer.json", "tokenizer_config.json")
     for name in kept or (row.file, *tokenizer):
         if not (folder / name).is_file():
             raise ModelUnavailable(
-                "The folder {folder} of the model {model} has no {part}: run citegram models pull {model} again.",
+                "The folder {folder} of the model {model} has no {part}: run citegram models pull {pulled} again.",
                 code="model-incomplete",
                 part=name,
                 **about,
@@ -61,7 +65,7 @@ def check_model_files(row: ModelSpec, folder: Path) -> None:
             )
         if not unchanged:
             raise ModelUnavailable(
-                "The file {part} of the model {model} is damaged: run citegram models pull {model} again.",
+                "The file {part} of the model {model} is damaged: run citegram models pull {pulled} again.",
                 code="model-damaged",
                 part=name,
                 **about,
@@ -71,6 +75,8 @@ def check_model_files(row: ModelSpec, folder: Path) -> None:
 def verify_model_checksums(row: ModelSpec, folder: Path) -> None:
     """Check the files and their full checksums: a second for each GB, blocking. Raises ModelUnavailable."""
     check_model_files(row, folder)
+    for part in row.parts:
+        verify_model_checksums(part, folder / part.name)
     for name, kept in (_read_manifest(folder) or {}).items():
         with translate_errors(
             ModelUnavailable,

@@ -213,116 +213,66 @@ _SAMPLE_TEXT = "A ferry leaves at half past seven. Паром уходит в п
 class Embedder:
     """Embedding model: texts to vectors of unit length. Vectors of models with different names are not comparable."""
 
-    def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread) -> None:
-        """Load the model, in its thread."""
-        self._row, self._thread = row, thread
+    def __init__(self, row: ModelSpec, networks: Sequence[_EmbeddingNetwork], thread: OnnxThread) -> None:
+        self._networks, self._thread = networks, thread
         self._tokens: LRUCache[bytes, TokenVectors] = LRUCache(_TOKEN_CACHE_BYTES, lambda kept: kept.vectors.nbytes)
         self.name, self.dimension, self.languages = row.name, row.dimension, row.languages
-        self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
-        self._offline: OfflineModel | None = None
-        self._run: Callable[[list[str]], Iterable[NDArray[Any]]]
-        if isinstance(row.source, PackageSource):
-            self._offline = run = load_offline_model(folder, row, session)
-            self._tokenizer = run.tokenizer
-            self._run = lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
-        else:
-            from fastembed import TextEmbedding
-            from fastembed.common.model_description import PoolingType
-
-            model, self._tokenizer = _load_with_fastembed(
-                TextEmbedding,
-                f"{row.name}-{row.pooling}-{row.dimension}",
-                folder,
-                row,
-                session,
-                pooling={Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS}[row.pooling],
-                normalization=False,  # done here, with a check for zero and infinite lengths
-                dim=row.dimension,
-            )
-            direction = (self._tokenizer.truncation or {}).get("direction", "right")
-            self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-            self._run = lambda texts: model.embed(texts, batch_size=1)
-        self._embed(_PASSAGE, _SAMPLE_TEXT)
 
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         """Embed posts: shape (len(texts), dimension), in the order of the texts."""
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        for n, text in enumerate(texts):
-            vectors[n] = await self._thread.run(self._embed, _PASSAGE, text, background=True)
+        languages = await asyncio.to_thread(lambda: [detect_language(text[:1000]) for text in texts])
+        for network in self._networks:
+            rows = [i for i, lang in enumerate(languages) if self._choose_network(lang) is network]
+            for i in rows:
+                given = _PASSAGE, [texts[i]], [languages[i]]
+                vectors[i, network.block] = (await self._thread.run(network.embed, *given, background=True))[0]
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
         """Embed a question: shape (dimension,). Waits for no passage."""
-        return await self._thread.run(self._embed, _QUERY, text)
+        lang = detect_language(text[:1000])
+        network = self._choose_network(lang)
+        if not network.loaded:
+            await self._thread.run(network.load, background=True)
+        vector = np.zeros(self.dimension, np.float32)
+        vector[network.block] = (await self._thread.run(network.embed, _QUERY, [text], [lang]))[0]
+        return vector
 
     async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
         """Compare a question with the tokens of posts; for an offline model with centres only."""
+        network = self._networks[0]
 
         def embed(text: str) -> TokenVectors:
             key = blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
             if (found := self._tokens.get(key)) is None:
-                found = self._tokens[key] = self._embed_tokens(text, _PASSAGE)
+                found = self._tokens[key] = network.embed_tokens(text, _PASSAGE)
             return found
 
         def compare_all() -> list[PassageSimilarity]:  # in one thread, as are all looks into the cache
-            asked = self._embed_tokens(question, _QUERY)
+            asked = network.embed_tokens(question, _QUERY)
             return [PassageSimilarity(asked, embed(text)) for text in texts]
 
         return await self._thread.run(compare_all)
 
     def has_word(self, word: str) -> bool:
-        """Whether the vocabulary holds a word or its stem whole; of a word that it seldom met it has only pieces."""
-        return any(
-            sum(bool(piece.strip("▁")) for piece in self._tokenizer.encode(one, add_special_tokens=False).tokens) == 1
-            for one in (word, stem(word))
-        )
+        """Whether the vocabulary holds an English word or its stem whole; true before the model is loaded.
+
+        Of a word that it seldom met it has only pieces.
+        """
+        return self._choose_network("en").has_word(word)
 
     async def close(self) -> None:
         """Release the model and its thread."""
         await self._thread.close()
 
-    def _embed(self, kind: int, text: str) -> EmbeddingArray:
-        """Embed a text of a kind to a unit vector, in a thread. Raises ModelUnavailable for zero or infinite ones."""
-        # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
-        # CPU it costs nothing: no text is padded to the longest of its batch.
-        (output,) = self._run([trim_for_tokenizer(self._prefixes[kind] + text, self._row.max_tokens)])
-        vector = np.asarray(output, np.float32)
-        if vector.shape != (self.dimension,):
-            raise self._thread.broken(f"makes vectors of {vector.shape[-1]} numbers instead of {self.dimension}")
-        vector = self._normalize(vector)
-        if self._centres is None:
-            return vector
-        # Without the mean vector of the text's language and kind, so that languages no longer lie apart.
-        return self._normalize(vector - self._choose_centre(kind, text))
-
-    def _embed_tokens(self, text: str, kind: int) -> TokenVectors:
-        """Embed the tokens of a text, centred by its language."""
-        assert self._offline is not None
-        prefix = self._prefixes[kind]
-        output, offsets = self._offline.run_with_offsets(trim_for_tokenizer(prefix + text, self._row.max_tokens))
-        own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
-        vectors = (output[own] - self._choose_centre(kind, text)).astype(np.float16)
-        return TokenVectors(vectors, offsets[own] - len(prefix))
-
-    @property
-    def _prefixes(self) -> tuple[str, str]:
-        return self._row.query_prefix, self._row.passage_prefix
-
-    def _choose_centre(self, kind: int, text: str) -> EmbeddingArray:
-        assert self._centres is not None
-        centre: EmbeddingArray = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
-        return centre
-
-    def _normalize(self, vector: EmbeddingArray) -> EmbeddingArray:
-        length = np.linalg.norm(vector)
-        if not (np.isfinite(length) and length > 0):
-            raise self._thread.broken("makes vectors without a length")
-        unit: EmbeddingArray = vector / length
-        return unit
+    def _choose_network(self, lang: str) -> _EmbeddingNetwork:
+        """Choose the network of a language; the first for an unknown one."""
+        return next((network for network in self._networks if lang in network.row.languages), self._networks[0])
 
 
 async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provider: str = CPU_PROVIDER) -> Embedder:
-    """Load an embedding model from its folder, and embed a text.
+    """Load an embedding model from its folder; one without parts embeds a text at once.
 
     Raises ModelUnavailable where files are missing or changed, the vectors have another dimension than the row says,
     or onnxruntime has no such provider.
@@ -331,10 +281,110 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
     try:
         session = {"threads": threads, "providers": await thread.run(choose_onnx_providers, provider)}
         await thread.run(check_model_files, model, folder)
-        return await thread.run(Embedder, model, folder, session, thread, background=True)
+        networks: list[_EmbeddingNetwork] = []
+        first = 0
+        for row, place in [(part, folder / part.name) for part in model.parts] or [(model, folder)]:
+            networks.append(_EmbeddingNetwork(row, place, session, thread, slice(first, first + row.dimension)))
+            first += row.dimension
+        if not model.parts:
+            await thread.run(networks[0].embed, _PASSAGE, [_SAMPLE_TEXT], ["en"], background=True)
+        return Embedder(model, networks, thread)
     except BaseException:
         await thread.close()
         raise
+
+
+class _EmbeddingNetwork:
+    """Network that fills one block of the vector, for texts of `row.languages`.
+
+    It is loaded with its first text: a process that reads one language loads no other.
+    """
+
+    def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread, block: slice) -> None:
+        self.row, self.block = row, block
+        self._folder, self._session, self._thread = folder, session, thread
+        self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
+        self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
+        self._offline: OfflineModel | None = None
+        self._tokenizer: Tokenizer | None = None
+
+    def embed(self, kind: int, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
+        """Embed texts of a kind to unit vectors, in a thread. Raises ModelUnavailable for zero or infinite vectors."""
+        if kind == _PASSAGE:
+            self.load()  # in the background; of a question it was done
+        assert self._embed
+        prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
+        trimmed = [trim_for_tokenizer(prefix + text, self.row.max_tokens) for text in texts]
+        # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
+        # CPU it costs nothing: no text is padded to the longest of its batch.
+        vectors: EmbeddingArray = np.array(list(self._embed(trimmed)), np.float32)
+        if vectors.shape[1] != self.row.dimension:
+            raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.row.dimension}")
+        vectors = self._normalize(vectors)
+        if self._centres is None:
+            return vectors
+        # Without the mean vector of each text's language and kind, so that languages no longer lie apart.
+        return self._normalize(vectors - self._centres[kind, [_CENTRE_LANGUAGES.index(lang) for lang in languages]])
+
+    def embed_tokens(self, text: str, kind: int) -> TokenVectors:
+        """Embed the tokens of a text, centred by its language, in the thread; an offline model with centres only."""
+        assert self._offline is not None  # loaded as the model was opened
+        assert self._centres is not None
+        prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
+        output, offsets = self._offline.run_with_offsets(trim_for_tokenizer(prefix + text, self.row.max_tokens))
+        own = offsets[:, 1] > len(prefix)  # neither the prefix nor the marks of begin and end, which span nothing
+        centre = self._centres[kind, _CENTRE_LANGUAGES.index(detect_language(text[:1000]))]
+        return TokenVectors((output[own] - centre).astype(np.float16), offsets[own] - len(prefix))
+
+    def has_word(self, word: str) -> bool:
+        """Whether the vocabulary holds a word or its stem as one piece; true before the network is loaded."""
+        return self._tokenizer is None or any(
+            sum(bool(piece.strip("▁")) for piece in self._tokenizer.encode(one, add_special_tokens=False).tokens) == 1
+            for one in (word, stem(word))
+        )
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the network can be used at once."""
+        return self._embed is not None
+
+    def load(self) -> None:
+        """Load the network, in the background thread alone, so that it is loaded once."""
+        if self._embed:
+            return
+        row = self.row
+        if isinstance(row.source, PackageSource):
+            self._offline = run = load_offline_model(self._folder, row, self._session)
+            self._tokenizer = run.tokenizer
+            if row.pooling is Pooling.NONE:
+                self._embed = lambda texts: (run([text])[0] for text in texts)
+            else:
+                self._embed = lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
+            return
+        from fastembed import TextEmbedding
+        from fastembed.common.model_description import PoolingType
+
+        pooling = {Pooling.MEAN: PoolingType.MEAN, Pooling.CLS: PoolingType.CLS, Pooling.NONE: PoolingType.DISABLED}
+        model, self._tokenizer = _load_with_fastembed(
+            TextEmbedding,
+            f"{row.name}-{row.pooling}-{row.dimension}",
+            self._folder,
+            row,
+            self._session,
+            pooling=pooling[row.pooling],
+            normalization=False,  # done here, with a check for zero and infinite lengths
+            dim=row.dimension,
+        )
+        direction = (self._tokenizer.truncation or {}).get("direction", "right")
+        self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
+        self._embed = lambda texts: model.embed(texts, batch_size=1)
+
+    def _normalize(self, vectors: EmbeddingArray) -> EmbeddingArray:
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not (np.isfinite(lengths) & (lengths > 0)).all():
+            raise self._thread.broken("makes vectors without a length")
+        units: EmbeddingArray = vectors / lengths
+        return units
 
 
 Scorer = Callable[[str, list[str]], Iterable[float]]

@@ -19,7 +19,7 @@ def offline_models(asked: str | None) -> Path | None:
     if asked is not None:
         return None if asked == "none" else Path(asked).resolve()
     try:
-        asyncio.run(pull_model(find_models(ModelTier.OFFLINE)[0], _CACHE))
+        asyncio.run(pull_model(find_models(ModelTier.TINY)[0], _CACHE))
     except ModelUnavailable as exc:
         print(f"Measured without the dense leg: {exc.reason}", file=sys.stderr)
         return None

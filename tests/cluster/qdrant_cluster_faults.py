@@ -121,7 +121,7 @@ class Life:
         """The engine with its indexing at work."""
         settings = self.settings(cluster)
         async with open_engine(settings, language=False) as rag:
-            row = replace(find_models(ModelTier.OFFLINE)[0], name="generated", dimension=DIMENSION)
+            row = replace(find_models(ModelTier.TINY)[0], name="generated", dimension=DIMENSION)
             folder = settings.data.dir / "vectors-generated"
             vectors = await open_vector_store(folder, model=row.name, dimension=DIMENSION, qdrant=settings.qdrant)
             rag.dense = DenseIndex(row, GeneratedEmbedder(), vectors)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tiny_gguf import build
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from rag_core.models.catalog import HubSource, ModelRole, ModelSpec, ModelTier
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, Pooling
 from rag_core.models.model_files import write_manifest
 from rag_core.models.onnx_conversion import FLOAT, OnnxGraphBuilder
 
@@ -35,7 +38,6 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"pad_token_id": 0}), "utf-8")
 
 
-HUB = HubSource("acme/tiny", ())
 MakeModel = Callable[..., tuple[ModelSpec, Path]]
 
 
@@ -50,8 +52,8 @@ def make_model(tmp_path: Path) -> MakeModel:
     def make(
         *, real: int | None = None, table: Any = None, listed: bool = True, eight: bool = False, **fields: Any
     ) -> tuple[ModelSpec, Path]:
-        given = {"name": "tiny", "dimension": 4, "max_tokens": 64, "languages": frozenset({"en"}), "source": HUB}
-        row = ModelSpec(tier=ModelTier.OFFLINE, role=ModelRole.EMBEDDER, licence="MIT", **given | fields)
+        given = {"name": "tiny", "dimension": 4, "max_tokens": 64, "languages": frozenset({"en"}), **fields}
+        row = ModelSpec(tier=ModelTier.OFFLINE, role=ModelRole.EMBEDDER, licence="MIT", **given)
         folder = tmp_path / "models" / row.name
         folder.mkdir(parents=True)
         width = real or row.dimension
@@ -66,6 +68,8 @@ def make_model(tmp_path: Path) -> MakeModel:
         mask = g.op("Unsqueeze", g.op("Cast", "attention_mask", to=FLOAT), g.ints(-1))
         out = g.op("Mul", vectors, mask, out="last_hidden_state")
         shape: list[str | int] = ["batch", "length", width]
+        if row.pooling is Pooling.NONE:
+            out, shape = g.op("ReduceSum", out, g.ints(1), out="sentence", keepdims=0), ["batch", width]
         g.save(folder / "model.onnx", ["input_ids", "attention_mask"], out, shape)
         write_tokenizer(folder)
         if listed:
@@ -81,13 +85,7 @@ def make_reranker(tmp_path: Path) -> MakeModel:
 
     def make(worth: Any = None, **fields: Any) -> tuple[ModelSpec, Path]:
         row = ModelSpec(
-            "judge",
-            ModelTier.OFFLINE,
-            ModelRole.RERANKER,
-            "MIT",
-            frozenset({"en"}),
-            HUB,
-            **{"max_tokens": 64, **fields},
+            "judge", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), **{"max_tokens": 64, **fields}
         )
         folder = tmp_path / "models" / row.name
         folder.mkdir(parents=True)
@@ -103,6 +101,47 @@ def make_reranker(tmp_path: Path) -> MakeModel:
         return row, folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelSpec, Path]:
+    """The row and folder of a reranker that truly reranks English, built from the offline MiniLM.
+
+    In the shape of a cross-encoder, pair in and logit out: each word of a question finds its nearest in the text.
+    """
+    encoder, folder = offline_models / "all-MiniLM-L6-v2", tmp_path_factory.mktemp("maxsim")
+    model = onnx.load(encoder / "model.onnx")
+    hidden = model.graph.output[0].name
+    values = {"cls": np.int64(101), "sep": np.int64(102), "far": np.float32(-1e4), "one": np.float32(1),
+              "tiny": np.float32(1e-9), "last": np.array([-1]), "mid": np.array([1])}  # fmt: skip
+    for name, value in values.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), f"maxsim {name}"))
+
+    def op(kind: str, *inputs: str, **attributes: Any) -> str:
+        out = f"maxsim {len(model.graph.node)}"
+        given = [f"maxsim {name}" if name in values else name for name in inputs]
+        model.graph.node.append(helper.make_node(kind, given, [out], **attributes))
+        return out
+
+    unit = op("Div", hidden, op("ReduceL2", hidden, "last", keepdims=1))
+    near = op("MatMul", unit, op("Transpose", unit, perm=[0, 2, 1]))
+    special = op("Or", op("Equal", "input_ids", "sep"), op("Equal", "input_ids", "cls"))
+    plain = op("Cast", op("Not", special), to=TensorProto.FLOAT)
+    word = op("Mul", op("Cast", "attention_mask", to=TensorProto.FLOAT), plain)
+    second = op("Cast", "token_type_ids", to=TensorProto.FLOAT)
+    question, text = op("Mul", word, op("Sub", "one", second)), op("Mul", word, second)
+    hide = op("Unsqueeze", op("Mul", op("Sub", "one", text), "far"), "mid")
+    best = op("ReduceMax", op("Add", near, hide), "last", keepdims=0)
+    total = op("ReduceSum", op("Mul", best, question), "last", keepdims=1)
+    words = op("Add", op("ReduceSum", question, "last", keepdims=1), "tiny")
+    model.graph.node.append(helper.make_node("Div", [total, words], ["logits"]))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1]))
+    onnx.save(model, folder / "model.onnx")
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copy(encoder / name, folder / name)
+    write_manifest(folder, model="maxsim")
+    return ModelSpec("maxsim", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), max_tokens=256), folder
 
 
 @pytest.fixture(scope="session")

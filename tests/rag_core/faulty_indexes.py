@@ -59,5 +59,5 @@ class Meaning:
 
 def with_meaning(library: Any, meaning: Any, **budgets: float) -> None:
     """Search the library by this meaning too, with these budgets."""
-    dense = DenseIndex(find_models("offline")[0], meaning, meaning)
+    dense = DenseIndex(find_models("tiny")[0], meaning, meaning)
     library.rag = replace(library.rag, dense=dense, budgets=Budgets(**budgets) if budgets else library.rag.budgets)

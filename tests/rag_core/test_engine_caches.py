@@ -147,7 +147,7 @@ class Compass:
 
 async def test_hits_are_forgotten_when_the_vectors_have_changed(library: Any, tmp_path: Path) -> None:
     store = await open_vector_store(tmp_path / "vectors", model="tiny", dimension=2)
-    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
     library.rag = replace(library.rag, dense=dense)
     place, question = (
         PassageRef(PostKey(library.harbour, 3), 0, 0, 58),

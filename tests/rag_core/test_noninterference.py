@@ -404,13 +404,13 @@ async def test_closed_channels_change_nothing_by_words(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
 async def test_closed_channels_change_nothing_with_both_legs(tmp_path: Path, offline_models: Path) -> None:
-    both = {"models": {"embedder": "e5-small-centred", "dir": offline_models.parent}}
+    both = {"models": {"embedder": "minilm-navec", "dir": offline_models.parent}}
     await assert_same_bytes(tmp_path, [both, both], *((CLOSED_POSTS, QUESTIONS) if IN_FULL else (60, 30)))
 
 
 @pytest.mark.timeout(3600 if IN_FULL else 600)
 async def test_closed_channels_change_nothing_where_tokens_are_compared(
-    tmp_path: Path, offline_models: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, multilingual_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = list[int]()
 
@@ -419,7 +419,7 @@ async def test_closed_channels_change_nothing_where_tokens_are_compared(
         return rank_evidence(question, plan, evidence, rag)
 
     monkeypatch.setattr(recipe_steps, "rank_evidence", rank)
-    centred = {"models": {"embedder": "e5-small-centred", "dir": offline_models.parent}}
+    centred = {"models": {"embedder": "e5-small-centred", "dir": multilingual_model.parent}}
     # a post takes an embedder of this size 10 ms: a tenth of the posts in full, each way of asking once in short
     await assert_same_bytes(tmp_path, [centred, centred], *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (40, 15)))
     assert sum(map(bool, compared)) > len(compared) / 2
@@ -430,7 +430,7 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
     async with FakeQdrant() as one, FakeQdrant() as two:
         settings = [
             {
-                "models": {"embedder": "e5-small-centred", "dir": offline_models.parent},
+                "models": {"embedder": "minilm-navec", "dir": offline_models.parent},
                 "qdrant": {"url": qdrant.url},
             }
             for qdrant in (one, two)

@@ -87,7 +87,7 @@ async def test_the_list_says_what_the_writer_does_in_time_here_and_why_not_more(
     models = settings.data.dir / "models"
     place = models / "qwen3-4b-instruct"
     place.mkdir(parents=True)
-    used = {"embedder": "e5-small-centred", "writer": "qwen3-4b-instruct"}
+    used = {"embedder": "minilm-navec", "writer": "qwen3-4b-instruct"}
 
     def listed() -> str:
         return "\n".join(models_command.format_model_list(models, used, settings.rag()))
@@ -121,8 +121,8 @@ async def test_the_last_line_recommends_the_embedder_first_and_then_a_writer(
     models = settings.data.dir / "models"
     for used, said in (
         ({}, "citegram models pull offline"),
-        ({"embedder": "e5-small-centred"}, "citegram models pull offline-writer"),
-        ({"embedder": "e5-small-centred", "writer": "qwen2.5-coder-1.5b"}, "what is in use"),
+        ({"embedder": "minilm-navec"}, "citegram models pull offline-writer"),
+        ({"embedder": "minilm-navec", "writer": "qwen2.5-coder-1.5b"}, "what is in use"),
     ):
         last = models_command.format_model_list(models, used, settings.rag())[-1]
         assert last == f"Recommended here (2 cores, 4.0 GB free): {said}"
@@ -169,7 +169,7 @@ async def test_the_first_model_that_cannot_be_pulled_ends_the_pull_of_a_tier(
     with pytest.raises(SystemExit) as ended:
         await run_models(settings, "pull", "gpt")
     assert ended.value.code == 2
-    assert "e5-small-centred" in capsys.readouterr().err
+    assert "minilm-navec" in capsys.readouterr().err
 
 
 async def test_a_model_is_chosen_for_the_next_start_where_no_bot_runs(

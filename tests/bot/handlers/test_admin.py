@@ -288,8 +288,10 @@ async def test_an_admin_downloads_the_writer_with_a_button(sandbox, live, home, 
     assert (home / "models" / "qwen2.5-coder-1.5b" / "model.gguf").read_bytes() == raw
 
 
-async def test_a_better_embedder_is_told_and_changed_to(sandbox, live, home, offline_models, newer_model, capsys):
-    for made in (offline_models, newer_model):
+async def test_a_better_embedder_is_told_and_changed_to(
+    sandbox, live, home, offline_models, multilingual_model, capsys
+):
+    for made in (offline_models, multilingual_model):
         (home / "models").mkdir(exist_ok=True)
         (home / "models" / made.name).symlink_to(made)
     async with live(sections={"models": {"embedder": offline_models.name}}):
@@ -301,19 +303,19 @@ async def test_a_better_embedder_is_told_and_changed_to(sandbox, live, home, off
         command(parser)
         args = parser.parse_args(["list"] if command is models_command.declare else [])
         await args.run(args, settings)
-        assert "multilingual-e5-small is here and finds more than e5-small-centred" in capsys.readouterr().out
+        assert "e5-small-centred is here and finds more than minilm-navec" in capsys.readouterr().out
     async with live():
         asked = await say(sandbox, ADMIN, "/models")
-        assert "Search by meaning: e5-small-centred" in asked["text"]
-        assert "multilingual-e5-small finds more than e5-small-centred" in asked["text"]
-        label = "Search by meaning: multilingual-e5-small"
+        assert "Search by meaning: minilm-navec" in asked["text"]
+        assert "e5-small-centred finds more than minilm-navec" in asked["text"]
+        label = "Search by meaning: e5-small-centred"
         said = await press_until(
-            sandbox, asked, label, "Search by meaning — multilingual-e5-small once I have read all the posts"
+            sandbox, asked, label, "Search by meaning — e5-small-centred once I have read all the posts"
         )
-        assert "I am reading the posts again with multilingual-e5-small: " in said
-        await wait_for_vectors(home, "multilingual-e5-small")
+        assert "I am reading the posts again with e5-small-centred: " in said
+        await wait_for_vectors(home, "e5-small-centred")
         said = (await say(sandbox, ADMIN, "/models"))["text"]
-        assert "Search by meaning: multilingual-e5-small" in said
+        assert "Search by meaning: e5-small-centred" in said
         assert "finds more" not in said
 
 

@@ -312,7 +312,7 @@ async def store(tmp_path: Path) -> Any:
 
 def desk_of(library: Any, store: VectorStore) -> Any:
     """The part of a desk that is looked at."""
-    rag = replace(library.rag, dense=DenseIndex(find_models("offline")[0], None, store))  # type: ignore[arg-type]
+    rag = replace(library.rag, dense=DenseIndex(find_models("tiny")[0], None, store))  # type: ignore[arg-type]
     return SimpleNamespace(rag=rag, archive=rag.archive, indexing=SimpleNamespace(job_log=JobLog(rag.archive)))
 
 

@@ -154,7 +154,7 @@ async def test_a_beginning_is_not_read_again_after_others_had_their_turn(seat: L
     assert again.figures.evaluated * 5 <= first.figures.evaluated
     assert again.text == first.text
     assert await seat.odds(Prompt(judge, "Is it?"), "yes", "no") == pytest.approx(odds, abs=1e-3)
-    for n in range(14):  # only a few are kept
+    for n in range(6):  # only a few are kept
         await collect_generation(seat.stream(Prompt(f"{n} more " * 50, "a"), DecodingParams(1)))
     assert (await collect_generation(seat.stream(Prompt(planner, "?"), how))).figures.evaluated > 400
 

@@ -84,7 +84,7 @@ async def test_an_end_while_nobody_asks_is_noticed_by_nobody(model: LocalModel) 
 async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
     model: LocalModel, number: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await model._stop_worker()
+    await model.unload()
     start = subprocess._fork_exec  # type: ignore[attr-defined]
 
     def start_and_end(*args: Any) -> int:
@@ -144,11 +144,24 @@ async def test_the_file_may_vanish_and_come_back(model: LocalModel, tiny_gguf: P
     away.write_bytes(tiny_gguf.read_bytes())
     await model.swap(away)
     away.rename(tmp_path / "elsewhere.gguf")
-    await model._stop_worker()
+    await model.unload()
     with pytest.raises(GenerationFailed, match=r"There is no model at .*away\.gguf"):
         await says(model)
     (tmp_path / "elsewhere.gguf").rename(away)
     assert await says(model) == "fine"
+
+
+async def test_an_idle_model_is_unloaded_and_the_next_turn_loads_it(tiny_gguf: Path) -> None:
+    model = await open_local_model(tiny_gguf, SETTINGS.model_copy(update={"idle_minutes": 0.3 / 60}))
+    first = model.pid
+    async with model.turn(1) as seat:
+        await asyncio.sleep(0.5)  # a model in use is not idle
+        assert await seat.count(["a"]) == [2]
+    assert model.pid == first
+    await _until(lambda: model.pid is None)
+    assert await says(model) == "fine"
+    assert model.pid not in (None, first)
+    await model.close()
 
 
 async def _until(true: Callable[[], bool]) -> None:
@@ -195,7 +208,7 @@ async def test_a_swap_that_cannot_be_brings_the_old_model_back(model: LocalModel
 
 
 async def test_a_caller_who_leaves_while_the_model_loads_leaves_it_loading(model: LocalModel) -> None:
-    await model._stop_worker()
+    await model.unload()
     leaving = asyncio.create_task(says(model))
     while model._loading is None:  # noqa: ASYNC110 - it takes some milliseconds from then on
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a local model knows of itself: its rates, which it keeps, and the constant beginnings of its prompts."""
+"""What a local model knows at its second start: its rates, and the constant beginnings of its prompts."""
 
 from __future__ import annotations
 
@@ -94,14 +94,18 @@ def test_what_is_generated_corrects_the_rates_slowly() -> None:
     assert (rates.prefill, rates.decode) == pytest.approx((10.0, 8 / 3))  # a machine that was busy once is no snail
 
 
-async def test_what_was_warmed_is_not_read_again(path: Path) -> None:
+async def test_the_second_start_reads_less_of_the_same_prompt(path: Path) -> None:
     async with started(path) as model:
         cold = await generate(model)
     async with started(path, PLANNER) as model:
         await warmed(model)
-        warm = await generate(model)
-    assert (cold.figures.evaluated > 500, warm.figures.evaluated < 60) == (True, True)
-    assert cold.text == warm.text
+        first = await generate(model)
+    async with started(path) as model:
+        second = await generate(model)
+    assert cold.figures.evaluated > 500
+    assert first.figures.evaluated < 60
+    assert second.figures.evaluated < 60
+    assert cold.text == first.text == second.text
 
 
 def test_only_stages_that_have_time_for_the_rest_are_warmed() -> None:
@@ -126,6 +130,46 @@ async def test_the_prompts_of_the_project_begin_with_what_was_warmed(path: Path)
     assert max(counts) < 100
 
 
+def spoil(file: Path, how: str) -> None:
+    raw = file.read_bytes()
+    header, _, state = raw.partition(b"\n")
+    file.write_bytes(
+        {
+            "cut": raw[: len(raw) // 2],
+            "empty": b"",
+            "bits": header + b"\n" + state[:5000] + bytes(64) + state[5064:],
+            "foreign": header.replace(b"tiny.gguf", b"huge.gguf") + b"\n" + state,
+            "text": b"hello",
+            "deep": b"[" * 100_000 + b"\n",
+            "tokens": header.replace(b'"tokens": [', b'"tokens": [7, ') + b"\n" + state,
+        }[how]
+    )
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "bits", "foreign", "text", "deep", "tokens"])
+async def test_a_damaged_or_foreign_state_is_as_none_and_is_removed(path: Path, how: str) -> None:
+    async with started(path, PLANNER) as model:
+        await warmed(model)
+        right = await generate(model)
+    (file,) = path.parent.glob("prefix-*.state")
+    spoil(file, how)
+    async with started(path) as model:
+        pid = model.pid
+        done = await generate(model)
+        assert (done.text, done.figures.evaluated > 500, model.pid) == (right.text, True, pid)
+    assert how == "tokens" or not list(path.parent.glob("prefix-*"))  # a state of other tokens is never asked for
+
+
+async def test_no_more_states_are_kept_than_there_is_room_for(path: Path) -> None:
+    prompts = [Prompt("Go.", ""), *(Prompt(f"{n} judges. " * 20, "") for n in range(15))]  # the first is too short
+    async with started(path, *prompts) as model:
+        await warmed(model)
+    assert len(list(path.parent.glob("prefix-*"))) == 12
+    async with started(path, context=2048):  # they are of another context
+        pass
+    assert not list(path.parent.glob("prefix-*"))
+
+
 @pytest.mark.parametrize("where", ["data", None])
 async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(
     path: Path, where: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -133,10 +177,12 @@ async def test_a_folder_that_cannot_be_written_is_replaced_by_that_of_the_data(
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.setattr(local.os, "access", lambda folder, mode: folder == data)
-    model = await open_local_model(path, SETTINGS, data=data if where else None)
+    model = await open_local_model(path, SETTINGS, data=data if where else None, prefixes=lambda rates: [PLANNER])
+    await warmed(model)
     assert model.rates
     await model.close()
-    assert [file.name for file in data.iterdir()] == (["rates.json"] if where else [])
+    kept = sorted(file.name[:6] for file in data.iterdir())
+    assert kept == (["prefix", "rates."] if where else [])
 
 
 async def test_a_stop_in_a_long_prompt_loses_at_most_one_batch(slow_gguf: Path) -> None:
@@ -166,7 +212,7 @@ async def test_a_question_does_not_wait_for_what_is_warmed(slow_gguf: Path, tmp_
         assert model.waiting == 0  # nobody is told that the model is busy
         async with model.turn(1) as session:
             await session.count(["a"])
-            assert not model._warming.done()
+            assert not list(tmp_path.glob("prefix-*"))
         await warmed(model)
         figures = [(await generate(model, Prompt(p.system, "Who?"))).figures for p in prompts]
     assert all(one.evaluated < 60 for one in figures)

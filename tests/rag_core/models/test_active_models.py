@@ -93,16 +93,22 @@ async def test_a_model_of_another_kind_is_refused(pulled: Path) -> None:
 def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -> None:
     opened = settings(folder, models={"embedder": "auto", "reranker": "none"})
     assert select_embedder(opened) is None
-    live, better = "e5-small-centred", "multilingual-e5-small"
-    for name in (live, better):
-        place = folder / "models" / name
-        place.mkdir(parents=True)
-        for file in ("model.onnx", "tokenizer.json", "tokenizer_config.json"):
-            (place / file).touch()
-    assert select_embedder(opened) == select_embedder(opened, "gone from the catalog") == find_models(better)[0]
-    assert select_embedder(opened, live) == find_models(live)[0]
-    assert list_models_in_use(opened, {}, live)["embedder"] == live
-    assert select_embedder(settings(folder, models={"embedder": better}), live) == find_models(better)[0]
+    for name in ("minilm-navec", "e5-small-centred"):
+        (row,) = find_models(name)
+        for part in row.parts or (row,):
+            place = folder / "models" / row.name / part.name if row.parts else folder / "models" / row.name
+            place.mkdir(parents=True)
+            for file in ("model.onnx", "tokenizer.json", "tokenizer_config.json"):
+                (place / file).touch()
+    best = select_embedder(opened)
+    assert best is not None
+    assert best.name == "e5-small-centred"
+    kept = select_embedder(opened, "minilm-navec")
+    assert kept is not None
+    assert kept.name == "minilm-navec" == list_models_in_use(opened, {}, "minilm-navec")["embedder"]
+    asked = select_embedder(settings(folder, models={"embedder": "e5-small-centred"}))
+    assert asked is not None
+    assert asked.name == "e5-small-centred"
 
 
 def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path: Path) -> None:
@@ -178,7 +184,7 @@ async def test_a_choice_that_cannot_be_carried_out_changes_nothing(pulled: Path,
             with pytest.raises(ModelUnavailable):
                 await switch_model(rag, given)
         with pytest.raises(ModelUnavailable, match="MODELS__RERANKER is none"):
-            await switch_model(rag, "msmarco-minilm-l6")
+            await switch_model(rag, "minilm-maxsim")
         assert await reply(rag.writer) == "ok"
         assert await readers.load_choices(rag.archive) == {}
     async with open_engine(settings(pulled, llm={"model": SMALL})) as rag:
@@ -200,7 +206,7 @@ async def test_a_writer_chosen_where_there_was_none_ends_the_shortfall(pulled: P
 
 
 async def test_an_unknown_provider_is_one_sentence(folder: Path, offline_models: Path) -> None:
-    models = {"dir": offline_models.parent, "embedder": "e5-small-centred", "reranker": "none", "provider": "TPU"}
+    models = {"dir": offline_models.parent, "embedder": "minilm-navec", "reranker": "none", "provider": "TPU"}
     async with open_engine(settings(folder, models=models)) as rag:
         (shortfall,) = rag.without
         assert shortfall.reason.startswith("MODELS__PROVIDER is TPU: choose one that onnxruntime has here, ")
@@ -209,14 +215,14 @@ async def test_an_unknown_provider_is_one_sentence(folder: Path, offline_models:
 
 async def test_a_reranker_is_exchanged_and_who_has_the_old_one_keeps_it(folder: Path, make_reranker: Any) -> None:
     _, made = make_reranker()
-    shutil.copytree(made, folder / "models" / "msmarco-minilm-l6")
+    shutil.copytree(made, folder / "models" / "minilm-maxsim")
     async with open_engine(settings(folder, models={"embedder": "none"})) as rag:
         old = rag.reranker
         assert old is not None
         used = await switch_model(rag, "none", "reranker")
         assert (used.now, rag.reranker) == (True, None)
         assert len(await old.scores("ferry", ["boat", "kiln"])) == 2
-        await switch_model(rag, "msmarco-minilm-l6")
+        await switch_model(rag, "minilm-maxsim")
         assert rag.reranker is not None
         assert rag.reranker is not old
-        assert (await readers.load_choices(rag.archive))["reranker"] == "msmarco-minilm-l6"
+        assert (await readers.load_choices(rag.archive))["reranker"] == "minilm-maxsim"

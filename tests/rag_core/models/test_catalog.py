@@ -19,18 +19,22 @@ from rag_core.models.model_files import (
     stage_model_folder,
 )
 
+EVERY = [*MODELS, *(part for row in MODELS for part in row.parts)]
+
 
 def test_every_model_has_a_name_of_its_own_that_can_be_a_folder_and_an_open_licence() -> None:
-    names = [*(row.name for row in MODELS), *ModelTier]
-    assert {row.licence for row in MODELS} <= {"MIT", "Apache-2.0"}
-    assert all(bool(row.published) == bool(row.published_by) for row in MODELS)
+    names = [*(row.name for row in EVERY), *ModelTier]
+    assert {row.licence for row in EVERY} <= {"MIT", "Apache-2.0", "Apache-2.0, MIT"}
+    assert all(bool(row.published) == bool(row.published_by) for row in EVERY)
+    for row in MODELS:
+        assert not row.parts or row.dimension == sum(part.dimension for part in row.parts)
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[\w.-]+", name) for name in names)
-    for row in MODELS:
+    for row in EVERY:
         if isinstance(row.source, HubSource):  # what nobody downloaded claims no checksums
             assert row.checked == bool(row.packages) == all(file.sha256 for file in row.source.files)
         elif isinstance(row.source, PackageSource):
-            assert re.fullmatch("[0-9a-f]{64}", row.source.inside_sha256)
+            assert re.fullmatch("[0-9a-f]{64}", row.source.sha256)
     with pytest.raises(ModelUnavailable, match=r"no model and no tier called 'e5'.*models list"):
         find_models("e5")
 
@@ -83,6 +87,9 @@ def test_a_folder_filled_by_hand_needs_the_files_only(make_model: MakeModel) -> 
     check_model_files(row, folder)
     with pytest.raises(ModelUnavailable, match=r"not in .*: run citegram models pull tiny\.$"):
         check_model_files(row, folder / "elsewhere")
+    (parts,) = find_models("minilm-navec")
+    with pytest.raises(ModelUnavailable, match=r"all-MiniLM-L6-v2 .* run citegram models pull minilm-navec"):
+        check_model_files(parts, folder)
     (folder / "tokenizer_config.json").unlink()
     with pytest.raises(ModelUnavailable, match=r"has no tokenizer_config\.json"):
         check_model_files(row, folder)

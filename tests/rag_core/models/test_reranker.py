@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import asyncio
+import json
+import random
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sample_sizes import choose_size
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import ModelSpec
-from rag_core.models.onnx_models import open_reranker
+from rag_core.models.catalog import ModelSpec, find_models
+from rag_core.models.onnx_models import Reranker, open_embedder, open_reranker
 
 MakeModel = Callable[..., tuple[ModelSpec, Path]]
 FreeLoop = Callable[[Callable[[], Awaitable[object]]], Awaitable[float]]
@@ -51,3 +56,46 @@ async def test_what_is_no_reranker_is_one_sentence(
     (folder / "model.onnx").write_bytes(b"")
     with pytest.raises(ModelUnavailable, match="is damaged"):
         await open_reranker(row, folder)
+
+
+@pytest.fixture(scope="module")
+def reranker(maxsim: tuple[ModelSpec, Path]) -> Iterator[Reranker]:
+    reranker = asyncio.run(open_reranker(*maxsim, threads=1))
+    yield reranker
+    asyncio.run(reranker.close())
+
+
+def agreement(one: Sequence[int], other: Sequence[int]) -> float:
+    """Kendall's tau: 1 for the same order, -1 for the reversed one."""
+    place = {item: n for n, item in enumerate(other)}
+    pairs = list(combinations(one, 2))
+    return sum(1 if place[a] < place[b] else -1 for a, b in pairs) / len(pairs)
+
+
+@pytest.mark.slow
+async def test_reranking_reversed_hits_brings_the_good_order_back(
+    reranker: Reranker, offline_models: Path, shared_data: Path
+) -> None:
+    with (shared_data / "xquad" / "corpus.jsonl").open(encoding="utf-8") as lines:
+        corpus = [row for row in map(json.loads, lines) if row["lang"] == "en"]
+    with (shared_data / "xquad" / "queries.jsonl").open(encoding="utf-8") as lines:
+        asked = [row for row in map(json.loads, lines) if row["lang"] == "en" and row["relevant"]][
+            :: choose_size(20, 40)
+        ]
+    texts = [row["text"][:250] for row in corpus]
+    embedder = await open_embedder(find_models("minilm-navec")[0], offline_models, threads=1)
+    posts = await embedder.passages(texts)
+    to_good, to_shuffled, to_reversed, first, chance = [], [], [], 0, random.Random(1)
+    for row in asked:
+        found = [int(n) for n in np.argsort(-(posts @ await embedder.query(row["text"])))[:8]]
+        backwards, shuffled = found[::-1], chance.sample(found, len(found))
+        scores = await reranker.scores(row["text"], [texts[n] for n in backwards])
+        ranked = [n for _, n in sorted(zip(scores, backwards, strict=True), reverse=True)]
+        to_good.append(agreement(ranked, found))
+        to_shuffled.append(agreement(ranked, shuffled))
+        to_reversed.append(agreement(ranked, backwards))
+        first += corpus[ranked[0]]["id"] in row["relevant"]
+    await embedder.close()
+    assert np.mean(to_good) > np.mean(to_shuffled) + 0.2
+    assert np.mean(to_good) > 0 > np.mean(to_reversed)
+    assert first >= 0.7 * len(asked)

@@ -151,7 +151,7 @@ async def with_vectors(news: Any, folder: Path) -> Any:
     places = news.rag.lexical.all_of(SearchFilter(frozenset({news.harbour})))
     day = datetime(2025, 3, 1, tzinfo=UTC)
     await store.upsert([VectorPoint(p, day, "ru", str(p), np.array([1, n], np.float32)) for n, p in enumerate(places)])
-    dense: Any = DenseIndex(find_models("offline")[0], Compass(), store)  # type: ignore[arg-type]
+    dense: Any = DenseIndex(find_models("tiny")[0], Compass(), store)  # type: ignore[arg-type]
     return replace(news.rag, dense=dense)
 
 

@@ -44,8 +44,8 @@ class CountingEmbedder:
 
 
 @pytest.fixture
-async def rag(tmp_path: Path, offline_models: Path, make_post: Any) -> AsyncIterator[Engine]:
-    models = {"embedder": "e5-small-centred", "dir": offline_models.parent}
+async def rag(tmp_path: Path, multilingual_model: Path, make_post: Any) -> AsyncIterator[Engine]:
+    models = {"embedder": "e5-small-centred", "dir": multilingual_model.parent}
     async with open_engine(RagSettings.model_validate({"data": {"dir": tmp_path}, "models": models})) as opened:
         await channels.save_channel(opened.archive, Channel(CHAT, "Harbour", visibility=Visibility.PUBLIC))
         await posts.save_posts(opened.archive, [make_post(n, text) for n, text in enumerate(TEXTS, 1)], source="live")

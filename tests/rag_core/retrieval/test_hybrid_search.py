@@ -85,7 +85,7 @@ def test_auto_takes_what_was_pulled_and_none_takes_nothing(offline_models: Path,
     (pulled / offline_models.name).symlink_to(offline_models)
     row = select_model(ModelRole.EMBEDDER, "auto", pulled)
     assert row is not None
-    assert row.name == "e5-small-centred"
+    assert row.name == "minilm-navec"
     assert select_model(ModelRole.EMBEDDER, "auto", tmp_path) is None
     assert select_model(ModelRole.EMBEDDER, "none", pulled) is None
     with pytest.raises(ModelUnavailable):

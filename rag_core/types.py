@@ -346,6 +346,11 @@ class Passage:
     topic: int | None = None
 
     @property
+    def title(self) -> str:
+        """Title of the channel, with which the header begins."""
+        return self.header.partition(" · ")[0]
+
+    @property
     def ref(self) -> PassageRef:
         """Reference to this part of its post."""
         return PassageRef(self.key, self.part, self.start, self.end)

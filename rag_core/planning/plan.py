@@ -144,37 +144,9 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     rest = asked
     for words in filter(None, (period.words if period else "", *filters.words)):
         rest = rest.replace(words, " ")
-    kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
-    if kind is Kind.NEWS or (kind is Kind.FACT and intents.asks_for_posts(asked)):
-        about = intents.extract_posts_topic(rest)
-        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
-    if kind in _DIGEST_INTENTS and intents.asks_for_digest(rest, timed=period is not None):
-        kind, topic = Kind.SUMMARY, ""
-    posting_period = period if period and _is_posting_period(period, question, asked, kind, filters, topic) else None
-    every = kind in {Kind.SUMMARY, Kind.LAST} or intents.counts_all_posts(asked)
-    every = every or (kind is not Kind.HOW_MANY and intents.asks_about_recent_events(asked))
-    bounded = bool(posting_period or filters.words)
-    if kind in _TOPICLESS_INTENTS and (bounded or every) and not intents.strip_catch_all_words(topic):
-        kind = Kind.POSTED  # "what is new" asks for the newest posts, in any period
-    elif kind in intents.EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
-        kind = Kind.FACT
-    coming = _find_coming_topic(asked, question.asked_at, filters) if kind in _OPEN_INTENTS else None
-    if coming is not None:
-        kind, topic, posting_period = Kind.COMING, coming, None
-    if kind in _OPEN_INTENTS and not filters.beside and (of_channel := intents.detect_channel_question(asked)):
-        name = of_channel.name
-        named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
-        if named or not name:
-            kind, topic, filters, posting_period = Kind.INTRODUCTION, name, replace(filters, channels=named), None
-    if kind is Kind.FACT and not filters.beside and intents.find_defined_name(text):
-        kind = Kind.DEFINITION
-    if kind is Kind.FACT and posting_period and intents.asks_about_recent_events(asked):
-        # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
-        topic = intents.strip_catch_all_words(topic)
-        own = match_channel_name(topic, readable)
-        kind, filters = (Kind.POSTED, replace(filters, channels=frozenset(own))) if own else (Kind.NEWS, filters)
+    kind, topic, filters, period = _read_intent(question, text, rest, filters, period, readable)
     rest = text
-    for words in dict.fromkeys(filter(None, (*filters.words, posting_period.words if posting_period else ""))):
+    for words in dict.fromkeys(filter(None, (*filters.words, period.words if period else ""))):
         rest = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)".replace("е", "[её]"), " ", rest, flags=re.I)
     query = " ".join(rest.split()).strip(" ,;:") if tokenize(rest) else text
     queries = (query, *generate_query_variants(query))[:MAX_QUERIES]
@@ -186,10 +158,57 @@ def plan_by_rules(question: Question, known: Mapping[int, Channel] = _NO_CHANNEL
     plan = Plan(queries, kind, topic if tokenize(topic) or about_all else asked, *extract_phrases(query), asked=own_words,
                 channels=filters.channels, authors=filters.authors, origins=filters.origins, media=filters.media,
                 files=filters.files)  # fmt: skip
-    if posting_period:
-        plan = replace(plan, since=posting_period.since, until=posting_period.until, slack=posting_period.slack,
-                       yearless=posting_period.yearless)  # fmt: skip
+    if period:
+        plan = replace(plan, since=period.since, until=period.until, slack=period.slack, yearless=period.yearless)
     return route_plan(plan, text)
+
+
+def _read_intent(
+    question: Question, text: str, rest: str, filters: QueryFilters, period: Period | None,
+    readable: Mapping[int, Channel],
+) -> tuple[Kind, str, QueryFilters, Period | None]:  # fmt: skip
+    """Read what a question asks for: kind, topic, filters, and the period of the posts that it asks for.
+
+    `rest` is the question without the words of filters and period.
+    """
+    asked = text.lower().replace("ё", "е")
+    kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
+    if kind is Kind.NEWS or (kind is Kind.FACT and intents.asks_for_posts(asked)):
+        about = intents.extract_posts_topic(rest)
+        kind, topic = (Kind.NEWS, about) if about else (kind, topic)
+    if kind in _DIGEST_INTENTS and intents.asks_for_digest(rest, timed=period is not None):
+        kind, topic = Kind.SUMMARY, ""
+    if period and not _is_posting_period(period, question, asked, kind, filters, topic):
+        period = None
+    recent = intents.asks_about_recent_events(asked)
+    every = kind in {Kind.SUMMARY, Kind.LAST} or intents.counts_all_posts(asked)
+    every = every or (kind is not Kind.HOW_MANY and recent)
+    bounded = bool(period or filters.words)
+    if kind in _TOPICLESS_INTENTS and (bounded or every) and not intents.strip_catch_all_words(topic):
+        kind = Kind.POSTED  # "what is new" asks for the newest posts, in any period
+    elif kind in intents.EXACT_INTENTS - {Kind.WHEN} and not tokenize(topic):
+        kind = Kind.FACT
+    if kind in _OPEN_INTENTS:
+        coming = _find_coming_topic(asked, question.asked_at, filters)
+        if coming is not None:
+            return Kind.COMING, coming, filters, None
+        if not filters.beside and (of_channel := intents.detect_channel_question(asked)):
+            name = of_channel.name
+            named = filters.channels or (frozenset(match_channel_name(name, readable)) if name else None) or None
+            if named or not name:
+                return Kind.INTRODUCTION, name, replace(filters, channels=named), None
+    if kind is Kind.FACT and not filters.beside and intents.find_defined_name(text):
+        return Kind.DEFINITION, topic, filters, period
+    if kind is Kind.FACT and period and recent:
+        # "what happened at the barn players in August": a digest of the channel of that title, else of those mentions
+        topic = intents.strip_catch_all_words(topic)
+        own = match_channel_name(topic, readable)
+        return (
+            (Kind.POSTED, topic, replace(filters, channels=frozenset(own)), period)
+            if own
+            else (Kind.NEWS, topic, filters, period)
+        )
+    return kind, topic, filters, period
 
 
 def build_bare_plan(question: Question) -> Plan:

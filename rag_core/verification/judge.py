@@ -187,10 +187,7 @@ async def judge_relevance(question: Question, passages: Sequence[Passage], seat:
 
     Raises GenerationFailed, and ModelTooSlow where not all would be judged within the stage: a part is of no use.
     """
-    prompts = [
-        build_judge_prompt(question.text, p.text, p.header.partition(" · ")[0], p.date, _MAX_PASSAGE_LENGTH)
-        for p in passages
-    ]
+    prompts = [build_judge_prompt(question.text, p.text, p.title, p.date, _MAX_PASSAGE_LENGTH) for p in passages]
     if isinstance(seat, TimedSession):
         await seat.require_time(prompts)
     return [await ask_yes_no_odds(prompt, seat) for prompt in prompts]

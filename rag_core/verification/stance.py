@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 
 from rag_core.text.query_terms import TermWeight
@@ -93,9 +92,9 @@ class _Reading:
 class ClaimTerms:
     """Terms of a claim with their weights; numbers that name a thing ("bus 27") are terms, the others are values."""
 
-    def __init__(self, facts: SentenceFacts, header: str, weight: TermWeight) -> None:
+    def __init__(self, facts: SentenceFacts, title: str, weight: TermWeight) -> None:
         self.facts = facts
-        self.title = extract_facts(header.partition(" · ")[0], "ru")
+        self.title = extract_facts(title, "ru")
         self.names = [name.word for name in facts.names if not name.weak]
         units = list_unit_words(facts)
         self.scheduled = any(moment.weekday is not None or moment.minute is not None for moment in facts.moments)
@@ -185,19 +184,17 @@ class _Comparison:
         return _Reading(label, self.here, self.about, self.score + bonus, why, leaning)
 
 
-def _compare(
-    claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
-) -> _Comparison | None:
+def _compare(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: Passage) -> _Comparison | None:
     """Compare the claim with a sentence in its context; None if the sentence has nothing of the claim."""
     here, facts = post[n], claim.facts
-    parent = extract_facts(header.partition(" · ")[2], "ru")
+    parent = extract_facts(passage.header.partition(" · ")[2], "ru")
     tags = extract_facts(" ".join(_TAG.findall(" ".join(one.text for one in post[-_TAGGED_SENTENCES:]))), "ru")
     around = [*post[max(0, n - 3) : n], *post[n + 1 : n + 2], *post[: min(2, n)], parent, tags]
     opposites = {word.start for word, _ in find_opposite_words(facts, here)}
     own, about = claim.measure_about(here, around, opposites)
-    moments = list(find_moment_differences(facts, here, post, date))
+    moments = list(find_moment_differences(facts, here, post, passage.date))
     absent = [mine for mine in claim.values if not contains_value(mine, here)]
-    elsewhere = sum(1 for _ in find_moment_differences(facts, here, [here], date))
+    elsewhere = sum(1 for _ in find_moment_differences(facts, here, [here], passage.date))
     matched = len(claim.values) - len(absent) + len(facts.moments) - max(elsewhere, len(moments))
     if own == 0.0 and not matched:
         return None
@@ -229,11 +226,9 @@ def _compare(
     )  # fmt: skip
 
 
-def _read_sentence(
-    claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, header: str, date: datetime
-) -> _Reading | None:
+def _read_sentence(claim: ClaimTerms, post: Sequence[SentenceFacts], n: int, passage: Passage) -> _Reading | None:
     """Read what a sentence says of the claim; None if the sentence has nothing of it."""
-    if (seen := _compare(claim, post, n, header, date)) is None:
+    if (seen := _compare(claim, post, n, passage)) is None:
         return None
     if other := find_other_thing(claim.facts, seen.here, [*seen.around, claim.title]):
         return seen.read(Label.NOT_FOUND, other)
@@ -324,11 +319,11 @@ def assess_by_words(claim: Claim, passages: Sequence[Passage], weight: TermWeigh
 def _assess_passage(
     facts: SentenceFacts, passage: Passage, post: Sequence[SentenceFacts], weight: TermWeight
 ) -> Support:
-    claim, header, date = ClaimTerms(facts, passage.header, weight), passage.header, passage.date
+    claim = ClaimTerms(facts, passage.title, weight)
     too_many = len(facts.numbers) + len({moment.start for moment in facts.moments}) > MOST_FIGURES
     if not post or not facts.all_words or too_many:
         return Support(Label.NOT_FOUND, 0.0, "words")
-    by_place = [_read_sentence(claim, post, n, header, date) for n in range(len(post))]
+    by_place = [_read_sentence(claim, post, n, passage) for n in range(len(post))]
     readings = [one for one in by_place if one]
     if all(one.label is Label.NOT_FOUND for one in readings):
         # two neighbouring sentences that each only lack something of the claim may support it together; three in a row
@@ -337,7 +332,7 @@ def _assess_passage(
             gaps = all(reading and reading.why in _GAPS for reading in by_place[n : n + 2])
             if gaps and other.start + len(other.text) - one.start <= LONGEST_STATED:
                 together = [*post[:n], join_facts([one, other]), *post[n + 2 :]]
-                found = _read_sentence(claim, together, n, header, date)
+                found = _read_sentence(claim, together, n, passage)
                 readings += [found] if found and found.label is Label.SUPPORTED else []
     best = max(readings, key=lambda one: one.priority, default=None)
     if best is None:

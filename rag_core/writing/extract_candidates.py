@@ -199,7 +199,7 @@ def _score_candidates(
     similarity = evidence.similarities.get(source.number)
     terms_of = dict(tokenize_sentences(text))
     stems = [frozenset(terms_of[span]) for span in found]
-    scope = frozenset(tokenize(source.passage.header.partition(" · ")[0]))
+    scope = frozenset(tokenize(source.passage.title))
     kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
     credits = _index_credits(asked, kin_of)
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}

@@ -288,7 +288,7 @@ class StateCollector:
 
     async def _caches(self, context: AppContext) -> AsyncIterator[Metric]:
         caches, requests = context.rag.caches, dict[tuple[str, ...], float]()
-        for name, cache in (("plans", caches.plans), ("hits", caches.hits), ("verdicts", caches.verdicts)):
+        for name, cache in (("plans", caches.plans), ("hits", caches.hits)):
             requests |= {(name, "hit"): cache.hits, (name, "miss"): cache.looks - cache.hits}
         description = "Looks into a cache: hit, miss."
         yield _make_metric("cache_requests", description, requests, "cache", "result", kind=CounterMetricFamily)

@@ -1,8 +1,8 @@
-"""Caches of one engine: recent plans, search hits, reranked pairs and verdicts, limited in number and age.
+"""Caches of one engine: recent plans, search hits and judgements, limited in number and age.
 
 The channels a viewer may read are part of every key, and a change of an index empties the caches of what it may
 change. Hits are kept as passage references and scores, never as texts: texts are read from the archive each time, so
-that an edit or a deletion shows at once. Verdicts hold quotes, so the last change of the archive is part of their key.
+that an edit or a deletion shows at once.
 Posts are not cached: SQLite reads the 40 posts of a question in 0.7 ms among 100,000, while an answer takes 30 ms and
 these caches save 14.
 """
@@ -13,15 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from cachetools import TTLCache
 
 from rag_core.types import Channel, DroppedSentence, PassageRef, Plan, Question
-
-if TYPE_CHECKING:
-    from rag_core.verification import Verdict
-
 
 V = TypeVar("V")
 IndexVersion = tuple[Hashable, ...]
@@ -29,9 +25,7 @@ Clock = Callable[[], float]  # seconds, from any starting point
 
 _MAX_PLANS, _PLANS_TTL_S = 1000, 600.0  # 1 kB each
 _MAX_HITS, _HITS_TTL_S = 500, 300.0  # 11 kB each: 41 passage references on average
-_MAX_VERDICTS, _VERDICTS_TTL_S = 500, 300.0  # 3 kB each
 _MAX_DROPPED, _DROPPED_TTL_S = 200, 86_400.0  # answers, 1 kB each
-_MAX_PAIRS, _PAIRS_TTL_S = 10_000, 300.0  # 300 bytes each: 20 passages of 500 questions
 _MAX_JUDGEMENTS, _JUDGEMENTS_TTL_S = 10_000, 86_400.0  # 300 bytes each, and seconds of a model
 
 
@@ -86,33 +80,26 @@ class VersionedCache(Generic[V]):
 
 
 class Caches:
-    """Caches of one engine, in memory only: plans, hits, reranked pairs, verdicts, judgements."""
+    """Caches of one engine, in memory only."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.plans: VersionedCache[Plan] = VersionedCache(_MAX_PLANS, _PLANS_TTL_S, clock)
         self.hits: VersionedCache[tuple[CachedHit, ...]] = VersionedCache(_MAX_HITS, _HITS_TTL_S, clock)
-        self.verdicts: VersionedCache[Verdict] = VersionedCache(_MAX_VERDICTS, _VERDICTS_TTL_S, clock)
-        # scores by reranker, question, channels and text: whatever else changes, they stay
-        self.pairs: VersionedCache[float] = VersionedCache(_MAX_PAIRS, _PAIRS_TTL_S, clock)
         # log odds by model and prompt, which is made of the question and of a quote that its reader may see
         self.judgements: VersionedCache[float] = VersionedCache(_MAX_JUDGEMENTS, _JUDGEMENTS_TTL_S, clock)
         # what a model wrote and is not shown, by trace id, for /why: it is kept nowhere else
         self.dropped: TTLCache[str, tuple[DroppedSentence, ...]] = TTLCache(_MAX_DROPPED, _DROPPED_TTL_S, timer=clock)
-        self._all: tuple[VersionedCache[Any], ...] = (
-            self.plans, self.hits, self.verdicts, self.pairs, self.judgements,
-        )  # fmt: skip
 
     def forget(self) -> None:
         """Drop everything: keys contain the texts of questions."""
-        for cache in self._all:
+        for cache in (self.plans, self.hits, self.judgements):
             cache.forget()
         self.dropped.clear()
 
     @property
     def counts(self) -> tuple[int, int]:
         """Number of hits and of lookups, of the caches that hold results of questions."""
-        of_questions = (self.plans, self.hits, self.verdicts)
-        return sum(cache.hits for cache in of_questions), sum(cache.looks for cache in of_questions)
+        return self.plans.hits + self.hits.hits, self.plans.looks + self.hits.looks
 
 
 def make_plan_key(question: Question, known: Mapping[int, Channel]) -> Hashable:

@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from operator import mul
 from typing import NamedTuple
 
@@ -142,17 +141,8 @@ async def rerank_hits(question: Question, hits: tuple[Hit, ...], rag: Engine, ru
     run.note(reranked=len(first) if len(first) >= _MIN_RERANKED else 0)
     if len(first) < _MIN_RERANKED:
         return hits
-    # pairs that were scored before are cached; a changed post has another text, and as a score of an 8-bit model may
-    # depend on the texts beside it, readers of other channels have other pairs
     texts = [f"{hit.passage.header}\n{hit.passage.text}" for hit in first]
-    asked = reranker.name, question.text, question.viewer.channels
-    keys = {text: (asked, blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()) for text in texts}
-    scores = {text: score for text, key in keys.items() if (score := rag.caches.pairs.get(key, ())) is not None}
-    if new := [text for text in keys if text not in scores]:
-        for text, score in zip(new, await reranker.scores(question.text, new), strict=True):
-            rag.caches.pairs.store(keys[text], (), score)
-            scores[text] = score
-    reranked = sorted(((n, scores[text]) for n, text in enumerate(texts)), key=lambda pair: -pair[1])
+    reranked = sorted(enumerate(await reranker.scores(question.text, texts)), key=lambda pair: -pair[1])
     blended = fuse_weighted_sum([(n, hit.score) for n, hit in enumerate(first)], reranked, _RERANKER_WEIGHT)
     # hits that were not reranked stay below: reranked ones score 1 to 2, the others at most 1
     top = max(hits[0].score, 1e-9)

@@ -24,7 +24,7 @@ from rag_core.planning.queries import MAX_QUERIES, extract_phrases, generate_que
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage
-from rag_core.storage import channels, near_duplicates, posts, visible_posts
+from rag_core.storage import channels, near_duplicates
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.sentences import (
@@ -339,7 +339,7 @@ async def _find_same_post(question: Question, verdicts: Sequence[Verdict], rag: 
     text_key = build_text_key(question.text)
     if len(text_key.split()) < _MIN_POST_WORDS:
         return None
-    stored = await visible_posts.fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
+    stored = await fetch_posts(rag.archive, {key for verdict in verdicts for key in verdict.assessed})
     readable = (post for post in stored.values() if post.key.chat_id in question.viewer.channels)
     same = [post for post in readable if build_text_key(post.text) == text_key]
     return order_copies(same)[0] if same else None
@@ -366,30 +366,18 @@ async def verify_text(question: Question, rag: Engine) -> Verification:
         readable = {chat: channel for chat, channel in known.items() if chat in question.viewer.channels}
         lengths = accumulate(len(claim.text) for claim in claims[:MAX_CHECKED_CLAIMS])
         chosen = claims[: max(1, sum(length <= _MOST_CLAIMED for length in lengths))]
-        verdicts = tuple([await _get_verdict(claim, question, readable, rag, run) for claim in chosen])
+        verdicts = list[Verdict]()
+        for claim in chosen:
+            asked = replace(question, text=claim.text, lang=claim.lang)
+            verdicts.append(await verify_claim(claim, asked, plan_claim_search(asked), readable, rag, run))
         same = await _find_same_post(question, verdicts, rag)
         if any(verdict.label is Label.NOT_FOUND for verdict in verdicts):
             await note_unindexed_posts(question.viewer, rag, run)
             await note_unembedded_posts(question.viewer, rag, run)
         left = len(claims) - len(chosen) + len(split_sentences(question.text[_LONGEST_MESSAGE:]))
-        return Verification(verdicts, left, tuple(dict.fromkeys(run.shortfalls)), run.trace_id, readable, same)
+        return Verification(tuple(verdicts), left, tuple(dict.fromkeys(run.shortfalls)), run.trace_id, readable, same)
     finally:
         rag.traced(run)
-
-
-async def _get_verdict(claim: Claim, question: Question, known: dict[int, Channel], rag: Engine, run: Run) -> Verdict:
-    """Verdict on one claim, from the cache if nothing has changed; its key has the last change, as it quotes posts."""
-    claim_text = " ".join(claim.text.casefold().replace("ё", "е").split()).strip(" .!")
-    change = await posts.get_last_seq(rag.archive)
-    key = claim_text, claim.lang, question.viewer.channels, question.asked_at.date(), change
-    version, before = rag.version, len(run.shortfalls)
-    if (ready := rag.caches.verdicts.get(key, version)) is not None:
-        return replace(ready, claim=claim)
-    asked = replace(question, text=claim.text, lang=claim.lang)
-    verdict = await verify_claim(claim, asked, plan_claim_search(asked), known, rag, run)
-    if len(run.shortfalls) == before:  # a verdict with shortfalls may be incomplete: it is not cached
-        rag.caches.verdicts.store(key, version, verdict)
-    return verdict
 
 
 async def verify_claim(

@@ -153,7 +153,7 @@ async def test_caches_votes_and_refusals_are_told_and_no_text_reader_or_channel(
         _, page = await fetch_text(port, "metrics")
     assert logging.getLogger().handlers == handlers  # the log is left as it was
     assert get_value(found, "citegram_cache_requests_total", cache="plans") >= 1
-    assert {dict(labels)["cache"] for labels in found["citegram_cache_requests_total"]} == {"plans", "hits", "verdicts"}
+    assert {dict(labels)["cache"] for labels in found["citegram_cache_requests_total"]} == {"plans", "hits"}
     calls = "citegram_telegram_calls_total"
     assert get_value(found, calls, method="sendMessage", outcome="flood") == 1
     assert get_value(found, calls, method="sendMessage", outcome="server") == 1

@@ -97,35 +97,6 @@ async def test_a_clear_lead_of_both_legs_or_among_few_hits_is_decisive(
     assert bool(reranker.seen) is not decisive
 
 
-async def test_pairs_scored_before_are_not_scored_again(library: Any, found: tuple[Hit, ...]) -> None:
-    rag, reranker = library.rag, Scripted(found[12].passage.text)
-    rag = replace(rag, reranker=reranker)
-
-    async def ask(hits: tuple[Hit, ...], text: str = "ferry page", *, alone: bool = False) -> tuple[Hit, ...]:
-        question = library.question(text)
-        viewer = replace(question.viewer, channels=frozenset({library.harbour})) if alone else question.viewer
-        return await notebook(library).require(
-            "rerank", rerank_hits(replace(question, viewer=viewer), hits, rag, notebook(library))
-        )
-
-    first = await ask(found)
-    assert await ask(found) == first
-    assert [len(texts) for texts in reranker.seen] == [MAX_RERANKED]
-    changed = replace(found[3], passage=replace(found[3].passage, text="The ferry timetable was changed."))
-    await ask((*found[:3], changed, *found[4:]))
-    assert [len(texts) for texts in reranker.seen[1:]] == [1]  # the new version of the post alone
-    await ask(found, "another ferry page")
-    await ask(found, alone=True)  # who reads other channels never gets scores of somebody else
-    other = Scripted("page")
-    other.name = "another model"
-    rag.reranker = other
-    await ask(found)
-    assert [len(texts) for texts in (*reranker.seen[2:], *other.seen)] == [MAX_RERANKED] * 3
-    rag.caches.forget()
-    await ask(found)
-    assert len(other.seen) == 2
-
-
 async def test_a_broken_reranker_is_a_shortfall_and_the_answer_stands(library: Any, found: tuple[Hit, ...]) -> None:
     assert not is_decisive(found)
     rag = replace(library.rag, reranker=Broken("ferry"))

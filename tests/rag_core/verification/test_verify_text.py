@@ -115,14 +115,8 @@ async def test_nothing_is_told_of_a_channel_that_the_asker_may_not_read(library:
     assert (await verdict(library, secret, see=every)).label is Label.SUPPORTED
 
 
-async def test_a_verdict_is_known_until_something_changes(library: Any, make_post: Any) -> None:
-    first = await verdict(library, TICKET)
-    assert "lookup" in stages(library)
-    same = await verdict(library, "a ferry ticket costs  twelve euros")
-    assert "lookup" not in stages(library)
-    assert (same.label, same.citations, same.claim.text) == (
-        first.label, first.citations, "a ferry ticket costs  twelve euros",
-    )  # fmt: skip
+async def test_a_verdict_quotes_nothing_that_was_edited_since(library: Any, make_post: Any) -> None:
+    assert any("twelve" in c.quote for c in (await verdict(library, TICKET)).citations)
     date = make_post(5, "", chat=library.harbour, days=40).date
     edited = make_post(5, "A ferry ticket costs nineteen euros.", chat=library.harbour, days=40)
     await library.keep(replace(edited, edited=date + timedelta(days=1)), index=False)
@@ -161,7 +155,6 @@ async def test_rules_stand_in_where_the_weighing_takes_too_long(
         found = await verified(library, FERRY)
         assert found.verdicts[0].label is Label.SUPPORTED
         assert [shortfall.stage for shortfall in found.shortfalls] == ["verify"]
-        assert len(library.rag.caches.verdicts) == 0
 
 
 async def test_the_trace_holds_no_words(library: Any) -> None:

@@ -33,7 +33,7 @@ from bot.telegram.recheck import (
     collect_content_of_posts,
     recheck_before_sending,
 )
-from bot.telegram.session import SendWithoutRetry
+from bot.telegram.session import SendWithoutRetry, respond
 from bot.views import keyboards
 from bot.views.answer import format_reference, render_sources_page, shorten_answer
 from bot.views.explanation import explain_answer
@@ -121,7 +121,7 @@ async def reply_in_pages(
     address = get_asker_address(event, lang, always=True)
     with send_to_asker(address), recheck_before_sending(view.content, reader, context.admins):
         for page in pages:
-            await message.reply(**page.as_kwargs(), reply_markup=view.buttons if page is pages[-1] else None)
+            await respond(message, **page.as_kwargs(), reply_markup=view.buttons if page is pages[-1] else None)
 
 
 @router.message(middlewares.ChatCommand("sources"))
@@ -345,7 +345,7 @@ async def _on_remark(
         if not given.sentences:
             await send_rephrase_hint(message, asked, context)
         elif keyboards.DEEP_MODE in {asked.mode, latest and latest.mode}:
-            await message.reply(get_translator(asked.lang)("remark-no-more"))
+            await respond(message, get_translator(asked.lang)("remark-no-more"))
         else:
             await queue_deeper_question(asked, event_update.update_id, context, words)
             if not asked.private:
@@ -439,7 +439,7 @@ async def _on_why(
     admin = message.chat.type == "private" and access.is_admin(message, context.admins)
     if admin and command.args:
         stages = await _render_trace(command.args.strip(), context.archive, words)
-        await message.reply(**(stages or Text(words("why-trace-unknown"))).as_kwargs())
+        await respond(message, **(stages or Text(words("why-trace-unknown"))).as_kwargs())
         return
     asked = await find_asked_answer(message, bot, context.archive, words, "/why", addressed=addressed)
     reader, viewer, shown = await prepare_to_show(asked, asked.user_id, context)

@@ -19,6 +19,7 @@ from bot.i18n import Translator, choose_interface_language, get_translator
 from bot.settings import Settings
 from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.telegram.recheck import ContentWithdrawn, RecheckUnavailable, SendingRefused
+from bot.telegram.session import respond
 from rag_core.errors import ArchiveUnavailable, IndexUnavailable, RagError, StageTimeout
 
 router = Router()
@@ -56,7 +57,7 @@ async def _on_error(event: ErrorEvent, settings: Settings, admins: AdminRegistry
             if pressed:
                 await pressed.answer(str(exc)[:200] or None, show_alert=bool(str(exc)))
             elif isinstance(message, Message) and str(exc):
-                await message.reply(str(exc))
+                await respond(message, str(exc))
         return True
     bug = None if isinstance(exc, RagError) else exc  # only a bug needs a traceback
     log.error("update %d failed: %s", event.update.update_id, exc, exc_info=bug)

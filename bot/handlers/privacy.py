@@ -25,6 +25,7 @@ from bot.middlewares import GROUPS, PRIVATE, TO_ASKER, ChatCommand
 from bot.settings import Settings
 from bot.stored_answer import JsonObject, parse_stored_answer
 from bot.telegram.recheck import collect_content_of_posts, recheck_before_sending
+from bot.telegram.session import respond
 from bot.views.keyboards import Press, build_keyboard, on_press, redraw_message
 from rag_core.storage import channels, readers, visible_posts
 from rag_core.types import Post, PostKey, format_channel_post_link
@@ -125,7 +126,7 @@ def _format_timestamp(seconds: object) -> str | None:
 
 @router.message(ChatCommand("mydata", chats=GROUPS, addressed_only=True), flags=TO_ASKER)
 async def _on_mydata_in_group(message: Message, words: Translator) -> None:
-    await message.reply(words("mydata-private"))
+    await respond(message, words("mydata-private"))
 
 
 # Time for stopped answers to be closed.
@@ -145,7 +146,7 @@ async def _on_forget(message: Message, context: AppContext, words: Translator) -
     asks = words("forget-ask") if private else words("forget-ask-here")
     yes, no = (Press(to=to, token=str(int(time.time())), number=user_id) for to in ("forget", "forget-not"))
     buttons = build_keyboard([(words("forget-yes"), yes, "danger"), (words("forget-no"), no)])
-    await message.reply("\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
+    await respond(message, "\n".join([asks, *_list_counts(found, words)]), reply_markup=buttons)
 
 
 @router.callback_query(on_press("forget", "forget-not"))

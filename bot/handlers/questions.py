@@ -33,6 +33,7 @@ from bot.app_context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.stored_answer import compare_with_posts, parse_stored_answer
 from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
+from bot.telegram.session import respond
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
 from bot.views.keyboards import DEEP_MODE, Press, build_suggestion_row, on_press
@@ -70,7 +71,7 @@ async def send_rephrase_hint(message: Message, asked: questions.QuestionRow, con
     """Say how to ask another way after a refusal; in private with questions that the posts answer."""
     hint = Text(get_translator(asked.lang)("rephrase-hint"))
     if not asked.private:
-        await message.reply(**hint.as_kwargs())
+        await respond(message, **hint.as_kwargs())
         return
     viewer = await access.build_viewer(context.admins, access.get_question_reader(asked))
     await send_with_suggestion(message, hint, viewer, context, asked.lang, ShownContent())
@@ -148,7 +149,7 @@ async def _on_verify(
         await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
     elif addressed:
         refusal = words.rich("verify-empty", example=Code(f"/verify {words('verify-example')}"))
-        await message.reply(**refusal.as_kwargs())
+        await respond(message, **refusal.as_kwargs())
 
 
 async def _compose_rich_answer(message_id: int, message: Message, bot: Bot, context: AppContext) -> str:
@@ -169,7 +170,7 @@ async def _on_forwarded_message(message: Message, event_update: Update, context:
         await queue_message_text(message, text, event_update.update_id, context, words, lang=words.lang, kind="verify")
     # other pictures of an album: only the one with the caption counts
     elif not message.media_group_id:
-        await message.reply(words("verify-not-text"))
+        await respond(message, words("verify-not-text"))
 
 
 _MEMORY_SWITCHES = {"on": True, "off": False}
@@ -188,16 +189,16 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
         await start_new_conversation(ConversationKey(message.chat.id, get_reader_id(message), talk), context.rag)
     context.suggestions.forget_offered(get_reader_id(message))
     remembers = await is_memory_enabled(message.chat.id, context.rag)
-    await message.reply(words("talk-new" if remembers else "talk-off"))
+    await respond(message, words("talk-new" if remembers else "talk-off"))
 
 
 @router.message(middlewares.ChatCommand("stop"))
 async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
     running, waited = await context.queue.halt(message.chat.id, get_reader_id(message))
     if waited:
-        await message.reply(words("stopped-waiting", count=waited))
+        await respond(message, words("stopped-waiting", count=waited))
     elif not running and addressed:  # a running question shows its own end
-        await message.reply(words("stop-nothing"))
+        await respond(message, words("stop-nothing"))
 
 
 @router.stopped_message_generation()
@@ -258,7 +259,7 @@ async def submit_question(message: Message, text: str, update_id: int, context: 
     """Queue the question of a message, reply to small talk, or tell the sender why it cannot be answered."""
     if not text:
         refusal = words.rich("ask-empty", example=Code(f"/ask {words('ask-example')}"))
-        await message.reply(**refusal.as_kwargs())
+        await respond(message, **refusal.as_kwargs())
         return
     if len(text) > middlewares.MAX_QUESTION_LENGTH:
         raise Refusal(words("ask-too-long", limit=middlewares.MAX_QUESTION_LENGTH, length=len(text)))

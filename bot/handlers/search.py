@@ -27,6 +27,7 @@ from bot.i18n import Translator, detect_question_language
 from bot.middlewares import MAX_QUESTION_LENGTH, ChatCommand
 from bot.telegram.ephemeral import get_asker_address, send_to_asker
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts, recheck_before_sending
+from bot.telegram.session import respond
 from bot.views.answer import link_channel_title
 from bot.views.format import neutralize_links
 from bot.views.keyboards import (
@@ -99,7 +100,7 @@ async def _on_search(
         return
     if not asked:
         text = words.rich("search-empty", example=Code(f"/search {words('search-example')}"))
-        await message.reply(**text.as_kwargs())
+        await respond(message, **text.as_kwargs())
         return
     if len(asked) > MAX_QUESTION_LENGTH:
         raise access.Refusal(words("search-too-long", limit=MAX_QUESTION_LENGTH, length=len(asked)))

@@ -53,6 +53,7 @@ from aiogram.types import (
     BotCommandScopeChat,
     BotCommandScopeChatAdministrators,
     BotCommandScopeUnion,
+    Message,
 )
 from aiohttp import ClientConnectorError
 
@@ -63,6 +64,13 @@ from bot.telegram.updates import UNREAD_FIELDS
 from bot.views.format import neutralize_entities
 from rag_core.errors import SettingsWrong
 from rag_core.storage.raw_updates import split_updates
+
+
+async def respond(message: Message, text: str, **more: Any) -> Message:
+    """Send a response to a message, as a reply to it; without, where a reader's message stands right above."""
+    above = message.chat.type == "private" and not (message.from_user and message.from_user.is_bot)
+    return await (message.answer if above else message.reply)(text, **more)
+
 
 # A later attempt would fail as well: the reader blocked the bot, the group is gone.
 PERMANENT_ERRORS = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+import sys
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -221,12 +222,22 @@ class _ExternalSettings(BaseSettings):
     hf_endpoint: str = ""
     no_color: str = ""  # https://no-color.org
     term: str = ""
+    display: str = ""
+    wayland_display: str = ""
+    ssh_connection: str = ""
 
 
 def is_color_wanted() -> bool:
     """Whether the environment lets a terminal be written to in colors."""
     external = _ExternalSettings()
     return not external.no_color and external.term != "dumb"
+
+
+def is_desktop() -> bool:
+    """Whether the environment is that of a desktop, where a browser can be opened: not of ssh, nor of a server."""
+    external = _ExternalSettings()
+    shows = bool(external.display or external.wayland_display) or sys.platform == "darwin"
+    return shows and not external.ssh_connection
 
 
 def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None = None) -> Settings:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
+import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from bot.data_folder import open_lock_file, take_lock
 from bot.sandbox.messages import Json
 from bot.sandbox.server import Sandbox
 from bot.sandbox.state import SAMPLE_CHANNELS_FOLDER, Membership, SuggestedQuestion
-from bot.settings import Settings, WebhookSettings
+from bot.settings import Settings, WebhookSettings, is_desktop
 from ingest.exports import import_export
 from ingest.json_export import ImportOptions
 from rag_core.engine import open_engine
@@ -39,6 +40,8 @@ ADMIN_ID, READER_ID, GROUP_ID = 1001, 1002, -1_009_000_000_001
 _ADMINS = {1004: ("Nora", "en"), ADMIN_ID: ("Вера", "ru")}  # a reader and an admin in each language of the page
 _READERS = {READER_ID: ("Alex", "en"), 1003: ("Митя", "ru")}
 
+_SAMPLE_ZONE = "Europe/Moscow"  # of the sample channels: their exports have its times
+
 _MAX_CHANGES = 1_000_000  # more than a demo's archive will ever hold
 _ANSWER_TIMEOUT_SECONDS = 30.0
 _DEFAULT_PORTS = range(8765, 8775)
@@ -53,6 +56,7 @@ async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tu
     folder.
     """
     sandbox = Sandbox()  # its token is random and stays in this process
+    sandbox.world.zone = _SAMPLE_ZONE
     async with hold_folder(settings.data.dir), open_engine(settings.rag(), language=False) as rag:
         sample_channels = await import_sample_channels(rag.archive)
         await catch_up_indexes(rag)
@@ -65,6 +69,7 @@ async def open_demo_sandbox(settings: Settings, *ports: int) -> AsyncIterator[tu
         ) from exc
     try:
         bot = {"token": SecretStr(sandbox.token), "admins": tuple(_ADMINS), "api": sandbox.url, "proxy": SecretStr("")}
+        bot |= {} if "timezone" in settings.bot.model_fields_set else {"timezone": _SAMPLE_ZONE}
         # The webhook's address and port belong to the real bot, not to the demo's.
         yield (
             sandbox,
@@ -136,6 +141,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Add the arguments to the parser of the command."""
     first = _DEFAULT_PORTS.start
     parser.add_argument("--port", type=int, help=f"port of the page (default: {first}, or the next free one)")
+    parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument("--once", metavar="QUESTION", help="ask one question as a reader, print the answer, and end")
     parser.set_defaults(run=run)
 
@@ -168,6 +174,8 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
             print(f"Open {sandbox.url} and ask. Ctrl+C ends the demo.", flush=True)
             claim.write(sandbox.url)
             claim.flush()
+            if is_desktop() and not args.no_browser:
+                await asyncio.to_thread(webbrowser.open, sandbox.url)
             await run_bot(demo, watch=sandbox.observed)
     return 0
 

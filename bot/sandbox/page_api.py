@@ -133,6 +133,7 @@ def build_snapshot(world: SandboxState, since: int, user_id: int) -> Json:
     return {
         "n": world.n,
         "run": world.run,
+        "zone": world.zone,
         "me": {"bot": world.bot.wire(), "user": user_id},
         "people": [person.wire() | {"leads": person.id in leaders} for person in world.people.values()],
         "questions": [one.text for one in own],
@@ -397,15 +398,16 @@ class DemoObserver:
             for citation in sentence.citations:
                 cited.setdefault(citation.post, []).append(citation)
         numbers = {key: n for n, key in enumerate(answer.posts(), 1)}
+        found = answer.found if answer.sentences else ()  # of a refusal nothing was found
         shown = [
             _build_searched_post(source, cited.get(source.passage.key, ()))
             | {"number": numbers.get(source.passage.key)}
-            for n, source in enumerate(answer.found)
+            for n, source in enumerate(found)
             if n < _MAX_SHOWN_POSTS or source.passage.key in cited
         ]
         # posts cited from dates and counts, which no retriever found
-        found = {source.passage.key for source in answer.found}
-        for key in [key for key in cited if key not in found]:
+        searched = {source.passage.key for source in found}
+        for key in [key for key in cited if key not in searched]:
             first = cited[key][0]
             head = {"post": list(key), "date": first.date.timestamp(), "leg": "", "number": numbers[key]}
             shown.append(head | {"pieces": [[first.quote, True]]})

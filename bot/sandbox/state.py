@@ -292,8 +292,9 @@ class SandboxState:
     inline mode is on.
 
     `ephemeral`: the server knows ephemeral messages; of a bot that is no administrator it accepts their edits for
-    `edit_seconds`. `log` has (n, chat id, message key) of every change; `run` identifies this run of the sandbox.
-    `local` is the folder of a Bot API server that runs with --local: getFile puts files there, of any size.
+    `edit_seconds`. `zone`: the time zone of channels on the page, by name; None is that of the browser. `log` has (n,
+    chat id, message key) of every change; `run` identifies this run of the sandbox. `local` is the folder of a Bot API
+    server that runs with --local: getFile puts files there, of any size.
     """
 
     bot: SandboxUser
@@ -303,6 +304,7 @@ class SandboxState:
     inline: bool = True
     ephemeral: bool = True
     edit_seconds: float = inf
+    zone: str | None = None
     people: dict[int, SandboxUser] = field(default_factory=dict)
     rooms: dict[int, SandboxChat] = field(default_factory=dict)
     commands: dict[tuple[str, str], list[Json]] = field(default_factory=dict)

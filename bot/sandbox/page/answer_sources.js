@@ -1,4 +1,4 @@
-// How an answer was found: its posts with their passages and retrievers, folded below the answer.
+// How an answer was found: its posts with their passages and, in words, by what each was found; folded below the answer.
 
 import { icon, make } from "./dom.js";
 import { store } from "./store.js";
@@ -12,12 +12,10 @@ export const foundSign = (message) => store.found.get(`${message.chat.id}/${mess
 // Strip under an answer; null if the search was not observed.
 export function howFound(message, on) {
   const answer = `${message.chat.id}/${message.message_id}`, found = foundSign(message);
-  if (!found) return null;
+  if (!found?.length) return null;
   const panel = make("div", { class: "sources" });
-  const tally = make("span", { class: "tally", "aria-hidden": "true" },
-    ...found.map((one) => make("i", { class: classOf(one.leg) })));
   const toggle = make("button", { class: "how", type: "button" }, icon("sources"),
-    make("span", { text: say("howFound") }), tally, icon("down"));
+    make("span", { text: say("howFound") }), icon("down"));
   const paint = () => {
     const open = unfolded.has(answer);
     toggle.setAttribute("aria-expanded", String(open));
@@ -33,29 +31,19 @@ export function howFound(message, on) {
   return make("div", { class: "found" }, toggle, panel);
 }
 
-const classOf = (leg) => `leg-${leg || "none"}`;
-
 function sources(found, on) {
   const cited = found.filter((one) => one.number), others = found.filter((one) => !one.number);
-  if (!found.length) return [make("p", { class: "aside", text: say("nothingFound") })];
   const gap = cited.length && others.length ? [make("p", { class: "aside", text: say("notCited") })] : [];
-  return [legend(found), ...cited.map((one) => source(one, on)), ...gap, ...others.map((one) => source(one, on))];
+  return [...cited.map((one) => source(one, on)), ...gap, ...others.map((one) => source(one, on))];
 }
-
-// What the colours say, of the retrievers that found something here.
-const legend = (found) => make("dl", { class: "legend" },
-  ...[...new Set(found.map((one) => one.leg))].map((leg) =>
-    make("div", {}, make("dt", { class: `leg ${classOf(leg)}`, text: say(LEGS[leg]) }),
-      make("dd", { text: say(`${LEGS[leg]}Hint`) }))));
 
 function source(one, on) {
   const [chat, message] = one.post, title = store.chats.get(chat)?.title ?? String(chat);
   const head = make("button", { class: "from", type: "button", onclick: () => on.jump(chat, message) },
     one.number ? make("b", { class: "number", text: String(one.number) }) : null,
-    make("span", { class: "title", text: title }), make("time", { text: shortDate(one.date) }));
-  const leg = make("span", { class: `leg ${classOf(one.leg)}`, text: say(LEGS[one.leg]) });
+    make("span", { class: "title", text: title }), make("time", { text: shortDate(one.date, store.zone) }));
   const passage = make("p", { class: `passage${one.number ? "" : " long"}`, dir: "auto" },
     ...one.pieces.map(([text, quoted]) => (quoted ? make("mark", { text }) : text)));
   const data = { post: one.post.join("/") };
-  return make("section", { class: "source", data }, make("div", { class: "line" }, head, leg), passage);
+  return make("section", { class: "source", data }, head, make("p", { class: "leg", text: say(LEGS[one.leg]) }), passage);
 }

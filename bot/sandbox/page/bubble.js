@@ -4,7 +4,7 @@ import { avatar, button, followed, icon, make } from "./dom.js";
 import { findability } from "./index_state.js";
 import { howFound } from "./answer_sources.js";
 import { richBlocks, wordsOf } from "./rich.js";
-import { act, quotedIn, store } from "./store.js";
+import { act, quotedIn, store, zoneOf } from "./store.js";
 import { shown } from "./text.js";
 import { clock, fully, say } from "./translations.js";
 
@@ -54,7 +54,7 @@ export function bubble(group, { first, last, chat, on }) {
   if (found) body.append(found);
   const column = make("div", { class: "column" }, body, main.reply_markup ? keyboard(main, on) : null);
   const row = make("article", {
-    "aria-label": `${own ? say("you") : author}, ${fully(main.date)}`,
+    "aria-label": `${own ? say("you") : author}, ${fully(main.date, zoneOf(chat))}`,
     class: `message ${own ? "own" : "theirs"}${first ? " first" : ""}${last ? " last" : ""}`,
     data: { message: `${main.chat.id}/${main.message_id}` },
   });
@@ -66,12 +66,12 @@ export function bubble(group, { first, last, chat, on }) {
 }
 
 function meta(message) {
-  const time = { datetime: new Date(message.date * 1000).toISOString(), title: fully(message.date) };
+  const time = { datetime: new Date(message.date * 1000).toISOString(), title: fully(message.date, zoneOf(message.chat)) };
   return make("span", { class: "meta" },
     message.author_signature ? `${message.author_signature}, ` : null,
     message.ephemeral_message_id ? `${say("onlyYou")} ` : null,
     message.edit_date ? `${say("edited")} ` : null,
-    make("time", { ...time, text: clock(message.date) }),
+    make("time", { ...time, text: clock(message.date, zoneOf(message.chat)) }),
     findability(message));
 }
 

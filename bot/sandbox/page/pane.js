@@ -6,7 +6,7 @@ import { avatar, button, icon, make, updateByKey } from "./dom.js";
 import { findableSign, howFar } from "./index_state.js";
 import { foundSign } from "./answer_sources.js";
 import { richBlocks } from "./rich.js";
-import { act, alive, idsOf, load, messagesOf, quotedIn, store } from "./store.js";
+import { act, alive, idsOf, load, messagesOf, quotedIn, store, zoneOf } from "./store.js";
 import { shown } from "./text.js";
 import { counted, day, dayKey, say } from "./translations.js";
 
@@ -161,14 +161,15 @@ export class Pane {
     return groups.flatMap((group, index) => {
       const before = groups[index - 1]?.[0], after = groups[index + 1]?.[0], here = group[0];
       const row = isService(here) ? this.serviceRow(here) : this.groupRow(chat, group, before, after);
-      return !before || dayKey(before.date) !== dayKey(here.date) ? [this.dayOf(here), row] : [row];
+      const zone = zoneOf(chat), newDay = !before || dayKey(before.date, zone) !== dayKey(here.date, zone);
+      return newDay ? [this.dayOf(here, zone), row] : [row];
     });
   }
 
-  dayOf(message) {
-    const text = day(message.date);
+  dayOf(message, zone) {
+    const text = day(message.date, zone);
     const build = () => make("div", { class: "day" }, make("span", { text }));
-    return { key: `day ${dayKey(message.date)}`, sign: text, build };
+    return { key: `day ${dayKey(message.date, zone)}`, sign: text, build };
   }
 
   serviceRow(message) {
@@ -212,10 +213,9 @@ export class Pane {
 
   empty(chat) {
     const kind = chat.is_bot ? "emptyChat" : chat.type === "channel" ? "emptyChannel" : "emptyGroup";
-    const begin = { class: "start", type: "button", text: say("start"), onclick: () => this.composer.send("/start") };
     const build = () => make("div", { class: "empty" }, avatar(chat, "large"),
       make("h2", { text: say(kind) }), make("p", { text: say(`${kind}Hint`).replace("@", `@${store.bot.username}`) }),
-      ...(chat.is_bot ? [this.suggestions(), make("button", begin)] : []));
+      chat.is_bot ? this.suggestions() : null);
     return { key: "empty", sign: kind, build };
   }
 

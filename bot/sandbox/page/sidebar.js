@@ -2,7 +2,7 @@
 
 import { isOwn, summary } from "./bubble.js";
 import { avatar, icon, make } from "./dom.js";
-import { alive, lastOf, store } from "./store.js";
+import { alive, lastOf, store, zoneOf } from "./store.js";
 import { chosen, lang, say, shortly } from "./translations.js";
 
 const $ = (id) => document.getElementById(id);
@@ -24,7 +24,7 @@ function chatRow(chat, { open, beside, go }) {
   const shown = chat.id === open ? " open" : chat.id === beside ? " beside" : "";
   const above = make("span", { class: "line" },
     make("span", { class: "title" }, kind ? icon(kind) : null, make("span", { text: chat.title })),
-    message ? make("time", { text: shortly(message.date) }) : null);
+    message ? make("time", { text: shortly(message.date, zoneOf(chat)) }) : null);
   const under = make("span", { class: "line" }, words(chat, message),
     unread ? make("span", { class: "badge", text: String(unread) }) : null);
   const row = make("button", {
@@ -53,12 +53,16 @@ function words(chat, message) {
   return make("span", { class: "words", text: `${name ? `${name}: ` : ""}${summary(message)}` });
 }
 
-const named = (person) => make("span", { class: "names" },
-  make("b", { text: person.first_name }), make("small", { text: say(person.leads ? "leads" : "reads") }));
+const roleOf = (person) => say(person.leads ? "leads" : "reads");
+const named = (name, under) => make("span", { class: "names" }, make("b", { text: name }), make("small", { text: under }));
 
+// Who one is, and who of the same language one may be instead.
 export function renderWho() {
   const me = store.people.find((one) => one.id === store.user);
-  if (me) $("who").replaceChildren(avatar(me), named(me), icon("down"));
+  if (!me) return;
+  const other = store.people.find((one) => one.language_code === me.language_code && one.leads !== me.leads);
+  const change = other ? `${say("become")} ${other.first_name}, ${roleOf(other)}` : "";
+  $("who").replaceChildren(avatar(me), named(`${say("youAre")} ${me.first_name}, ${roleOf(me)}`, change), icon("down"));
 }
 
 // Menu under the user's name. `asUser` and `asLanguage` switch, `paint` applies the chosen colours.
@@ -67,7 +71,7 @@ export function openMenu({ asUser, asLanguage, paint }) {
     type: "button", role: "menuitemradio", class: kind, "aria-checked": String(on), onclick: () => (closeMenu(), pick()),
   }, ...content);
   const person = (one) => choice("person", one.id === store.user, () => asUser(one.id),
-    avatar(one), named(one), one.id === store.user ? icon("check") : null);
+    avatar(one), named(one.first_name, roleOf(one)), one.id === store.user ? icon("check") : null);
   const pair = (name, options, now, pick) => {
     const one = ([value, label]) => choice("pick", value === now, () => pick(value), label);
     const segments = make("div", { class: "segments", role: "group", "aria-label": say(name) }, ...options.map(one));

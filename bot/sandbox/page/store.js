@@ -5,6 +5,7 @@ export const store = {
   people: [], commands: [], questions: [], drafts: [], actions: [],
   chats: new Map(), messages: new Map(), loaded: new Set(), unread: new Map(),
   insights: new Map(), found: new Map(), findable: {}, indexing: {},
+  zone: null, // of the channels; other times are those of the browser
   quoted: null, // target of a clicked quote: {chat, message, text, position}
 };
 
@@ -43,7 +44,7 @@ async function follow(signal) {
 
 function take(news) {
   const first = store.n === 0;
-  Object.assign(store, { n: news.n, run: news.run, bot: news.me.bot, online: true });
+  Object.assign(store, { n: news.n, run: news.run, bot: news.me.bot, zone: news.zone, online: true });
   Object.assign(store, { people: news.people, commands: news.commands, questions: news.questions });
   Object.assign(store, { findable: news.findable, indexing: news.indexing });
   for (const [question, found] of Object.entries(news.insights)) store.insights.set(question, found);
@@ -103,6 +104,7 @@ export async function load(chat) {
   tell();
 }
 
+export const zoneOf = (chat) => (chat.type === "channel" ? store.zone : null);
 export const messagesOf = (chat) => store.messages.get(chat) ?? new Map();
 export const idsOf = (chat) => [...messagesOf(chat).keys()].sort((a, b) => a - b);
 export function lastOf(chat) {

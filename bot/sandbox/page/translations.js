@@ -25,10 +25,10 @@ const WORDS = {
     "Each number in an answer opens the post it comes from.",
     "Каждый номер в ответе открывает пост, откуда он взят.",
   ],
-  emptyGroup: ["No messages yet", "Сообщений пока нет"],
+  emptyGroup: ["A group: ask with /ask", "Группа: спросите через /ask"],
   emptyGroupHint: [
-    "Here the bot answers when you mention @ or reply to it.",
-    "Здесь бот отвечает, если упомянуть @ или ответить на его сообщение.",
+    "Or mention @, or reply to the bot. Otherwise it stays silent here.",
+    "Или упомяните @, или ответьте на сообщение бота. Иначе он здесь молчит.",
   ],
   forward: ["Forward to the bot", "Переслать боту"],
   forwarded: ["Forwarded from", "Переслано от"],
@@ -43,36 +43,31 @@ const WORDS = {
   findableByMeaning: ["found by meaning, by words soon", "находится по смыслу, скоро и по словам"],
   findableByWords: ["found by words, by meaning soon", "находится по словам, скоро и по смыслу"],
   less: ["Show less", "Свернуть"],
-  leads: ["runs the channels", "ведёт каналы"],
-  legBoth: ["words + meaning", "слова + смысл"],
-  legBothHint: ["has the words and the meaning", "подошли и слова, и смысл"],
-  legDense: ["meaning", "смысл"],
-  legDenseHint: ["says it in other words", "то же другими словами"],
-  legLexical: ["words", "слова"],
-  legLexicalHint: ["has words of your question", "есть слова из вопроса"],
-  legNone: ["dates", "даты"],
-  legNoneHint: ["looked up by date or count", "найдено по дате или подсчётом"],
+  leads: ["an admin of the channels", "ведёт каналы"],
+  legBoth: ["has words of your question, and is like it", "есть слова из вопроса, и похоже на него"],
+  legDense: ["found by likeness, may be about something else", "похоже, но может быть о другом"],
+  legLexical: ["has words of your question", "есть слова из вопроса"],
+  legNone: ["looked up by date or count", "найдено по дате или подсчётом"],
   lost: ["No connection. Trying again …", "Нет соединения. Пробуем ещё раз …"],
   message: ["Message", "Сообщение"],
   note: ["Note", "Сноска"],
   more: ["Show more", "Показать полностью"],
   newest: ["To the newest", "К последним"],
   noChats: ["No such chat", "Такого чата нет"],
-  nothingFound: ["Nothing in the posts came near.", "В постах не нашлось ничего близкого."],
   notCited: ["Also found, not cited", "Тоже найдено, но не цитируется"],
   ok: ["OK", "Хорошо"],
   open: ["Open channel", "Открыть канал"],
   photo: ["Photo", "Фотография"],
   post: ["Write a post", "Написать пост"],
   readOnly: ["You read this channel", "Вы читаете этот канал"],
-  reads: ["reads the channels", "читает каналы"],
+  reads: ["a reader", "читатель"],
   remove: ["Delete", "Удалить"],
   reply: ["Reply", "Ответить"],
   replyTo: ["Reply to", "В ответ"],
   search: ["Search", "Поиск"],
   send: ["Send", "Отправить"],
   silence: ["The bot did not answer the button.", "Бот не ответил на нажатие."],
-  start: ["Start", "Начать"],
+  become: ["Switch to", "Сменить на:"],
   stop: ["Stop", "Остановить"],
   theme: ["Colours", "Цвета"],
   themeAuto: ["Auto", "Авто"],
@@ -85,6 +80,7 @@ const WORDS = {
   via: ["via", "через"],
   yesterday: ["Yesterday", "Вчера"],
   you: ["You", "Вы"],
+  youAre: ["You are", "Вы"],
 };
 
 const COUNTED = {
@@ -130,30 +126,31 @@ export function counted(number, key) {
   return `${new Intl.NumberFormat(lang).format(number)} ${form}`;
 }
 
-const date = (seconds) => new Date(seconds * 1000);
-const daysAgo = (then, now) =>
-  Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(then).setHours(0, 0, 0, 0)) / 864e5);
+// Times are those of a zone: undefined is that of the browser.
+const inZone = (zone, style) => ({ ...style, timeZone: zone ?? undefined });
+const date = (seconds, style, zone) => new Date(seconds * 1000).toLocaleDateString(locale, inZone(zone, style));
 
-const HOURS = { hour: "2-digit", minute: "2-digit", hour12: false };
+export const clock = (seconds, zone) =>
+  new Date(seconds * 1000).toLocaleTimeString(locale, inZone(zone, { hour: "2-digit", minute: "2-digit", hour12: false }));
+export const dayKey = (seconds, zone) => new Date(seconds * 1000).toLocaleDateString("en-CA", inZone(zone));
+export const fully = (seconds, zone) =>
+  new Date(seconds * 1000).toLocaleString(locale, inZone(zone, { dateStyle: "long", timeStyle: "short" }));
+export const shortDate = (seconds, zone) => date(seconds, { day: "numeric", month: "short", year: "numeric" }, zone);
 
-export const clock = (seconds) => date(seconds).toLocaleTimeString(locale, HOURS);
-export const dayKey = (seconds) => date(seconds).toDateString();
-export const fully = (seconds) => date(seconds).toLocaleString(locale, { dateStyle: "long", timeStyle: "short" });
+const daysAgo = (seconds, zone) =>
+  Math.round((Date.parse(dayKey(Date.now() / 1000, zone)) - Date.parse(dayKey(seconds, zone))) / 864e5);
 
-export const shortDate = (seconds) =>
-  date(seconds).toLocaleDateString(locale, { day: "numeric", month: "short", year: "numeric" });
-
-export function day(seconds) {
-  const then = date(seconds), now = new Date(), ago = daysAgo(then, now);
+export function day(seconds, zone) {
+  const ago = daysAgo(seconds, zone), thisYear = dayKey(Date.now() / 1000, zone).slice(0, 4);
   if (ago === 0) return say("today");
   if (ago === 1) return say("yesterday");
-  const year = then.getFullYear() === now.getFullYear() ? {} : { year: "numeric" };
-  return then.toLocaleDateString(locale, { day: "numeric", month: "long", ...year });
+  const year = dayKey(seconds, zone).startsWith(thisYear) ? {} : { year: "numeric" };
+  return date(seconds, { day: "numeric", month: "long", ...year }, zone);
 }
 
-export function shortly(seconds) {
-  const then = date(seconds), now = new Date(), ago = daysAgo(then, now);
-  if (ago === 0) return clock(seconds);
-  if (ago > 0 && ago < 7) return then.toLocaleDateString(locale, { weekday: "short" });
-  return then.toLocaleDateString(locale, { day: "2-digit", month: "2-digit", year: "2-digit" });
+export function shortly(seconds, zone) {
+  const ago = daysAgo(seconds, zone);
+  if (ago === 0) return clock(seconds, zone);
+  if (ago > 0 && ago < 7) return date(seconds, { weekday: "short" }, zone);
+  return date(seconds, { day: "2-digit", month: "2-digit", year: "2-digit" }, zone);
 }

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bot.settings import Settings, read_settings
+from bot.settings import Settings, is_desktop, read_settings
 from rag_core.errors import SettingsWrong
 from rag_core.settings import RagSettings
 
@@ -141,3 +141,19 @@ def test_an_unknown_section_is_warned_of_once_as_it_may_be_of_another_program(
     assert [line for line in caplog.messages if "no setting" in line] == [
         "There is no setting BUDGETS__PLAN: take it out of .env or the environment. deploy/SETTINGS.md has them all."
     ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_one"),
+    [({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "wayland-0"}, True), ({}, False),
+     ({"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, False)],
+)  # fmt: skip
+def test_a_browser_is_opened_on_a_desktop_alone(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], is_one: bool
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert is_desktop() == is_one

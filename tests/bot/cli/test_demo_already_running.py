@@ -29,6 +29,12 @@ def test_a_second_demo_of_a_folder_uses_the_first(
     tmp_path: Path, root: Path, run_command: Cli, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("MODELS__EMBEDDER", "none")
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
     words = [sys.executable, "-m", "bot", "--data", str(tmp_path), "demo", "--port", "0"]
     pipe = subprocess.PIPE
 
@@ -52,7 +58,8 @@ def test_a_second_demo_of_a_folder_uses_the_first(
             assert "<https://t.me/owl_hill_observers/84>" in said.out
             assert said.err == ""
             first.terminate()
-            assert "Open http://127.0.0.1:" in first.communicate(timeout=60)[0]
+            told = first.communicate(timeout=60)[0]
+            assert f"Open {opened.read_text().strip()} and ask." in told
         finally:
             first.kill()
     # one that has ended is nobody to ask

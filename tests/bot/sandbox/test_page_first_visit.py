@@ -26,6 +26,7 @@ from rag_core.types import Answer, PostKey
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROWS = [json.loads(line) for line in (SAMPLE_CHANNELS_FOLDER / "suggested.jsonl").read_text().splitlines()]
+EXPORTED = json.loads((SAMPLE_CHANNELS_FOLDER / "owl-hill" / "result.json").read_text())["messages"]
 BY_TEXT = {row["text"]: row for row in ROWS}
 DESKTOP, PHONE = (1280, 800), (390, 760)
 ADMIN = 1004  # Nora
@@ -163,8 +164,7 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
     await page.click(".how")
     source = page.locator(f'.source[data-post="{channel}/{number}"]')
     await expect(source.locator("mark").first).to_contain_text(row["answers"][0])
-    await expect(source.locator(".leg")).to_have_text("words")
-    await expect(page.locator(".legend")).to_contain_text("has words of your question")
+    await expect(source.locator(".leg")).to_have_text("has words of your question")
 
     await page.click(f'[data-chat="{channel}"]')
     await expect(page.locator("#main .far")).to_have_text("Indexed · searchable")
@@ -197,20 +197,42 @@ async def test_the_page_shows_how_an_answer_was_found_and_a_new_post_become_find
     assert wrong == []
 
 
+async def test_a_refusal_does_not_say_how_it_was_found(demo: Sandbox, shared_browser: playwright_api.Browser) -> None:
+    page = await open_page(demo, shared_browser)
+    for question in ("zorb plindle vusk", "How much is membership in 2027?"):
+        await page.fill("#composer", question)
+        await page.press("#composer", "Enter")
+    await playwright_api.expect(page.locator(".citation").first).to_be_visible()
+    await playwright_api.expect(page.locator(".how")).to_have_count(1)
+
+
+async def test_posts_show_the_time_of_their_channel_whatever_the_browser_has(
+    demo: Sandbox, shared_browser: playwright_api.Browser
+) -> None:
+    page = await open_page(demo, shared_browser, path=f"/?user={ADMIN}", timezone_id="America/New_York")
+    ((channel, number),) = find_posts(BY_TEXT["How much is membership in 2027?"])
+    exported = next(row for row in EXPORTED if row["id"] == number)
+    await page.goto(f"{demo.url}/?user={ADMIN}#{channel}/{channel}/{number}")
+    shown = page.locator(f'#main [data-message="{channel}/{number}"] time')
+    await playwright_api.expect(shown).to_have_text(exported["date"][11:16])
+
+
 async def test_person_and_language_go_together_and_the_list_is_searched(
     demo: Sandbox, shared_browser: playwright_api.Browser
 ) -> None:
     expect = playwright_api.expect
     page = await open_page(demo, shared_browser)
     await expect(page.locator("#who")).to_contain_text("Alex")
+    await expect(page.locator("#who")).to_have_text("AYou are Alex, a readerSwitch to Nora, an admin of the channels")
+    await expect(page.locator("#main .empty button")).to_have_count(4)  # questions, and nothing else
     await page.click("#who")
     await page.click("text=Русский")
-    await expect(page.locator("#who")).to_contain_text("Митя")
-    await page.click("text=Начать")
-    await expect(page.locator("#main .message.theirs").first).to_contain_text("Отвечаю на вопросы")
+    await expect(page.locator("#who")).to_contain_text("Вы Митя, читатель")
+    await page.click("text=Соседи")
+    await expect(page.locator("#main .empty")).to_contain_text("Группа: спросите через /ask")
     await page.click("#who")
     await page.click("text=Nora")
-    await expect(page.locator("#who")).to_contain_text("runs the channels")
+    await expect(page.locator("#who")).to_contain_text("You are Nora, an admin")
     await expect(page.locator(".chat")).to_have_count(6)
     await page.fill("#search", "members")
     await expect(page.locator(".chat")).to_have_count(1)

@@ -246,15 +246,18 @@ class QuestionWorker:
                 self.wake()  # there may be more
                 started = asyncio.get_running_loop().time()
                 with self.meter.turn(asked):
+                    queueing = asyncio.create_task(self._queue_fuller_answer(asked))
                     try:
                         waiting, stored = await self._prepare_delivery(asked)
+                        await queueing
                     except Exception:
                         requeue = partial(questions.requeue_questions, self._rag.archive, asked.id)
                         await retry_until_saved(requeue, self._job_log)
                         raise
+                    finally:
+                        queueing.cancel()
                     self._positions.forget(asked)
                     await self._outbox.send(asked, waiting, stored)
-                    await self._queue_fuller_answer(asked)
                 self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
             except Exception as exc:  # the worker itself must not die
                 self._job_log.record_failure(ANSWERS_JOB, exc)
@@ -293,11 +296,13 @@ class QuestionWorker:
         if asked.private or asked.asker_only or asked.mode or asked.user_id <= 0:
             return
         group, alone = get_question_reader(asked), replace(get_question_reader(asked), alone=True)
-        shared = await access.get_readable_channels(self._rights, group)
-        if (await access.get_readable_channels(self._rights, alone)).keys() - shared.keys():
-            again = replace(asked, update_id=-asked.update_id, mode="fuller", asker_only=True, shown_in=None)
-            await questions.queue_question(self._rag.archive, again)  # a repeated one is ignored
-            self.wake()
+        try:
+            shared = await access.get_readable_channels(self._rights, group)
+            if (await access.get_readable_channels(self._rights, alone)).keys() - shared.keys():
+                again = replace(asked, update_id=-asked.update_id, mode="fuller", asker_only=True, shown_in=None)
+                await questions.queue_question(self._rag.archive, again)  # a repeated one is ignored
+        except RagError as exc:
+            log.warning("question %d: it is not asked again for its asker: %s", asked.id, exc)
 
     async def _says_more(self, asked: QuestionRow, found: JsonObject | None) -> bool:
         """Whether an answer rests on a channel that the group may not read."""

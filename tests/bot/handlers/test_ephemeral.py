@@ -1,0 +1,318 @@
+"""In a group what concerns one member goes to this member alone, and nothing of it by any other way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver import (
+    ADMIN,
+    CREW,
+    GROUP,
+    HARBOUR,
+    OTTO,
+    RITA,
+    bind,
+    buttons,
+    current,
+    execute,
+    open_archive,
+    press,
+    wait_until_idle,
+)
+from slow_model import SlowLlm
+
+from bot.sandbox import Sandbox
+from bot.sandbox.page_api import build_snapshot
+from bot.sandbox.state import Membership, get_message_key, is_message_visible, set_chat_member
+from bot.telegram.session import publish_menu
+from bot.views.format import BOT_COMMANDS
+from rag_core.storage import channels, posts, readers
+from rag_core.types import PostKey
+
+PADLOCK, DIGITS = "which digits open the boathouse padlock?", "4417"
+FERRY = "when does the ferry to Owl Island leave?"
+ASK = "/ask@citegram_bot"
+ELSEWHERE = "I can only tell you this in private: open a chat with @citegram_bot and ask me there."
+
+
+@pytest.fixture(autouse=True)
+async def members(sandbox: Sandbox, home: Path) -> None:
+    """Rita is a member of a closed channel, Otto is not; the group asks an open one."""
+    async with open_archive(home) as archive:
+        await channels.record_bot_joined(archive, CREW)
+    await bind(home, HARBOUR)
+    set_chat_member(sandbox.world, CREW, RITA, "member")
+
+
+@pytest.fixture
+def with_menu(live: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The bot with its menu, which makes commands ephemeral."""
+    monkeypatch.setattr("bot.app.publish_menu", publish_menu)
+    return live
+
+
+def hide_all_commands(sandbox: Sandbox) -> None:
+    """Every command of the bot is ephemeral for the members of groups."""
+    menu = [{"command": name, "description": name, "is_ephemeral": True} for name in sorted(BOT_COMMANDS)]
+    for scope in ("all_group_chats", "all_chat_administrators"):
+        sandbox.world.commands[json.dumps({"type": scope}), ""] = menu
+        sandbox.world.commands[json.dumps({"type": scope}), "ru"] = menu
+
+
+def visible(sandbox: Sandbox, who: int) -> list[dict[str, Any]]:
+    """What the bot shows a member in the group now."""
+    found = sandbox.world.room(GROUP).messages.items()
+    return [one for key, one in found if is_message_visible(key, who) and one["from"]["is_bot"]]
+
+
+def alone(sandbox: Sandbox, who: int) -> list[dict[str, Any]]:
+    """What only this member sees."""
+    return [one for one in visible(sandbox, who) if one.get("receiver_user", {}).get("id") == who]
+
+
+def open_calls(sandbox: Sandbox, since: int = 0) -> list[dict[str, Any]]:
+    """Calls by which something may be shown to all in the group."""
+    calls = [line for line in sandbox.transcript[since:] if str(line["params"].get("chat_id")) == str(GROUP)]
+    own = ("ephemeral_message_parameters", "receiver_user_id")
+    return [one for one in calls if not (one["method"].startswith("get") or any(key in one["params"] for key in own))]
+
+
+@pytest.fixture
+def say(sandbox: Sandbox, home: Path) -> Any:
+    """Says something in the group and waits until the bot is done."""
+
+    async def said(who: int, text: str, **more: Any) -> dict[str, Any]:
+        message = await sandbox.say(who, text, chat_id=GROUP, **more)
+        await wait_until_idle(sandbox, home)
+        return message
+
+    return said
+
+
+async def menu_is_set(sandbox: Sandbox) -> None:
+    assert await sandbox.until(lambda: any("all_chat_admin" in scope for scope, _ in sandbox.world.commands))
+
+
+async def test_who_may_read_more_gets_it_alone_and_the_group_what_all_may_read(sandbox, live, say):
+    async with live():
+        question = await say(RITA, f"{ASK} {PADLOCK}")
+        (fuller,) = alone(sandbox, RITA)
+        assert DIGITS in fuller["text"] and "Crew only" in fuller["text"]
+        assert fuller["reply_to_message"]["message_id"] == question["message_id"]
+        (public,) = visible(sandbox, OTTO)
+        assert DIGITS not in str(public) and "Crew" not in str(public)
+        await say(RITA, f"{ASK} {FERRY}")  # nothing is added to an answer that all may read
+        assert len(alone(sandbox, RITA)) == 1
+        await say(OTTO, f"{ASK} {PADLOCK}")
+        assert alone(sandbox, OTTO) == []
+    page = json.dumps(build_snapshot(sandbox.world, 1, OTTO))
+    assert DIGITS not in page and DIGITS in json.dumps(build_snapshot(sandbox.world, 1, RITA))
+    assert not any(DIGITS in str(call) for call in open_calls(sandbox))
+
+
+async def test_shown_to_all_is_only_what_all_may_read_when_it_is_pressed(sandbox, live, say, home):
+    async with live():
+        await say(RITA, f"{ASK} {PADLOCK}")
+        (fuller,) = alone(sandbox, RITA)
+        before = len(visible(sandbox, OTTO))
+        said = await press(sandbox, fuller, "Show to all", RITA)
+        assert said == "Посты этого ответа открыты здесь не всем, поэтому группе я ничего не показал."
+        data = buttons(fuller)["Show to all"]
+        stolen = await sandbox.press(OTTO, GROUP, get_message_key(fuller), data)
+        assert stolen["answer"]["text"] == "This is for the person who asked. Ask me yourself!"
+        await wait_until_idle(sandbox, home)
+        assert len(visible(sandbox, OTTO)) == before
+        await bind(home, CREW)
+        assert await press(sandbox, fuller, "Show to all", RITA) == "Спрашиваю ещё раз, для всей группы."
+        await wait_until_idle(sandbox, home)
+        assert DIGITS in visible(sandbox, OTTO)[-1]["text"]
+        assert "Show to all" not in buttons(current(sandbox, fuller))
+
+
+async def test_a_group_may_keep_every_answer_to_who_asked(sandbox, with_menu, say, home):
+    async with with_menu():
+        await menu_is_set(sandbox)
+        await say(OTTO, "/settings")
+        settings = alone(sandbox, OTTO)[-1]
+        assert await press(sandbox, settings, "Show answers only to who asked", OTTO) == "Saved."
+        assert "Who sees an answer: only the person who asked" in current(sandbox, settings)["text"]
+        hidden = await say(RITA, f"/ask {FERRY}")
+        assert (hidden["message_id"], get_message_key(hidden) < 0) == (0, True)
+        (answer,) = alone(sandbox, RITA)
+        assert "7:30" in answer["text"]
+        assert visible(sandbox, ADMIN) == []
+        assert await press(sandbox, answer, "Show to all", RITA) == "Спрашиваю ещё раз, для всей группы."
+        await wait_until_idle(sandbox, home)
+        (shared,) = visible(sandbox, ADMIN)  # others have not seen the question
+        assert shared["text"].startswith(FERRY) and "7:30" in shared["text"]
+        await press(sandbox, settings, "Show answers to everyone", OTTO)
+        await say(RITA, f"/ask@citegram_bot {FERRY}")
+        assert "7:30" in visible(sandbox, ADMIN)[-1]["text"]
+
+
+@pytest.mark.parametrize(("bot_is", "who"), [("administrator", RITA), ("member", ADMIN)])
+async def test_every_call_for_an_ephemeral_message_and_a_press_on_one_has_its_receiver(
+    sandbox, with_menu, say, home, bot_is, who
+):
+    sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership(bot_is)
+    async with with_menu(reader_limit=10_000, chat_limit=10_000):
+        await menu_is_set(sandbox)
+        hide_all_commands(sandbox)
+        since = len(sandbox.transcript)
+        for name in sorted(BOT_COMMANDS):
+            for text in (f"/{name}", f"/{name} {PADLOCK}"):
+                await say(who, text)
+        for text in ("/ask " + "?" * 2000, "/mode thorough", "/settings Europe/Berlin", f"/verify {FERRY}"):
+            await say(who, text)
+        reply = alone(sandbox, who)[-1]
+        for text in ("source?", "почему?", FERRY, "спасибо", "x" * 2000):
+            await say(who, text, reply_to=get_message_key(reply))
+        pressed = set()
+        for _ in range(3):  # also the buttons of messages that came by a press
+            for message in alone(sandbox, who):
+                key = get_message_key(message)
+                for label, data in [*buttons(message).items()]:
+                    if (key, label) not in pressed and len(pressed) < 250:
+                        pressed.add((key, label))
+                        await sandbox.press(who, GROUP, key, data)
+            await wait_until_idle(sandbox, home)
+    assert len(pressed) > 25
+    assert [(one["method"], one["params"]) for one in open_calls(sandbox, since)] == []
+    edits = {int(one["params"]["receiver_user_id"]) for one in edits_of(sandbox.transcript[since:])}
+    sends = [json.loads(one["params"].get("ephemeral_message_parameters", "{}")) for one in sandbox.transcript[since:]]
+    assert edits | {one["receiver_user_id"] for one in sends if one} == {who}
+    assert len(alone(sandbox, who)) > 40
+    assert visible(sandbox, OTTO) == []
+
+
+def edits_of(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in calls if "receiver_user_id" in one["params"]]
+
+
+@pytest.mark.parametrize("started", [True, False])
+@pytest.mark.parametrize("why", ["old server", "no administrator"])
+async def test_what_cannot_be_delivered_to_one_is_not_said_to_all(sandbox, live, say, why, started):
+    sandbox.world.ephemeral = why != "old server"
+    sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
+    sandbox.world.people[RITA].started = started
+    async with live():
+        await say(RITA, f"{ASK} {PADLOCK}")
+        (public,) = visible(sandbox, RITA)
+        assert DIGITS not in str(public)
+        for text in ("/why@citegram_bot", "/sources@citegram_bot", "/settings@citegram_bot"):
+            await say(RITA, text)
+        shown = [one["text"] for one in visible(sandbox, OTTO)[1:]]
+    told = str([one["text"] for one in sandbox.world.room(RITA).messages.values()])
+    assert not any(DIGITS in str(call) for call in open_calls(sandbox))
+    assert (DIGITS in told, "Это могут только администраторы этой группы" in told) == (started, started)
+    assert len(shown) == (0 if started else 1)  # that is said once
+    assert all(text == ELSEWHERE for text in shown)
+
+
+async def test_a_server_that_shows_it_to_all_is_noticed_and_taken_back(sandbox, live, say, monkeypatch):
+    """One that knows the methods and drops the parameters of sending: nobody knows of such a server."""
+    async with live():
+        await say(OTTO, f"{ASK} {FERRY}")
+        monkeypatch.setattr("bot.sandbox.methods._add_ephemeral_message", None)
+        monkeypatch.setattr("bot.sandbox.methods.getattr", lambda *_: None, raising=False)
+        await say(RITA, "/settings@citegram_bot")
+        assert "deleteMessage" in [one["method"] for one in open_calls(sandbox)]
+    assert not any("администраторы" in one["text"] for one in visible(sandbox, OTTO) if "text" in one)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
+    """A model that writes slowly; what others are shown meanwhile is tested elsewhere."""
+    slow = SlowLlm("The padlock of the boathouse opens with the digits 4417. [1]\n" * 3, 1.5, share=0.5)
+
+    async def opened(*_: Any) -> SlowLlm:
+        return slow
+
+    monkeypatch.setattr("rag_core.engine.open_writer", opened)
+    monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
+    return slow
+
+
+@pytest.mark.parametrize("edits", ["accepted", "refused", "refused, and no right to send"])
+async def test_the_answer_without_a_model_comes_at_once_and_a_later_one_replaces_it(
+    sandbox, with_menu, home, model, edits
+):
+    async with open_archive(home) as archive:
+        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+    hide_all_commands(sandbox)
+    if edits != "accepted":
+        sandbox.world.edit_seconds = -1
+    if edits == "refused, and no right to send":
+        sandbox.world.people[RITA].started = False
+    sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
+    async with with_menu():
+        hide_all_commands(sandbox)
+        await sandbox.say(RITA, f"/ask {PADLOCK}", chat_id=GROUP)
+        assert await sandbox.until(lambda: bool(alone(sandbox, RITA)[0:]), 8)
+        first = alone(sandbox, RITA)[0]
+        assert DIGITS in first["text"] and "Crew only" in first["text"] and model.begun <= 1
+        if edits == "refused, and no right to send":
+            sandbox.world.clock = lambda now=sandbox.world.clock: now() + 16
+        await wait_until_idle(sandbox, home)
+        shown = alone(sandbox, RITA)
+    assert "The padlock of the boathouse opens" in str(shown) or edits == "refused, and no right to send"
+    assert len(shown) == (2 if edits == "refused" else 1)
+    assert (current(sandbox, first) == first) == (edits != "accepted")
+    assert visible(sandbox, OTTO) == []
+    ((state, message),) = execute(home, "SELECT state, answer_message_id FROM questions")
+    assert (state, message) == ("answered", shown[-1]["ephemeral_message_id"])
+
+
+async def test_votes_and_their_reasons_make_no_noise(sandbox, live, say, home):
+    async with live():
+        await say(OTTO, f"{ASK} {FERRY}")
+        (public,) = visible(sandbox, OTTO)
+        since = len(sandbox.transcript)
+        assert await press(sandbox, public, "👎", RITA) == "Учтено. Что не так?"
+        (asked,) = alone(sandbox, RITA)
+        assert "Устарело" in buttons(asked)
+        assert await press(sandbox, asked, "Устарело", RITA) == "Спасибо, записал."
+        await wait_until_idle(sandbox, home)
+    assert [one["method"] for one in open_calls(sandbox, since)] == ["editMessageReplyMarkup"]  # the count
+    assert list(buttons(current(sandbox, public))) == ["👍", "👎 1", "More"]
+    assert execute(home, "SELECT user_id, good, reason FROM votes") == [(RITA, 0, "outdated")]
+    assert buttons(current(sandbox, asked)) == {}
+
+
+async def test_equal_ids_of_two_members_are_two_messages(sandbox, with_menu, say, home):
+    async with with_menu():
+        await menu_is_set(sandbox)
+        await say(RITA, f"/verify {PADLOCK.replace('which', 'the').replace('?', '')} 4417")
+        await say(OTTO, f"/verify {FERRY.replace('when does the', 'The').replace(' leave?', ' leaves at 7:30.')}")
+        (to_rita,), (to_otto,) = alone(sandbox, RITA), alone(sandbox, OTTO)
+        assert to_rita["ephemeral_message_id"] == to_otto["ephemeral_message_id"] == 2
+        for message, who, word in ((to_rita, RITA, DIGITS), (to_otto, OTTO, "7:30")):
+            (data,) = [data for label, data in buttons(message).items() if "1" in label]
+            await sandbox.press(who, GROUP, get_message_key(message), data)
+            await wait_until_idle(sandbox, home)
+            assert word in alone(sandbox, who)[-1]["text"]
+            other = OTTO if who == RITA else RITA
+            foreign = await sandbox.press(other, GROUP, get_message_key(message), data)
+            assert foreign["answer"]["text"]
+            assert len(alone(sandbox, who)) == 2
+
+
+async def test_an_answer_to_one_is_corrected_for_this_one(sandbox, live, say, home, monkeypatch):
+    for name, value in (("_DEBOUNCE_SECONDS", 0.05), ("_ANSWER_INTERVAL_SECONDS", 0.05)):
+        monkeypatch.setattr(f"bot.notifications.{name}", value)
+    async with live():
+        await say(RITA, f"{ASK} {PADLOCK}")
+        (fuller,) = alone(sandbox, RITA)
+        since = len(sandbox.transcript)
+        await sandbox.edit(CREW, await post_padlock(sandbox), "The padlock is gone.")
+        async with open_archive(home) as archive:
+            await posts.mark_posts_deleted(archive, [PostKey(CREW, 10)], how="admin")
+        assert await sandbox.until(lambda: DIGITS not in current(sandbox, fuller)["text"])
+    assert [one for one in open_calls(sandbox, since) if "Crew" in str(one) or DIGITS in str(one)] == []
+
+
+async def post_padlock(sandbox: Sandbox) -> int:
+    return int((await sandbox.post(CREW, "Nothing of interest."))["message_id"])

@@ -50,7 +50,7 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
     kept = [
         words("privacy-what"),
         words("privacy-questions", days=settings.data.keep_questions_days),
-        *map(words, ("privacy-votes", "privacy-updates")),
+        *map(words, ("privacy-alone", "privacy-votes", "privacy-updates")),
         *talks,
         *map(words, ("privacy-watches", "privacy-digests", "privacy-memberships", "privacy-memory")),
         words("privacy-unanswered"),

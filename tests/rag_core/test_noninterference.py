@@ -3,7 +3,7 @@
 Two archives have the same public posts; the closed channels of the one hold other posts, of other words, with copies
 of public posts, edits and deletions. Everything a reader can be shown (answers, refusals, searches, verdicts, counts)
 and every trace, apart from times, must be equal for questions made of the difference. Whoever adds something that
-readers see adds it to `everything_shown`.
+readers see adds it to `everything_shown`. In a group of the bot others may ask who may read more: there, too.
 
 In full (`make noninterference`): 500 questions on every store, and 10,000 closed posts, on the stand-in for a server
 1,000; in short: fewer, fewest where a model or a server is asked.
@@ -27,8 +27,8 @@ from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
-from driven_sandbox import DrivenSandbox
-from driver import make_local_bot
+from driven_sandbox import DrivenSandbox, running_bot
+from driver import make_local_bot, wait_until_idle
 from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
 
@@ -38,6 +38,8 @@ from bot.handlers.search import render_profile
 from bot.i18n import get_translator
 from bot.jobs import JobLog
 from bot.notifications import WatchNotifier
+from bot.sandbox.state import is_message_visible
+from bot.settings import Settings
 from bot.stored_answer import serialize_answer
 from bot.views.answer import render_answer
 from bot.views.explanation import describe_reading
@@ -54,7 +56,7 @@ from rag_core.index.vectors_edge import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets, Run
-from rag_core.storage import channels, index_state, posts, subscriptions, visible_posts
+from rag_core.storage import channels, index_state, posts, readers, subscriptions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.questions import QuestionRow, finish_question, queue_question
 from rag_core.storage.readers import narrow_to_channel_set, save_channel_sets
@@ -437,6 +439,76 @@ async def test_closed_channels_change_nothing_on_a_qdrant_server(tmp_path: Path,
         ]
         # the stand-in scans in Python: a tenth of the posts, and time enough
         await assert_same_bytes(tmp_path, settings, *((CLOSED_POSTS // 10, QUESTIONS) if IN_FULL else (40, 12)))
+
+
+GROUP, OUTSIDER, INSIDER, OWNER = -1001000000099, 1, 2, 3
+IN_GROUP = {"ask": "/ask@citegram_bot {}", "search": "/search@citegram_bot {}", "verify": "/verify@citegram_bot {}",
+            "inline": "@citegram_bot {}"}  # fmt: skip
+
+
+async def shown_in_group(folder: Path, asked: Sequence[tuple[str, str]]) -> tuple[list[object], list[str]]:
+    """What a member of a group sees of it while others ask who may read closed channels, and what these see alone."""
+    sandbox = DrivenSandbox()
+    world = sandbox.world
+    for person in (OUTSIDER, INSIDER, OWNER):
+        world.add_person(person, f"Person {person}", lang="en")
+    for channel in CHANNELS:
+        members = [OWNER, INSIDER] if channel.chat_id == LEDGER else [OWNER]
+        world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
+    world.add_group(GROUP, "Neighbours", members=[OWNER, INSIDER, OUTSIDER], bot="administrator")
+    await sandbox.start()
+    given = {"token": sandbox.token, "api": sandbox.url, "admins": [OWNER], "reader_limit": 9999, "chat_limit": 9999}
+    settings = {"bot": given, "data": {"dir": folder}, "models": {"embedder": "none"}}
+    try:
+        async with running_bot(Settings.model_validate(settings)):
+            assert await sandbox.until(lambda: len(world.commands) >= 8)
+            for n, (way, text) in enumerate(asked):
+                who = (INSIDER, OWNER, INSIDER, OUTSIDER)[n % 4]
+                said = IN_GROUP[way].format(text)
+                message = await sandbox.say(
+                    who, said.replace("@citegram_bot", "") if n % 3 == 0 else said, chat_id=GROUP
+                )
+                await wait_until_idle(sandbox, folder)
+                if n % 5 == 0:
+                    for command in ("/why@citegram_bot", "/sources@citegram_bot"):
+                        await sandbox.say(who, command, chat_id=GROUP, reply_to=max(message["message_id"], 0) or None)
+                    await wait_until_idle(sandbox, folder)
+        found = world.room(GROUP).messages.items()
+        seen = [one for key, one in found if is_message_visible(key, OUTSIDER)]
+        alone = [str(one) for key, one in found if not is_message_visible(key, OUTSIDER)]
+        own = ("ephemeral_message_parameters", "receiver_user_id")
+        calls = [line for line in sandbox.transcript if not any(name in line["params"] for name in own)]
+        calls = [line for line in calls if str(line["params"].get("chat_id")) == str(GROUP)]
+    finally:
+        await sandbox.stop()
+    labels = [
+        [b["text"] for row in one.get("reply_markup", {}).get("inline_keyboard", ()) for b in row] for one in seen
+    ]
+    shown = [(one.get("text"), one.get("entities"), label) for one, label in zip(seen, labels, strict=True)]
+    return [
+        shown,
+        sorted((line["method"], line["params"].get("text")) for line in calls if "text" in line["params"]),
+    ], alone
+
+
+@pytest.mark.timeout(3600 if IN_FULL else 600)
+async def test_closed_channels_change_nothing_that_a_group_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 600.0)  # what is late by chance is no difference
+    rng = random.Random(17)
+    words = invented(rng, 60)
+    asked = questions(rng, words, 500 if IN_FULL else 24)
+    secret = closed_posts(rng, words[:40], CLOSED_POSTS // 10 if IN_FULL else 60)
+    found = []
+    for n, hidden in enumerate((closed_posts(rng, ["placid"], 30), secret)):
+        async with opened(tmp_path / str(n), hidden, {}) as rag:
+            for channel in (HARBOUR, KILN):
+                await readers.bind_channel(rag.archive, GROUP, channel)
+        found.append(await shown_in_group(tmp_path / str(n), asked))
+    (other_view, _), (view, alone) = found
+    assert view == other_view
+    assert sum(any(word in text for word in words[:40]) and "Касса" in text for text in alone) > len(asked) / 20
 
 
 async def test_closed_channels_change_nothing_among_more_vectors_than_are_compared_whole(tmp_path: Path) -> None:

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from driver import HARBOUR, OTTO, say
 
-from bot.indexing import IndexingWorker, IndexProgressReporter
+from bot.indexing import IndexingWorker
 from bot.sandbox import Sandbox
 from ingest.indexer import LexicalIndexer
 from rag_core.errors import IndexUnavailable
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.storage import Archive, channels, posts
-from rag_core.types import Answer, Channel, Post, SearchFilter
+from rag_core.types import Channel, Post, SearchFilter
 
 
 class Stumbling:
@@ -95,46 +95,6 @@ async def test_a_removed_channel_leaves_the_index_and_then_the_archive(
     for index in (lexical, saved):
         assert len(index) == 1
         assert not index.known("ferri", SearchFilter(frozenset({-1001, -1002})))
-
-
-class Onlooker:
-    """A watch that writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, list[str]]] = []
-
-    def show_answer(self, chat_id: int, message_id: int, answer: Answer) -> None:
-        raise AssertionError("nobody asked")
-
-    def show_progress(self, leg: str, waiting: int, taken: Sequence[Post]) -> None:
-        assert leg == "dense"
-        self.told.append((waiting, [post.text for post in taken]))
-
-
-async def test_a_watch_is_told_of_new_posts_once_and_of_what_comes_meanwhile_the_next_time(
-    archive: Archive, make_post: Callable[..., Post]
-) -> None:
-    watch = Onlooker()
-    following = IndexProgressReporter(watch, archive, "dense")
-    await posts.save_posts(archive, [make_post(1, "old")], source="test")
-    await following.begin()
-    await posts.save_posts(archive, [make_post(2, "two"), make_post(3, "three")], source="test")
-
-    async def interrupted(progress: Callable[[int], None]) -> int:
-        progress(1)
-        await posts.save_posts(
-            archive, [make_post(3, "three, edited", edited=make_post(3, "", days=1).date)], source="test"
-        )
-        return 2
-
-    async def quick(_: Callable[[int], None]) -> int:
-        return 0
-
-    assert await following.during(interrupted) == 2
-    assert watch.told == [(0, []), (2, []), (1, []), (1, ["two"]), (0, [])]
-    watch.told.clear()
-    await following.during(quick)
-    assert watch.told == [(1, []), (0, ["three, edited"]), (0, [])]
 
 
 async def test_a_post_is_found_soon_after_it_was_posted(sandbox: Sandbox, live: Any) -> None:

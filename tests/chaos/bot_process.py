@@ -83,11 +83,6 @@ class BotHome:
             return connection.execute(sql).fetchall()
         return []
 
-    def store(self) -> str:
-        """What tells one vector store from the next; empty where there is none."""
-        found = list((self.data / "vectors").glob("*/shard-*"))
-        return found[0].name if found else ""
-
     def said(self, words: str) -> int:
         """How often the bots said these words."""
         return self.log.read_text(encoding="utf-8", errors="replace").count(words) if self.log.exists() else 0
@@ -99,8 +94,6 @@ class BotProcess:
     def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
         self._home, self._sandbox = home, sandbox
         self._process = fork_bot(home.environment(sandbox), home.log)
-        self._begun = time.monotonic()
-        self.ready_after = 0.0  # seconds
 
     async def begin(self) -> None:
         """Start the process."""
@@ -116,7 +109,6 @@ class BotProcess:
             if time.monotonic() > until:
                 raise TimeoutError(f"the bot asked for no updates within {_READY_S:.0f} s: see {self._home.log}")
             await asyncio.sleep(0.01)
-        self.ready_after = time.monotonic() - self._begun
 
     def signal(self, number: int, *, engine: bool = False) -> None:
         """Send the bot a signal; with `engine` also the process that holds its vectors, as a lack of memory would."""

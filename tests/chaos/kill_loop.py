@@ -15,8 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,6 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])  # run as a script
 
-import numpy as np
 from chaos.bot_process import BotHome, BotProcess, start_fork_server
 from chaos.channel_traffic import CHANNELS, ChannelTraffic
 from chaos.consistency_check import Verdict, check_answers, check_consistency, is_lexical_index_behind
@@ -75,15 +73,7 @@ class Chaos:
         self._rng = random.Random(plan.seed + 1)
         self._life: BotProcess | None = None
         self.kills: Counter[str] = Counter()
-        self.early = self.redelivered = self.new_stores = 0
-        self.starts: list[float] = []
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
-        begun = time.monotonic()
-        yield
-        self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - begun
+        self.early = self.redelivered = 0
 
     async def run(self) -> dict[str, Verdict]:
         """All of it; the verdicts by store. Raises TimeoutError, RuntimeError where the bot does not do its part."""
@@ -92,22 +82,19 @@ class Chaos:
             await channels.save_channel(archive, channel)
         await archive.close()
         await self.sandbox.start()
-        with self._timed("warming"):
-            await start_fork_server()
+        await start_fork_server()
         flow = asyncio.create_task(self._flow())
         try:
             await self._killing()
             await flow
-            with self._timed("settling"):
-                await self._settled()
+            await self._settled()
         finally:
             flow.cancel()
             await asyncio.gather(flow, return_exceptions=True)
             if self._life:
                 await self._life.killed(engine=True)
             await self.sandbox.stop()
-        with self._timed("judging"):
-            verdicts = await check_consistency(self.home.data, self.models, self.traffic)
+        verdicts = await check_consistency(self.home.data, self.models, self.traffic)
         world = self.sandbox.world
         told = {who: [world.room(who).messages[n]["text"] for n in world.sent.get(who, ())] for who in self.asked}
         return verdicts | {"answers": check_answers(told, self.unnoted)}
@@ -127,13 +114,12 @@ class Chaos:
     async def _flow(self) -> None:
         """Updates at their rate, whoever listens; a late one is made up for."""
         begun = time.monotonic()
-        with self._timed("traffic"):
-            while self.kills.total() < self.plan.kills or self.traffic.updates < self.plan.updates:
-                while self.traffic.updates < (time.monotonic() - begun) * self.plan.rate:
-                    self.traffic.next()
-                while len(self.asked) < (time.monotonic() - begun) * self.plan.questions:
-                    self._ask()
-                await asyncio.sleep(0.5 / self.plan.rate)
+        while self.kills.total() < self.plan.kills or self.traffic.updates < self.plan.updates:
+            while self.traffic.updates < (time.monotonic() - begun) * self.plan.rate:
+                self.traffic.next()
+            while len(self.asked) < (time.monotonic() - begun) * self.plan.questions:
+                self._ask()
+            await asyncio.sleep(0.5 / self.plan.rate)
 
     def _ask(self) -> None:
         """A question of a reader who asks no other: what the reader is sent is its answer."""
@@ -176,27 +162,22 @@ class Chaos:
 
     async def _killed(self, moment: float, way: str) -> bool:
         """A life, ended so many seconds after it was ready; False where it ended by itself before the kill."""
-        store = self.home.store()
         life = await self._begun()
-        with self._timed("living"):
-            await asyncio.sleep(moment)
-            if way == "unconfirmed":
-                await self._until_unconfirmed()
-            if way == "while stopping":
-                life.signal(signal.SIGTERM)
-                await asyncio.sleep(self._rng.uniform(0, _LONGEST_END_S))
-            killed = await life.killed(engine=way == "engine too")
+        await asyncio.sleep(moment)
+        if way == "unconfirmed":
+            await self._until_unconfirmed()
+        if way == "while stopping":
+            life.signal(signal.SIGTERM)
+            await asyncio.sleep(self._rng.uniform(0, _LONGEST_END_S))
+        killed = await life.killed(engine=way == "engine too")
         self._find_unnoted()
-        self.new_stores += store not in ("", self.home.store())
         self.redelivered += self._unconfirmed()
         return killed
 
     async def _begun(self) -> BotProcess:
         self._life = life = BotProcess(self.home, self.sandbox)
-        with self._timed("starting"):
-            await life.begin()
-            await life.ready()
-        self.starts.append(life.ready_after)
+        await life.begin()
+        await life.ready()
         return life
 
     async def _until_unconfirmed(self) -> None:
@@ -251,19 +232,13 @@ class Chaos:
             "kills_by_way": dict(self.kills),
             "kills_before_ready": self.early,
             "kept_and_sent_again": self.redelivered,
-            "new_stores": self.new_stores,
             "tracebacks": self.home.said("Traceback"),
-            "updates_per_second": round(traffic.updates / self.seconds["traffic"], 1),
-            "start_s_p50": round(float(np.percentile(self.starts, 50)), 2),
-            "start_s_p95": round(float(np.percentile(self.starts, 95)), 2),
-            "seconds": {what: round(seconds, 1) for what, seconds in self.seconds.items()},
         }
 
 
 async def run_kills(chaos: Chaos) -> tuple[dict[str, Any], list[str]]:
     """Run it: figures, and a sentence for everything that is lost, twice or stale."""
-    with chaos._timed("all"):
-        verdicts = await chaos.run()
+    verdicts = await chaos.run()
     wrong = [f"{name}: {one}" for name, verdict in verdicts.items() for one in verdict.sentences()]
     return chaos.figures(verdicts), wrong
 

@@ -3,10 +3,9 @@
 QDRANT_BIN=/path/to/qdrant python tests/cluster/qdrant_cluster_faults.py [--posts 100000] [--rate 5]
 
 Posts are indexed while questions are asked; one node is killed in the midst of it and comes back, one is held (what a
-cut cable looks like), one has no room on its disk, a collection is deleted by hand, the indexes move to the data folder
-and back, and snapshots older than the archive are put back. After each part both indexes are compared with the
-archive, post by post: what is wrong, missing or there twice ends the run with an error. Embeddings are generated from
-the text.
+cut cable looks like), one has no room on its disk, a collection is deleted by hand, and the indexes move to the data
+folder and back. After each part both indexes are compared with the archive, post by post: what is wrong, missing or
+there twice ends the run with an error. Embeddings are generated from the text.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,7 +32,7 @@ if __name__ == "__main__":
 
 from bench import synthetic_posts
 from bench.measure_process import percentiles
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException
 from qdrant_node import QdrantNode, run_cluster
 
@@ -53,7 +52,6 @@ DIMENSION = 64
 _SHARDS, _REPLICAS = 6, 2
 _SLICE = 2000
 _HELD_SECONDS = 15.0
-_STUCK_SECONDS = 20.0
 _ACTIVE_SECONDS = 3600.0  # until a node that came back has all its shards again, of a million posts at most
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -219,12 +217,6 @@ class Life:
             asked.reasons.update(short.reason for short in answer.shortfalls)
         asked.outcomes["found" if found else "not_found"] += 1
 
-    async def repair(self, rag: Engine, worker: IndexingWorker) -> None:
-        """Let the nightly check find what the vectors lack. Raises AssertionError if it finds nothing."""
-        report = await check_integrity(rag, worker.indexer, _tell_nobody)
-        print(f"  repaired: {report}", flush=True)
-        assert report.vectors_wrong, "the vectors lack nothing"
-
     async def compare(self, rag: Engine, worker: IndexingWorker) -> None:
         """Compare both indexes with the archive. Raises AssertionError."""
         report = await check_integrity(rag, worker.indexer, _tell_nobody, samples=500)
@@ -239,77 +231,23 @@ async def _tell_nobody(_: object) -> bool:
     return True
 
 
-def _take_snapshots(node: QdrantNode) -> dict[str, str]:
-    """Take a snapshot of each collection's shards on this node: the file of each."""
-    client = QdrantClient(url=node.url, timeout=3600, check_compatibility=False)
+async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) -> None:
+    """Wait until the cluster has all replicas of all collections active, as this node sees it. Raises TimeoutError."""
+    client = QdrantClient(url=node.url, timeout=10, check_compatibility=False)
     try:
-        names = [one.name for one in client.get_collections().collections]
-        taken = {name: client.create_snapshot(name, wait=True) for name in names}
-        return {name: one.name for name, one in taken.items() if one}
+        async with asyncio.timeout(seconds):
+            while True:
+                with contextlib.suppress(ApiException):
+                    names = [one.name for one in (await asyncio.to_thread(client.get_collections)).collections]
+                    infos = [await asyncio.to_thread(client.collection_cluster_info, name) for name in names]
+                    states = {
+                        str(one.state.value) for info in infos for one in (*info.local_shards, *info.remote_shards)
+                    }
+                    if states <= {"Active"}:
+                        return
+                await asyncio.sleep(0.5)
     finally:
         client.close()
-
-
-def _put_snapshots_back(node: QdrantNode, taken: Mapping[str, str]) -> None:
-    client = QdrantClient(url=node.url, timeout=3600, check_compatibility=False)
-    try:
-        for name, file in taken.items():
-            place = f"file://{node.folder / 'snapshots' / name / file}"
-            client.recover_snapshot(name, place, priority=models.SnapshotPriority.SNAPSHOT, wait=True)
-    finally:
-        client.close()
-
-
-async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) -> float:
-    """Wait until the cluster has all replicas of all collections active, as this node sees it: seconds it took.
-
-    A replica that stays partial while nothing is sent to it is replicated anew, as an operator would: the server leaves
-    some so when two transfers of a shard met (seen at a million posts after snapshots were put back).
-    """
-    started, client = time.monotonic(), QdrantClient(url=node.url, timeout=10, check_compatibility=False)
-    stuck: dict[tuple[str, int, int], float] = {}  # since when
-    try:
-        while time.monotonic() - started < seconds:
-            with contextlib.suppress(ApiException):
-                names = [one.name for one in (await asyncio.to_thread(client.get_collections)).collections]
-                replicas = [await asyncio.to_thread(_list_replicas, client, name) for name in names]
-                if all(state == "Active" for of in replicas for _, _, state, _ in of):
-                    return time.monotonic() - started
-                idle = {
-                    (name, shard, peer)
-                    for name, of in zip(names, replicas, strict=True)
-                    for shard, peer, state, moving in of
-                    if state == "Partial" and not moving
-                }
-                stuck = {one: stuck.get(one, time.monotonic()) for one in idle}
-                for name, shard, peer in [
-                    one for one, since in stuck.items() if time.monotonic() - since > _STUCK_SECONDS
-                ]:
-                    print(f"  replicated anew: shard {shard} of {name}", flush=True)
-                    await asyncio.to_thread(_replicate_shard, client, name, shard, peer)
-                    del stuck[name, shard, peer]
-            await asyncio.sleep(0.5)
-        raise TimeoutError(f"replicas are not active after {seconds:.0f} s")
-    finally:
-        client.close()
-
-
-def _list_replicas(client: QdrantClient, name: str) -> list[tuple[int, int, str, bool]]:
-    """List the replicas of a collection: shard, peer, state, and whether the shard is being transferred."""
-    info = client.collection_cluster_info(name)
-    moving = {one.shard_id for one in info.shard_transfers}
-    here = [(one.shard_id, info.peer_id, one.state) for one in info.local_shards]
-    there = [(one.shard_id, one.peer_id, one.state) for one in info.remote_shards]
-    return [(shard, peer, str(state.value), shard in moving) for shard, peer, state in (*here, *there)]
-
-
-def _replicate_shard(client: QdrantClient, name: str, shard: int, target: int) -> None:
-    """Copy a shard to a peer from one that has it active, if there is one."""
-    for one, source, state, _ in _list_replicas(client, name):
-        if one == shard and state == "Active":
-            replicate = models.ReplicateShard(shard_id=shard, from_peer_id=source, to_peer_id=target)
-            client.cluster_collection_update(name, models.ReplicateShardOperation(replicate_shard=replicate))
-            return
 
 
 async def play(life: Life) -> None:
@@ -320,7 +258,6 @@ async def play(life: Life) -> None:
     await archive.close()
     await play_faults(life)
     await play_moves(life)
-    await play_snapshots(life)
 
 
 async def play_faults(life: Life) -> None:
@@ -393,25 +330,7 @@ async def play_moves(life: Life) -> None:
         await life.compare(rag, worker)
     async with life.running() as (rag, worker):
         async with life.asking(rag, "moved to the cluster again"):
-            await life.keep(rag, 0.98)
-            await life.caught_up(rag, worker)
-        await life.compare(rag, worker)
-
-
-async def play_snapshots(life: Life) -> None:
-    """Take snapshots at 98 % of the posts, and put them back when all are there."""
-    async with life.running() as (rag, worker):
-        await life.keep(rag, 0.98)
-        await life.caught_up(rag, worker)
-        snapshots = [await asyncio.to_thread(_take_snapshots, node) for node in life.nodes]
-        await life.keep(rag, 1.0)
-        await life.caught_up(rag, worker)
-    for node, taken in zip(life.nodes, snapshots, strict=True):
-        await asyncio.to_thread(_put_snapshots_back, node, taken)
-        await wait_until_active(node)  # the other copies of its shards are made anew from it first
-    async with life.running() as (rag, worker):
-        async with life.asking(rag, "older snapshots put back"):
-            await life.repair(rag, worker)
+            await life.keep(rag, 1.0)
             await life.caught_up(rag, worker)
         await life.compare(rag, worker)
 

@@ -38,35 +38,6 @@ async def edit(library: Any, number: int, text: str) -> None:
     await library.keep(replace(post, text=text, edited=post.stamp.replace(year=post.stamp.year + 1)), index=False)
 
 
-async def test_what_is_new_edited_deleted_and_back_again_is_taken_in(library: Any, make_post: Any) -> None:
-    assert await library.indexer.catch_up() == 0
-    await edit(library, 2, "Fresh herring is sold on the quay.")
-    await library.erase(PostKey(library.harbour, 3), index=False)
-    await library.keep(make_post(9, "A herring stall opens.", chat=library.harbour), index=False)
-    assert found(library, "herring") == []
-    assert await library.indexer.catch_up() == 3
-    assert found(library, "herring") == [2, 9]
-    assert found(library, "mackerel") == found(library, "lighthouse") == []
-    await library.keep(make_post(3, "The lighthouse is back.", chat=library.harbour, days=2))
-    assert found(library, "lighthouse") == [3]
-    assert len(library.rag.lexical) == await posts.count_posts(library.rag.archive)
-
-
-@pytest.mark.parametrize("mark", [0, 3, 9])
-async def test_a_crash_between_adding_and_the_watermark_indexes_nothing_twice(library: Any, mark: int) -> None:
-    before = library.rag.lexical.search(
-        tokenize("ferry quay обжиг"), SearchFilter(frozenset({library.harbour, library.kiln}))
-    )
-    library.rag.lexical.watermark = mark
-    assert await library.indexer.catch_up() == 10 - mark
-    library.rag.lexical.compact()
-    after = library.rag.lexical.search(
-        tokenize("ferry quay обжиг"), SearchFilter(frozenset({library.harbour, library.kiln}))
-    )
-    assert len(library.rag.lexical) == 10
-    assert {place: pytest.approx(score) for place, score in after} == dict(before)
-
-
 async def test_a_crash_while_adding_loses_nothing_and_doubles_nothing(library: Any, make_post: Any) -> None:
     class Dying(LexicalIndex):
         dead = True

@@ -66,15 +66,6 @@ def test_a_quiz_is_its_description_its_question_its_options_and_its_explanation(
     assert (post.media, post.entities) == (Media("poll"), (Entity("bold", 3, 8),))
 
 
-@pytest.mark.parametrize("above", [{}, {"show_caption_above_media": True}])
-def test_a_document_is_its_caption_and_its_name(above: dict[str, Any]) -> None:
-    marks = [{"type": "bold", "offset": 0, "length": 5}]
-    document = {**FILE, "file_name": "прайс-март.pdf", "mime_type": "application/pdf", "file_size": 10}
-    post = posted(document=document, caption="Прайс на март", caption_entities=marks, **above)
-    assert (post.text, post.entities) == ("Прайс на март", (Entity("bold", 0, 5),))
-    assert post.media == Media("document", "прайс-март.pdf", "application/pdf")
-
-
 @pytest.mark.parametrize("number", ["79991234567", "+79991234567", "+7 999 123-45-67"])
 def test_a_contact_is_a_name_and_a_number_however_it_is_written(number: str) -> None:
     live = posted(contact={"phone_number": number, "first_name": "Тамара", "last_name": "Печкина"})

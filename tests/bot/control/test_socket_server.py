@@ -11,8 +11,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,7 @@ from bot.control import (
 from bot.control.server import AskRequest, ReportProgress, RequestHandler, RequestHandlers, serve_control_socket
 from bot.data_folder import FolderLocked, lock_data_folder
 from rag_core.errors import RagError
-from rag_core.storage import Archive, posts
-from rag_core.types import Post, PostKey
+from rag_core.storage import posts
 
 FERRY = "When does the ferry to Owl Island leave?"
 
@@ -110,13 +108,6 @@ async def test_the_socket_is_for_its_user_only_and_goes_with_the_bot(live: Live,
     assert not (home / "citegram.sock").exists()
 
 
-async def test_what_a_dead_bot_left_is_replaced(live: Live, home: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as dead, open_socket_path(home) as path:
-        dead.bind(path)
-    async with live():
-        assert await owner(home).greet()
-
-
 @pytest.mark.parametrize("length", [107, 108, 400])
 async def test_a_long_path_is_no_trouble(tmp_path: Path, length: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="c"))
@@ -160,39 +151,6 @@ async def test_another_user_is_not_served(tmp_path: Path) -> None:
 
 
 # what is said
-
-
-async def test_twenty_callers_at_once_get_the_same_answer(live: Live, home: Path) -> None:
-    async with live():
-        found = await asyncio.gather(*(owner(home).ask(FERRY, trace=True) for _ in range(20)))
-    (text,) = {one["answer"]["sentences"][0]["text"] for one in found}
-    assert "7:30" in text
-    assert all(one["trace"] for one in found)
-
-
-async def test_posts_that_another_process_kept_are_found_after_waking(live: Live, home: Path) -> None:
-    moves: list[tuple[int, int]] = []
-    async with live():
-        archive = await Archive.open(home)
-        new = [
-            Post(PostKey(HARBOUR, n), datetime.now(UTC), f"The zeppelin lands at dock {n}.") for n in range(900, 940)
-        ]
-        await posts.save_posts(archive, new, source="import")
-        await archive.close()
-        await owner(home).wake(lambda done, total: moves.append((done, total)))
-        found = await owner(home).ask("Where does the zeppelin land at dock 917?", trace=False)
-    assert found
-    assert "dock 917" in found["answer"]["sentences"][0]["text"]
-    assert all(0 <= done <= total == 40 for done, total in moves)
-
-
-async def test_the_bot_tells_what_it_knows_of_its_indexes(live: Live, home: Path) -> None:
-    async with live():
-        bot = owner(home)
-        known, seconds = await bot.doctor()
-    assert (known["passages"], known["behind"], known["dense"], known["watermark"]) == (12, 0, None, 12)
-    assert 0 <= seconds < 60
-    assert bot.process == str(os.getpid())
 
 
 async def test_an_index_that_does_not_move_is_a_sentence(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,14 +243,6 @@ async def test_half_a_request_harms_nobody(live: Live, home: Path, monkeypatch: 
         waits = asyncio.create_task(told(home, post(ASKED)[:-9]))
         assert await owner(home).ask(FERRY, trace=False)
         assert b"No request came" in await waits
-
-
-async def test_callers_that_never_read_harm_nobody(live: Live, home: Path) -> None:
-    async with live(), AsyncExitStack() as stack:
-        for _ in range(30):
-            raw = stack.enter_context(opened(home))
-            raw.sendall(post(ASKED))
-        assert await owner(home).ask(FERRY, trace=False)
 
 
 async def test_an_answer_that_nobody_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from bot.evaluation.data import VARIANTS, EvaluationQuery, Variant, draw_sample
-from bot.evaluation.measures import run_interleaved
+from bot.evaluation.data import Variant, draw_sample
 from bot.evaluation.metrics import (
     compute_difference_intervals,
     compute_ratios,
     format_difference_intervals,
     format_report,
-    format_table,
 )
 from rag_core import Engine
-from rag_core.answer import RECIPES
 from rag_core.errors import ModelUnavailable
 from rag_core.planning.plan import plan_with_spelling_and_aliases
 from rag_core.storage.channels import load_channels
@@ -50,42 +47,13 @@ async def test_without_a_plan_spelling_and_aliases_are_left_as_they_are(library:
         assert plan.aliases == () or way == "on"
 
 
-def test_meaning_alone_asks_no_further_queries(library: Any, rag: Engine) -> None:
-    question = library.question("When did Harbour News write about the ferry to Owl Island in March 2025?")
-    alone = Variant(legs="dense").over(rag)
-    assert alone.dense_weight == 1.0
-    plan = alone.plan(question, {})
-    assert (plan.queries, plan.legs) == (rag.plan(question, {}).queries[:1], HYBRID)
-    assert plan.since  # the filters stay
-
-
 @pytest.mark.parametrize("changed", [{"dense": None}, {"reranker": None}])
 def test_a_way_that_needs_what_could_not_be_opened_is_refused(rag: Engine, changed: dict[str, None]) -> None:
     with pytest.raises(ModelUnavailable, match="models pull"):
         Variant(legs="hybrid", rerank="on").over(replace(rag, **changed))  # type: ignore[arg-type]
 
 
-def test_every_name_changes_one_thing(rag: Engine) -> None:
-    assert all(replace(Variant(), **VARIANTS[name]).over(rag) for name in VARIANTS)
-    assert set(RECIPES) <= set(VARIANTS)
-    assert replace(Variant(plan="off"), **VARIANTS["lexical"]) == Variant(plan="off", legs="lexical")
-
-
 # Questions.
-
-
-async def test_ways_take_turns_in_being_first() -> None:
-    asked: list[tuple[str, Any]] = []
-    queries = [EvaluationQuery(f"q{n}", "", "en", frozenset(), (), True, "", None) for n in range(6)]
-
-    async def ask(query: EvaluationQuery, data: Any) -> str:
-        asked.append((query.id, data))
-        return f"{query.id} {data}"
-
-    rows = await run_interleaved(queries, ask, {"a": "A", "b": "B", "c": "C"})  # type: ignore[dict-item]
-    assert rows == {name: [f"q{n} {name.upper()}" for n in range(6)] for name in "abc"}
-    assert [data for _, data in asked[::3]] == ["A", "B", "C", "A", "B", "C"]
-    assert [query for query, _ in asked[::3]] == [f"q{n}" for n in range(6)]
 
 
 def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order() -> None:
@@ -100,15 +68,6 @@ def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order() -> None:
 
 
 # Tables.
-
-
-def test_a_table_has_a_column_per_language() -> None:
-    found = format_table([
-        ("all", {"right": 0.5, "rows": 1234, "none": None}), ("ru", {"right": 1.0, "rows": 3, "none": None}),
-    ])  # fmt: skip
-    assert [line.split() for line in found.splitlines()] == [
-        ["all", "ru"], ["right", "0.500", "1.000"], ["rows", "1234", "3"], ["none", "-", "-"],
-    ]  # fmt: skip
 
 
 def test_shares_are_said_with_their_interval_and_of_thirty_rows_at_least() -> None:

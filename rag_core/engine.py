@@ -21,6 +21,7 @@ from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import LexicalIndex
 from rag_core.models.active_models import (
     DenseIndex,
+    GgufFile,
     ModelSwitch,
     apply_model_choices,
     check_choice_allowed,
@@ -167,8 +168,9 @@ _SWITCH_LOCK = asyncio.Lock()
 async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch:
     """Switch to a model (a catalog name, a path, auto, or none) at once and for every restart.
 
-    Waiting requests are served by the new writer; where it cannot be loaded the old one stays. Another embedder takes
-    its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises ModelUnavailable.
+    What is asked of the writer meanwhile is answered without it; where the new one cannot be loaded the old one stays.
+    Another embedder takes its place once its vectors are made, beside the old ones (`Engine.next_embedder`). Raises
+    ModelUnavailable.
     """
     use = resolve_model_use(given, wanted)
     async with _SWITCH_LOCK:
@@ -201,14 +203,18 @@ async def _close_later(old: Reranker, seconds: float) -> None:
 
 
 async def _switch_writer(rag: Engine, settings: RagSettings) -> None:
-    """Replace the writer; an open local model swaps its file instead of being reopened."""
+    """Load another writer; where that fails the old one again. The old is closed first: memory may not hold both."""
     from rag_core.llm.local import LocalModel
 
     old, file = rag.writer, find_gguf(settings, settings.llm.model)
-    if file and isinstance(old, LocalModel):
-        if old.path != file.path:
-            await old.swap(file.path, file.name)
+    assert old is None or isinstance(old, LocalModel)
+    if old and file and old.path == file.path:
         return
-    rag.writer = rag.planner = await open_gguf(file, settings)
     if old:
         await old.close()
+    loaded = settings.model_copy(update={"llm": settings.llm.model_copy(update={"warm": True})})
+    try:
+        rag.writer = rag.planner = await open_gguf(file, loaded)
+    except ModelUnavailable:
+        rag.writer = rag.planner = await open_gguf(GgufFile(old.path, old.name), settings) if old else None
+        raise

@@ -244,38 +244,6 @@ class LlmWorkerProcess:
             self._log.close()
 
 
-class Machine:
-    """Processor of local models: one generation at a time; work in the background is stopped for it at once."""
-
-    def __init__(self) -> None:
-        self._slot = asyncio.Semaphore(1)
-        self._background: asyncio.Task[Any] | None = None
-
-    @asynccontextmanager
-    async def use(self) -> AsyncIterator[None]:
-        """Wait for the machine and hold it."""
-        if self._background:
-            self._background.cancel()
-        async with self._slot:
-            yield
-
-    async def use_while_idle(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> bool:
-        """Do work in the background; False where it was stopped, or not begun because the machine is in use."""
-        if self._slot.locked():
-            return False
-        async with self._slot:
-            task = self._background = asyncio.create_task(work())
-            try:
-                await asyncio.wait([task])
-            finally:
-                self._background = None
-                task.cancel()
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
-        return not task.cancelled()
-
-
 class LocalSession:
     """`LlmSession` with the worker. One request at a time; it cannot be used after the turn (`left`)."""
 
@@ -354,11 +322,12 @@ class LocalModel:
     ) -> None:
         self.path, self._settings, self._name, self._patience = path, settings, name, patience
         self._data, self._prefixes = data, prefixes
-        self._turns, self.machine, self.breaker = FairScheduler(), Machine(), CircuitBreaker()
+        self._turns, self.breaker = FairScheduler(), CircuitBreaker()
         self.speed: LocalSpeed | None = None  # as measured at the first load, and while idle
         self._keep_speed: Callable[[LocalSpeed], None] = lambda _: None
         self.rates: TokenRates | None = None  # corrected by what was generated since
-        self._warming: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None  # what is done while nobody waits, and the job of it that runs
+        self._background: asyncio.Task[object] | None = None
         self._child: LlmWorkerProcess | None = None
         self._loading: asyncio.Task[LlmWorkerProcess] | None = None
         self._exits, self._restart_at = 0, 0.0
@@ -384,7 +353,8 @@ class LocalModel:
     @asynccontextmanager
     async def turn(self, reader: int, on_place: QueuePositionCallback | None = None) -> AsyncIterator[LlmSession]:
         """Wait for a turn and for the model to be loaded. Raises GenerationFailed."""
-        async with self._turns.acquire(reader, on_place), self.machine.use(), self._keep_loaded():
+        async with self._turns.acquire(reader, on_place), self._keep_loaded():
+            await _cancel_task(self._background)
             with translate_errors(GenerationFailed, ModelUnavailable):
                 await self._ensure_worker()
             session = LocalSession(self)
@@ -436,7 +406,7 @@ class LocalModel:
                     f"The model ended {self._exits} times in a row: it is started again in {left:.0f} s."
                 )
             await asyncio.sleep(max(0.0, left))
-            self._loading = asyncio.create_task(self._start_worker(self.path))
+            self._loading = asyncio.create_task(self._start_worker())
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         loading = self._loading
         try:  # shielded: the request may be cancelled meanwhile, and the next one needs the model too
@@ -454,9 +424,9 @@ class LocalModel:
             self._warming.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._child
 
-    async def _start_worker(self, path: Path) -> LlmWorkerProcess:
+    async def _start_worker(self) -> LlmWorkerProcess:
+        path, settings = self.path, self._settings
         check_gguf_file(path)
-        settings = self._settings
         if settings.gpu_layers == 0:
             check_memory_fits(path, measure_free_memory(), settings.context)
         options = {
@@ -510,16 +480,21 @@ class LocalModel:
         A start is a busy moment: by what was measured then, stages would stay off for good.
         """
 
-        async def wait_for_idle(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-            with suppress(LlmWorkerRefused):
-                while self._turns.waiting or not await self.machine.use_while_idle(work):  # noqa: ASYNC110 - nothing says that a model is idle
-                    await asyncio.sleep(_WARM_PAUSE_S)
-
-        for prompt in self._prefixes(self.rates) if self.rates else ():
-            await wait_for_idle(partial(child.request, "warm", asdict(prompt)))
-        for pause in _MEASURING_PAUSES_S if self.speed else ():
+        prefixes = self._prefixes(self.rates) if self.rates else ()
+        jobs: list[tuple[float, Callable[[], Coroutine[Any, Any, object]]]] = [
+            *((0.0, partial(child.request, "warm", asdict(prompt))) for prompt in prefixes),
+            *((pause, partial(self._measure_speed, child)) for pause in _MEASURING_PAUSES_S if self.speed),
+        ]
+        for pause, job in jobs:
             await asyncio.sleep(pause)
-            await wait_for_idle(partial(self._measure_speed, child))
+            while self._background is None or self._background.cancelled():
+                while self._turns.waiting:  # noqa: ASYNC110 - nothing says that a model is idle
+                    await asyncio.sleep(_WARM_PAUSE_S)
+                self._background = asyncio.create_task(job())
+                await asyncio.wait([self._background])
+            done, self._background = self._background, None
+            with suppress(LlmWorkerRefused):
+                done.result()
 
     def _count_exit(self) -> None:
         self._exits += 1
@@ -527,13 +502,12 @@ class LocalModel:
         self._restart_at = asyncio.get_running_loop().time() + pause
 
     async def _stop_worker(self) -> None:
-        if self._warming is not None:
-            self._warming.cancel()
-            await asyncio.wait([self._warming])
-        if self._loading is not None:
-            loading, self._loading = self._loading, None
-            loading.cancel()
-            await asyncio.wait([loading])
+        await _cancel_task(self._warming)
+        await _cancel_task(self._background)
+        self._background = None
+        if (loading := self._loading) is not None:
+            self._loading = None
+            await _cancel_task(loading)
             if not loading.cancelled() and loading.exception() is None:
                 self._child = loading.result()
         child, self._child = self._child, None
@@ -564,30 +538,6 @@ class LocalModel:
                 self._exits = 0
                 return
 
-    async def swap(self, path: Path, name: str = "") -> None:
-        """Switch to another file after the running request; waiting requests use the new one.
-
-        Raises ModelUnavailable when it cannot be loaded; then the old one stays in use.
-        """
-        check_gguf_file(path)
-        async with self._turns.acquire(None), self._keep_loaded():
-            old = self.path, self._name
-            await self._use_file(path, name)
-            self.breaker = CircuitBreaker()
-            try:
-                await self._ensure_worker()
-            except BaseException as exc:
-                await self._use_file(*old)
-                if isinstance(exc, ModelUnavailable):
-                    with suppress(ModelUnavailable):  # if this fails too, the next turn tries again and reports it
-                        await self._ensure_worker()
-                raise
-
-    async def _use_file(self, path: Path, name: str) -> None:
-        await self._stop_worker()
-        self.path, self._name, self._exits, self._restart_at = path, name, 0, 0.0
-        self.speed = self.rates = None
-
     async def close(self) -> None:
         """Stop the worker; waiting requests raise GenerationFailed."""
         self._turns.close(_MODEL_CLOSED)
@@ -597,6 +547,12 @@ class LocalModel:
             self._unloading.cancel()
             await asyncio.wait([self._unloading])
         await self._stop_worker()
+
+
+async def _cancel_task(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def open_local_model(

@@ -1,7 +1,8 @@
 """The pictures of the README, made anew from the running demo.
 
 Run it with .venv/bin/python deploy/screenshots.py, in the development environment (make test) and with Chromium.
-Each picture is taken in English and in Russian: a private chat, a group, the sources of an answer, verdicts.
+Each picture is taken in English and in Russian: a private chat, a group, the sources of an answer, verdicts, a rich
+message.
 """
 
 from __future__ import annotations
@@ -109,11 +110,23 @@ async def verdicts(page: Page, tongue: Tongue) -> None:
     await quotes.last.wait_for(timeout=WAIT_MS)
 
 
+async def rich(page: Page, tongue: Tongue) -> None:
+    """An answer as a rich message: a table, and a note with the words of its post."""
+    await page.fill("#composer", "/mode rich")
+    await page.click("#send")
+    plain = get_translator(tongue.lang)("button-form", rich="yes")
+    await page.get_by_role("button", name=plain).last.wait_for(timeout=WAIT_MS)
+    await ask(page, tongue.for_sources)
+    await page.locator(".footnote").nth(1).click()
+    await page.get_by_role("button", name=plain).last.click()
+
+
 SHOTS: tuple[tuple[str, dict[str, int], Callable[[Page, Tongue], Awaitable[None]]], ...] = (
     ("sandbox", SIZE, private),
     ("group", NARROW, group),
     ("sources", NARROW, sources),
     ("verify", NARROW, verdicts),
+    ("rich", NARROW, rich),
 )
 
 

@@ -418,15 +418,18 @@ def edit_message_text(call: bot_api.EditMessageText, world: SandboxState) -> Jso
     room, message = _get_own_message(world, call.chat_id, call.message_id)
     if not {"text", "rich_message"} & message.keys():
         raise bad_request("there is no text in the message to edit")
-    edit: Json = dict.fromkeys(("text", "entities", "rich_message"))
-    if call.rich_message is not None:
-        edit["rich_message"] = prepare_rich_message(call.rich_message)
-    else:
-        edit["text"], edit["entities"] = prepare_text(call.text, _dump_entities(call.entities))
-    edit["reply_markup"] = _build_inline_keyboard(call.reply_markup)
+    edit = _prepare_edit(call) | {"reply_markup": _build_inline_keyboard(call.reply_markup)}
     if all((message.get(name) or None) == (value or None) for name, value in edit.items()):
         raise bad_request(_NOT_MODIFIED_TEXT)
     return world.change(room, message["message_id"], **edit, edit_date=int(world.clock()))
+
+
+def _prepare_edit(call: bot_api.EditMessageText | bot_api.EditEphemeralMessageText) -> Json:
+    """Prepare the new text or rich message of an edit, in place of either."""
+    if call.rich_message is not None:
+        return {"text": None, "entities": None, "rich_message": prepare_rich_message(call.rich_message)}
+    text, entities = prepare_text(call.text, _dump_entities(call.entities))
+    return {"text": text, "entities": entities, "rich_message": None}
 
 
 def edit_message_reply_markup(call: bot_api.EditMessageReplyMarkup, world: SandboxState) -> Json:
@@ -518,9 +521,8 @@ def _edit_ephemeral_message(world: SandboxState, call: Any, **content: Any) -> b
 
 
 def edit_ephemeral_message_text(call: bot_api.EditEphemeralMessageText, world: SandboxState) -> bool:
-    """Edit the text of an ephemeral message; without `reply_markup` the buttons are removed."""
-    text, entities = prepare_text(call.text, _dump_entities(call.entities))
-    return _edit_ephemeral_message(world, call, text=text, entities=entities)
+    """Edit the text of an ephemeral message, or a rich one; without `reply_markup` the buttons are removed."""
+    return _edit_ephemeral_message(world, call, **_prepare_edit(call))
 
 
 def edit_ephemeral_message_caption(call: bot_api.EditEphemeralMessageCaption, world: SandboxState) -> bool:

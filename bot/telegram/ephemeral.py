@@ -34,6 +34,7 @@ from aiogram.methods import (
     EditMessageReplyMarkup,
     EditMessageText,
     SendMessage,
+    SendRichMessage,
     TelegramMethod,
 )
 from aiogram.types import CallbackQuery, EphemeralMessageParameters, Message, ReplyParameters
@@ -41,7 +42,7 @@ from aiogram.types import CallbackQuery, EphemeralMessageParameters, Message, Re
 from bot.access import Refusal
 from bot.i18n import get_translator
 from bot.telegram.recheck import send_without_content
-from bot.telegram.session import SendRichWithoutRetry, SendWithoutRetry
+from bot.telegram.session import SendWithoutRetry
 from rag_core.storage.questions import QuestionRow
 
 _REPLY_SECONDS = 15.0
@@ -161,8 +162,10 @@ class EphemeralMiddleware(BaseRequestMiddleware):
             with suppress(TelegramAPIError):
                 await make_request(bot, DeleteMessage(chat_id=address.chat_id, message_id=sent.message_id))
             break
-        if isinstance(method, SendWithoutRetry | SendRichWithoutRetry):
+        if isinstance(method, SendWithoutRetry):
             raise failure
+        if isinstance(method, SendRichMessage):  # the plain form is sent in its place
+            raise TelegramBadRequest(method, failure.message)
         return await self._send_elsewhere(make_request, bot, method, address, failure)
 
     async def _is_known(self, make_request: Any, bot: Bot, address: EphemeralAddress) -> bool:

@@ -114,8 +114,9 @@ class AnswerDelivery:
         del kept["rich_message"]
         await self.keep(json.dumps(kept, ensure_ascii=False))
         sent = await self._send_messages()
-        with self.log_archive_errors():
-            await save_rich_chat(self.archive, self.asked.chat_id, rich=False)
+        if sent[0]:  # not to the asker's private chat in place of the group
+            with self.log_archive_errors():
+                await save_rich_chat(self.archive, self.asked.chat_id, rich=False)
         return sent
 
     async def _send_messages(self) -> list[int]:
@@ -140,7 +141,7 @@ class AnswerDelivery:
                 send = SendRichOnce if rich else SendOnce
                 return (await self.bot(send(**where, **content))).message_id
             except Exception as exc:
-                if self.asked.asker_only and first is not None and isinstance(exc, PERMANENT_ERRORS):
+                if not rich and self.asked.asker_only and first is not None and isinstance(exc, PERMANENT_ERRORS):
                     return first  # it can be neither edited nor followed: the first answer stays
                 if not may_have_arrived(exc):
                     await self._save_state(replace(message, tried=False))

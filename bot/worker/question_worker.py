@@ -37,7 +37,7 @@ from bot.views import keyboards
 from bot.views.answer import apply_group_rules, get_answer_translator, render_answer
 from bot.views.format import neutralize_links, split_pages
 from bot.views.results import render_verdicts
-from bot.views.rich import build_rich_message
+from bot.views.rich import Progress, build_rich_message
 from bot.views.text import RenderContext
 from bot.worker.delivery import ANSWERS_JOB, FAILURE_PAUSE_SECONDS, Outbox, build_delivery_messages, retry_until_saved
 from bot.worker.known_answers import AnswerCache, QuestionSuggester, answer_from_pin
@@ -134,7 +134,7 @@ class QueuePositions:
                 if (changed or late) if asked.private else (changed and late):  # a draft fades: it is sent again
                     pause = screen.lasts if asked.private else _GROUP_INTERVAL_SECONDS
                     self._shown_positions[asked.id] = place, time.monotonic() + pause
-                    await screen.update(Italic(get_translator(asked.lang)("live-place", count=place)))
+                    await screen.update(Progress(get_translator(asked.lang)("live-place", count=place)))
                     await asyncio.sleep(_CALL_SPACING_SECONDS)
             seen = {asked.id for asked in waiting}
             if waiting:

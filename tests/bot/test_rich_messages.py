@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiogram.utils.formatting import Text
 from driver import (
     ADMIN,
     GROUP,
@@ -19,6 +20,7 @@ from driver import (
     query_archive,
     say,
     say_text,
+    sent,
     wait_until,
     wait_until_idle,
 )
@@ -26,6 +28,7 @@ from rich_text import find_notes, join_words, list_links, list_marks, outline
 from sandbox_faults import FaultKind
 
 from bot.sandbox import Sandbox
+from bot.sandbox.state import set_chat_member
 from bot.telegram.session import RetryMiddleware
 from bot.worker import question_worker
 from rag_core.storage import readers
@@ -110,6 +113,44 @@ async def test_where_a_rich_message_is_refused_the_plain_one_comes_at_once_and_t
         assert "text" in await ask(OTTO, said.replace("When", "Where"), chat_id=chat)
         assert methods(sandbox, chat).count("sendRichMessage") == 1
     assert execute(rich_home, "SELECT json_extract(answer, '$.rich') FROM questions") == [(0,), (0,)]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_long_answer_stays_one_rich_message_and_is_three_plain_ones(
+    sandbox: Sandbox, live: Any, rich_home: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    long = Text("\n\n".join(f"Paragraph {n}. " + "word " * 60 for n in range(30)))
+    monkeypatch.setattr(question_worker, "render_answer", lambda *_: long)
+    if refused:
+        sandbox.faults.fail_next("sendRichMessage", "404")
+    async with live():
+        await sandbox.say(OTTO, FERRY)
+        await wait_until_idle(sandbox, rich_home)
+    told = sent(sandbox, OTTO)
+    assert ["rich_message" in one for one in told] == ([False] * 3 if refused else [True])
+    assert ["reply_markup" in one for one in told] == ([False, False, True] if refused else [True])
+    assert all(f"Paragraph {n}." in str(told) for n in range(30))
+
+
+@pytest.mark.parametrize("kind", [None, "404", "400"])
+async def test_what_the_asker_alone_is_sent_is_rich_too_and_plain_where_that_is_refused(
+    sandbox: Sandbox, live: Any, rich_home: Path, kind: FaultKind | None
+) -> None:
+    rules = readers.GroupRules(asker_only=True)
+    await query_archive(rich_home, lambda archive: readers.save_group_rules(archive, GROUP, rules))
+    set_chat_member(sandbox.world, GROUP, sandbox.world.bot.id, "administrator", by=OTTO)
+    if kind:
+        sandbox.faults.fail_next("sendRichMessage", kind)
+    async with live():
+        await sandbox.say(OTTO, f"/ask@citegram_bot {FERRY}", chat_id=GROUP)
+        await wait_until_idle(sandbox, rich_home)
+        told = [one for one in sandbox.world.room(GROUP).messages.values() if "7:30" in str(one) and "from" in one]
+    (answer,) = [one for one in told if one["from"]["is_bot"]]
+    assert answer["receiver_user"]["id"] == OTTO
+    if kind:
+        assert "7:30" in answer["text"]
+    else:
+        assert join_words(find_notes(answer["rich_message"])["p1"]["text"]) == NOTE
 
 
 async def test_a_refusal_of_both_forms_says_nothing_of_the_first(sandbox: Sandbox, live: Any, rich_home: Path) -> None:

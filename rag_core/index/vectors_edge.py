@@ -58,7 +58,6 @@ class EdgeWorkerRefused(Exception):
 
     def __init__(self, said: str) -> None:
         super().__init__(said)
-        self.said = said
         self.of_environment = any(words in said for words in _ENVIRONMENT_ERRORS)
 
 
@@ -127,20 +126,6 @@ class StoreFolder:
         """Release the lock of the folder."""
         self._lock.close()
 
-    def about(self) -> StoreInfo | None:
-        """Read the description of the store; None if there is no store. Raises StoreDamaged."""
-        if not self._file.exists():
-            if any(self.folder.glob("shard-*")):
-                raise StoreDamaged("it was never finished")
-            return None
-        found = _read_json(self._file)
-        try:
-            if found["format"] != _FOLDER_FORMAT:
-                raise StoreDamaged("it is of another version")
-            return StoreInfo(str(found["identity"]), str(found["model"]), int(found["dimension"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as exc:
-            raise StoreDamaged(f"{self._file.name} cannot be read") from exc
-
     def shard(self, about: StoreInfo) -> Path:
         """Folder of the engine's files, separate for each store: a worker left behind writes into no new store."""
         return self.folder / f"shard-{about.identity}"
@@ -169,13 +154,27 @@ class StoreFolder:
             os.fsync(file.fileno())
         staged.replace(self._file)
 
-    def check(self, about: StoreInfo) -> None:
-        """Compare the files with the list, and mark it as open, since they change from now on. Raises StoreDamaged."""
-        sealed, shard = _read_json(self._file), self.shard(about)
+    def unseal(self, model: str, dimension: int) -> StoreInfo | None:
+        """Compare the files with the list, and mark the store as open, since they change from now on; None without one.
+
+        Raises StoreDamaged; VectorsUnavailable for a store of another model.
+        """
+        if not self._file.exists():
+            if any(self.folder.glob("shard-*")):
+                raise StoreDamaged("it was never finished")
+            return None
+        sealed = _read_json(self._file)
         try:
-            closed, before = bool(sealed["closed"]), dict(sealed["files"])
-            now = _list_shard_files(shard, checksums=closed)
-            if closed:
+            if sealed["format"] != _FOLDER_FORMAT:
+                raise StoreDamaged("it is of another version")
+            about = StoreInfo(str(sealed["identity"]), str(sealed["model"]), int(sealed["dimension"]))
+            if (about.model, about.dimension) != (model, dimension):
+                raise VectorsUnavailable(
+                    _OTHER_MODEL.format(folder=self.folder, made=about, model=model, size=dimension)
+                )
+            before, shard = dict(sealed["files"]), self.shard(about)
+            now = _list_shard_files(shard, checksums=sealed["closed"])
+            if sealed["closed"]:
                 wrong = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
             else:
                 grows = [name for name in before if Path(name).name.startswith(_GROWING_FILES)]
@@ -183,11 +182,12 @@ class StoreFolder:
                 for name in before:
                     if Path(name).name == _SEGMENT_STATE:
                         _read_json(shard / name)
-        except (LookupError, TypeError, ValueError) as exc:
+        except (LookupError, TypeError, ValueError, OverflowError) as exc:
             raise StoreDamaged(f"{self._file.name} cannot be read") from exc
         if wrong:
             raise StoreDamaged(f"{wrong[0]} is not as it was left")
         self.seal(about, closed=False, files=before)
+        return about
 
 
 def _read_json(file: Path) -> dict[str, Any]:
@@ -206,12 +206,10 @@ def _list_shard_files(shard: Path, *, checksums: bool) -> dict[str, list[int]]:
     for file in sorted(shard.rglob("*")):
         name = file.relative_to(shard).as_posix()
         if file.is_file() and not name.startswith("wal/") and name != _SKETCH_FILE:
-            size = file.stat().st_size
-            checksum = 0
-            if checksums:
-                with file.open("rb") as data:
-                    checksum = zlib.crc32(data.read(_CHECKSUM_BYTES))
-                    data.seek(max(0, size - _CHECKSUM_BYTES))
+            size, checksum = file.stat().st_size, 0
+            with file.open("rb") as data:
+                for at in (0, max(0, size - _CHECKSUM_BYTES)) if checksums else ():
+                    data.seek(at)
                     checksum = zlib.crc32(data.read(_CHECKSUM_BYTES), checksum)
             files[name] = [size, checksum]
     return files
@@ -254,50 +252,40 @@ def _explain_failure(exc: EdgeWorkerRefused | WorkerExited, folder: Path) -> Vec
             _WORKER_ENDED, code="vectors-worker-ended", folder=folder, exit=exc.code, said=exc.said
         )
     if exc.of_environment:
-        return VectorsUnavailable(_STORE_UNUSABLE, code="vectors-unusable", folder=folder, said=exc.said)
-    return VectorsUnavailable(_STORE_FAILED, code="vectors-failed", folder=folder, said=exc.said)
+        return VectorsUnavailable(_STORE_UNUSABLE, code="vectors-unusable", folder=folder, said=exc)
+    return VectorsUnavailable(_STORE_FAILED, code="vectors-failed", folder=folder, said=exc)
 
 
 class EdgeVectorStore:
     """Open embedded store. For one thread at a time; every method raises VectorsUnavailable if it fails."""
 
-    def __init__(self, store_folder: StoreFolder, about: StoreInfo, engine: BlockingWorkerProcess) -> None:
-        self._folder, self.about, self._engine = store_folder, about, engine
-        self._unflushed = 0
-
-    @classmethod
-    def open(cls, folder: Path, model: str, dimension: int) -> EdgeVectorStore:
+    def __init__(self, folder: Path, model: str, dimension: int) -> None:
         """Open the store in the folder, or create a new one if there is none or it is damaged."""
+        self._unflushed = 0
         with _translate_folder_errors(folder):
-            store_folder = StoreFolder(folder)
+            self._folder = StoreFolder(folder)
             try:
-                return cls._open_or_make(store_folder, model, dimension)
+                self._open_or_make(model, dimension)
             except BaseException:
-                store_folder.release()
+                self._folder.release()
                 raise
 
-    @classmethod
-    def _open_or_make(cls, store_folder: StoreFolder, model: str, dimension: int) -> EdgeVectorStore:
-        folder = store_folder.folder
+    def _open_or_make(self, model: str, dimension: int) -> None:
         try:
-            about = store_folder.about()
-            if about is not None:
-                if (about.model, about.dimension) != (model, dimension):
-                    raise VectorsUnavailable(
-                        _OTHER_MODEL.format(folder=folder, made=about, model=model, size=dimension)
-                    )
-                store_folder.check(about)
-                return cls(store_folder, about, _start_worker(store_folder, about, make=False))
+            if about := self._folder.unseal(model, dimension):
+                self.about, self._engine = about, _start_worker(self._folder, about, make=False)
+                return
         except StoreDamaged as exc:
-            log.warning("the vector index in %s is damaged (%s): it is built anew from the archive", folder, exc)
-        about = store_folder.reset(model, dimension)
-        engine = _start_worker(store_folder, about, make=True)
+            log.warning(
+                "the vector index in %s is damaged (%s): it is built anew from the archive", self._folder.folder, exc
+            )
+        self.about = self._folder.reset(model, dimension)
+        self._engine = _start_worker(self._folder, self.about, make=True)
         try:
-            store_folder.seal(about, closed=False)
+            self._folder.seal(self.about, closed=False)
         except BaseException:
-            engine.stop(EDGE_CALL_TIMEOUT_S)
+            self._engine.stop(EDGE_CALL_TIMEOUT_S)
             raise
-        return cls(store_folder, about, engine)
 
     def write(self, batch: PointBatch) -> None:
         """Write points, and flush after every 20,000."""
@@ -346,7 +334,6 @@ class EdgeVectorStore:
 
     def _ask(self, do: str, fields: Mapping[str, object], raw: bytes = b"") -> tuple[Message, bytes]:
         """Send a request; if the worker has ended, restart it and send the request once more: all may be repeated."""
-        folder = self._folder.folder
         try:
             try:
                 return _request(self._engine, do, fields, raw)
@@ -355,9 +342,10 @@ class EdgeVectorStore:
                 self._engine = _start_worker(self._folder, self.about, make=False)
                 return _request(self._engine, do, fields, raw)
         except (EdgeWorkerRefused, WorkerExited) as exc:
-            raise _explain_failure(exc, folder) from exc
+            raise _explain_failure(exc, self._folder.folder) from exc
         except StoreDamaged as exc:
-            raise VectorsUnavailable(_DAMAGED_IN_USE, code="vectors-damaged", folder=folder, said=exc) from exc
+            values = {"folder": self._folder.folder, "said": exc}
+            raise VectorsUnavailable(_DAMAGED_IN_USE, code="vectors-damaged", **values) from exc
 
     def drop(self) -> None:
         """Delete the folder of the store; only `close` may follow."""
@@ -391,7 +379,7 @@ def _start_worker(store_folder: StoreFolder, about: StoreInfo, *, make: bool) ->
     except EdgeWorkerRefused as exc:
         engine.stop(EDGE_CALL_TIMEOUT_S)
         if not exc.of_environment and not make:
-            raise StoreDamaged(exc.said) from exc
+            raise StoreDamaged(str(exc)) from exc
         raise _explain_failure(exc, folder) from exc
     except WorkerExited as exc:
         if exc.code in _CRASH_EXIT_CODES and shutil.disk_usage(folder).free < _MIN_FREE_BYTES:
@@ -424,7 +412,7 @@ async def open_vector_store(
     either, but tried again until it answers; until then every use raises QdrantGone.
     """
     if qdrant is None or not qdrant.url:
-        return await VectorStore.open(lambda: EdgeVectorStore.open(folder, model, dimension))
+        return await VectorStore.open(lambda: EdgeVectorStore(folder, model, dimension))
     from rag_core.index.vectors_qdrant import QdrantVectorStore  # its client takes a second to import
 
     return await VectorStore.open(lambda: QdrantVectorStore.open(qdrant, model, dimension), _MAX_PARALLEL_REQUESTS)

@@ -1,6 +1,6 @@
 """Vector store: cosine search over passages, in a folder (qdrant-edge) or on a Qdrant server.
 
-What the two (`VectorBackend`) share is here: points and filters are prepared, hits are ordered, blocking calls run in
+What the two share is here: points and filters are prepared, hits are ordered, blocking calls run in
 threads, and a server that was away is opened again. Point ids are made of the passage reference alone, so that writing
 a passage twice stores it once.
 
@@ -22,7 +22,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -30,6 +30,13 @@ from numpy.typing import NDArray
 
 from rag_core.errors import CollectionLost, QdrantGone, RagError, VectorRefused, VectorsUnavailable, translate_errors
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
+
+if TYPE_CHECKING:
+    from rag_core.index.vectors_edge import EdgeVectorStore
+    from rag_core.index.vectors_qdrant import QdrantVectorStore
+
+    # Their methods block, raise VectorsUnavailable, and may be repeated.
+    VectorBackend: TypeAlias = "EdgeVectorStore | QdrantVectorStore"
 
 VectorArray = NDArray[np.float32]
 T = TypeVar("T")
@@ -214,44 +221,6 @@ def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -
 log = logging.getLogger(__name__)
 
 _RECONNECT_EVERY_S = 2.0
-
-
-class VectorBackend(Protocol):
-    """Where vectors are kept: qdrant-edge in a folder, or a Qdrant server. Its methods block, raise VectorsUnavailable,
-    and may be repeated.
-    """
-
-    about: StoreInfo
-
-    def write(self, batch: PointBatch) -> None:
-        """Write points; they replace those with the same ids."""
-
-    def remove(self, posts: Mapping[int, list[int]], but: list[str]) -> None:
-        """Remove all parts of posts, given as message ids by channel, except the point ids in `but`."""
-
-    def search(self, vector: VectorArray, only: StoreFilter, n: int) -> list[tuple[Mapping[str, Any], float]]:
-        """Find the n nearest allowed points: payloads and cosines."""
-
-    def vectors(self, ids: list[str]) -> dict[str, VectorArray]:
-        """Read the vectors of the ids that exist."""
-
-    def vectors_by_hash(self, numbers: list[int]) -> list[tuple[str, VectorArray]]:
-        """Read one page of text hashes and vectors of points with these hash numbers."""
-
-    def count(self) -> int:
-        """Count the points."""
-
-    def page(self, after: str | None, n: int) -> tuple[list[Mapping[str, Any]], str | None]:
-        """Read the payloads of the next n points, and the next `after`; None at the end."""
-
-    def flush(self) -> None:
-        """Write everything to disk."""
-
-    def drop(self) -> None:
-        """Delete the store."""
-
-    def close(self) -> None:
-        """Flush and close."""
 
 
 class Reconnecting:

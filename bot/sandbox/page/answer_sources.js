@@ -2,7 +2,7 @@
 
 import { icon, make } from "./dom.js";
 import { store } from "./store.js";
-import { say, shortDate } from "./translations.js";
+import { say, wholeDate } from "./translations.js";
 
 const LEGS = { lexical: "legLexical", dense: "legDense", both: "legBoth", "": "legNone" };
 const unfolded = new Set(); // answers whose posts are shown
@@ -41,7 +41,7 @@ function source(one, on) {
   const [chat, message] = one.post, title = store.chats.get(chat)?.title ?? String(chat);
   const head = make("button", { class: "from", type: "button", onclick: () => on.jump(chat, message) },
     one.number ? make("b", { class: "number", text: String(one.number) }) : null,
-    make("span", { class: "title", text: title }), make("time", { text: shortDate(one.date, store.zone) }));
+    make("span", { class: "title", text: title }), make("time", { text: wholeDate(one.date, store.zone) }));
   const passage = make("p", { class: `passage${one.number ? "" : " long"}`, dir: "auto" },
     ...one.pieces.map(([text, quoted]) => (quoted ? make("mark", { text }) : text)));
   const data = { post: one.post.join("/") };

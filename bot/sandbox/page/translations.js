@@ -43,7 +43,7 @@ const WORDS = {
   findableByMeaning: ["found by meaning, by words soon", "находится по смыслу, скоро и по словам"],
   findableByWords: ["found by words, by meaning soon", "находится по словам, скоро и по смыслу"],
   less: ["Show less", "Свернуть"],
-  leads: ["an admin of the channels", "ведёт каналы"],
+  leads: ["an admin", "администратор"],
   legBoth: ["has words of your question, and is like it", "есть слова из вопроса, и похоже на него"],
   legDense: ["found by likeness, may be about something else", "похоже, но может быть о другом"],
   legLexical: ["has words of your question", "есть слова из вопроса"],
@@ -128,29 +128,33 @@ export function counted(number, key) {
 
 // Times are those of a zone: undefined is that of the browser.
 const inZone = (zone, style) => ({ ...style, timeZone: zone ?? undefined });
-const date = (seconds, style, zone) => new Date(seconds * 1000).toLocaleDateString(locale, inZone(zone, style));
+const date = (seconds, style, zone) => // without the "г." of Russian years, as the bot writes them
+  new Date(seconds * 1000).toLocaleDateString(locale, inZone(zone, style)).replace(/\sг\.$/, "");
 
 export const clock = (seconds, zone) =>
   new Date(seconds * 1000).toLocaleTimeString(locale, inZone(zone, { hour: "2-digit", minute: "2-digit", hour12: false }));
 export const dayKey = (seconds, zone) => new Date(seconds * 1000).toLocaleDateString("en-CA", inZone(zone));
 export const fully = (seconds, zone) =>
   new Date(seconds * 1000).toLocaleString(locale, inZone(zone, { dateStyle: "long", timeStyle: "short" }));
-export const shortDate = (seconds, zone) => date(seconds, { day: "numeric", month: "short", year: "numeric" }, zone);
+export const wholeDate = (seconds, zone) => date(seconds, { day: "numeric", month: "long", year: "numeric" }, zone);
 
 const daysAgo = (seconds, zone) =>
   Math.round((Date.parse(dayKey(Date.now() / 1000, zone)) - Date.parse(dayKey(seconds, zone))) / 864e5);
 
+const isThisYear = (seconds, zone) =>
+  dayKey(seconds, zone).slice(0, 4) === dayKey(Date.now() / 1000, zone).slice(0, 4);
+
 export function day(seconds, zone) {
-  const ago = daysAgo(seconds, zone), thisYear = dayKey(Date.now() / 1000, zone).slice(0, 4);
+  const ago = daysAgo(seconds, zone);
   if (ago === 0) return say("today");
   if (ago === 1) return say("yesterday");
-  const year = dayKey(seconds, zone).startsWith(thisYear) ? {} : { year: "numeric" };
-  return date(seconds, { day: "numeric", month: "long", ...year }, zone);
+  return isThisYear(seconds, zone) ? date(seconds, { day: "numeric", month: "long" }, zone) : wholeDate(seconds, zone);
 }
 
 export function shortly(seconds, zone) {
   const ago = daysAgo(seconds, zone);
   if (ago === 0) return clock(seconds, zone);
   if (ago > 0 && ago < 7) return date(seconds, { weekday: "short" }, zone);
-  return date(seconds, { day: "2-digit", month: "2-digit", year: "2-digit" }, zone);
+  const style = isThisYear(seconds, zone) ? { day: "numeric", month: "short" } : { month: "short", year: "numeric" };
+  return date(seconds, style, zone);
 }

@@ -211,7 +211,7 @@ def _render_source(
     cited = [c for s in answer.sentences for c in s.citations if c.post == key]
     head = format_reference(key, cited[0].date, posts.get(key), answer.channels.get(key.chat_id), shown)
     quotes = list(dict.fromkeys(c.quote for c in cited if c.quote))
-    words = quote_post(posts[key].text, quotes) if key in posts else Text("\n\n".join(quotes))
+    words = quote_post(posts[key].text if key in posts else "\n\n".join(quotes), quotes)
     note = partial(PostNote, link_number(number, key, answer.channels), words=words)
     copies = (key, *answer.copies.get(key, ()))
     count = len({copy.chat_id for copy in copies} - {key.chat_id})

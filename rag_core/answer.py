@@ -91,7 +91,7 @@ async def answer_question(
     )
     try:
         asked = replace(question, text=strip_courtesies(fold_characters(question.text)))
-        question = await resolve_followup(asked, rag, run) if asked.chat else asked
+        question, spoken = await resolve_followup(asked, rag, run) if asked.chat else (asked, True)
         plan = await plan_question(question, rag, run)
         unchosen = RecipeChoice(DIRECT_RECIPE, "no choice")
         choice = await run.attempt(Stage.CHOOSE, choose_recipe(question, plan, rag, run), unchosen)
@@ -99,7 +99,7 @@ async def answer_question(
         found = await run_recipe(choice.recipe, question, plan, rag, run, careful=choice.careful)
         answer = await _cite_and_compose(found, question, rag, run)
         if question.text != asked.text:
-            answer = replace(answer, understood=question.text)
+            answer = replace(answer, understood=question.text, restated=question.text if spoken else "")
         if question.chat:  # memory is read by follow-ups only, never as a source
             await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer

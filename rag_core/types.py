@@ -504,10 +504,11 @@ class Answer:
     """Checked answer for the reader. Without sentences it is a refusal, with the nearest posts as links.
 
     `found` has all sources of the search that are still current, best first, cited or not. `understood` is the
-    standalone question that a follow-up was rewritten to; `certainty` decides how the answer begins. `read_as` and
-    `aliases` are those of the plan; `missing` are the parts of the question that nothing was found for. `actions` are
-    for programs and admins; readers never see them. `addresses`: links of the cited or nearest posts, where the
-    question asks for one and no sentence shows it. `judged` as in `Draft`, of a refusal too.
+    standalone question that a follow-up was rewritten to, `restated` the same where it is a sentence that readers can
+    be shown; `certainty` decides how the answer begins. `read_as` and `aliases` are those of the plan; `missing` are
+    the parts of the question that nothing was found for. `actions` are for programs and admins; readers never see
+    them. `addresses`: links of the cited or nearest posts, where the question asks for one and no sentence shows it.
+    `judged` as in `Draft`, of a refusal too.
     """
 
     sentences: tuple[Sentence, ...]
@@ -521,6 +522,7 @@ class Answer:
     copies: dict[PostKey, tuple[PostKey, ...]] = field(default_factory=dict)
     found: tuple[Source, ...] = ()
     understood: str = ""
+    restated: str = ""
     read_as: tuple[tuple[str, str], ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     certainty: Certainty = Certainty.SURE

@@ -74,7 +74,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
         marks=[[numbers[key] for key in dict.fromkeys(c.post for c in s.citations)] for s in answer.sentences],
         sources=[_build_source(answer, key, dates[key], cited.get(key)) for key in numbers],
         nearest=[_build_source(answer, p.key, p.date, p) for p in answer.nearest],
-        understood=answer.understood,
+        understood=answer.restated,
         reply=reply,
         trace=[asdict(span) for run in runs for span in run.spans],
         results=[result for run in runs for result in run.results or ()],

@@ -1127,7 +1127,7 @@ why-trace-unknown = I do not have an answer with this number. Send /why alone fo
 
 ## Follow-ups
 
-answer-understood = Answering: { $question }
+answer-understood = You mean: { $question }
 answer-missing = I found nothing about: { $parts }.
 
 ## What people did not get (admins)

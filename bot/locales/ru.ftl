@@ -1206,7 +1206,7 @@ why-trace-unknown = Ответа с таким номером у меня нет
 
 ## Follow-ups
 
-answer-understood = Отвечаю на вопрос: { $question }
+answer-understood = Вы спрашиваете: { $question }
 answer-missing = А этого не нашёл: { $parts }.
 
 ## Чего не нашли (администраторам)

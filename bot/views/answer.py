@@ -81,8 +81,8 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
 
     A post missing from `posts` keeps its line, without these details.
     """
-    words, understood = shown.words, strip_control_characters(answer.understood or "")
-    blocks = [style_text(Italic, words("answer-understood", question=understood))] if answer.understood else []
+    words, understood = shown.words, strip_control_characters(answer.restated)
+    blocks = [style_text(Italic, words("answer-understood", question=understood))] if understood else []
     notes = dict.fromkeys(words("shortfall", stage=s.stage, count=s.count) for s in answer.shortfalls)
     if answer.refused:
         blocks += _render_refusal(answer, shown)

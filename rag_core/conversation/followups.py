@@ -2,7 +2,8 @@
 
 A leading "and", a pronoun without an antecedent, or an ellipsis shows a follow-up. By rules a time, a name or a thing
 takes the place of that of the earlier question; any other follow-up stands beside the earlier subject, which is put in
-brackets: outside of its sentence it has another case. A model rewrites when it is idle; it may only repeat the
+brackets: outside of its sentence it has another case. Brackets are for the search: such a reading is no sentence that a
+person would say, and is not shown. A model rewrites when it is idle; it may only repeat the
 conversation: a rewrite with a new name or number, or with more than one new word, is rejected.
 """
 
@@ -63,6 +64,7 @@ _EXPLETIVE_PATTERN = re.compile(
     r"published|mention|mentioned|talk|talked)|"
     r"они\s+(?:\w+\s+)?(?:писали|пишут|написали|сообщали|сообщают|сообщили|говорили|говорят|публиковали|упоминали)|это\s+правда|правда\s+ли\s+это(?=\s+что)|что\s+это\s+за|(?:как|что)\s+там)\b"
 )
+_HOW_PATTERN = re.compile(r"^how\s+\w+(?=\s)")
 _GENDERS = {**dict.fromkeys(("он", "его", "него", "ему", "нему", "нем"), "masc"),
             **dict.fromkeys(("она", "ее", "нее", "ней"), "femn")}  # fmt: skip
 _WHO_DID_PATTERN = re.compile(r"(?:who|what) \w+ (?:to \w+ )?$")
@@ -107,11 +109,17 @@ def find_question_names(text: str) -> list[NameSpan]:
         is_first_word = not text[:start].strip(' «"“') and not (
             re.search(r"[A-Z]", first) and _is_content_word(fold_case(first))
         )
-        if is_first_word or fold_case(first) in STOP_WORDS:
+        if (is_first_word and not _is_first_name(name)) or fold_case(first) in STOP_WORDS:
             start, name = start + len(first) + bool(more), more
         if name and fold_case(name) not in STOP_WORDS:
             spans.append(NameSpan(name, start, start + len(name)))
     return spans
+
+
+def _is_first_name(name: str) -> bool:
+    """Whether a name of several words begins with a Russian first name."""
+    first, _, more = name.partition(" ")
+    return bool(more) and any(reading.name for reading in read_word(fold_case(first))[:1])
 
 
 def _find_pronoun(text: str) -> re.Match[str] | None:
@@ -126,7 +134,8 @@ def _find_pronoun(text: str) -> re.Match[str] | None:
         if expletive or find_question_names(text[: match.start()]):
             continue
         # "how much is the entrance there": the words before "there" do not name its place
-        words = [word for word in extract_content_words(before) if not _ATTRIBUTE_PATTERN.search(word)]
+        named = _HOW_PATTERN.sub("", before)  # "how often does it go"
+        words = [word for word in extract_content_words(named) if not _ATTRIBUTE_PATTERN.search(word)]
         if words and not match["place"]:
             if personal and re.search("[а-я]", match[0]):
                 gender = _GENDERS.get(match[0])
@@ -158,8 +167,12 @@ def extract_subject(question: str, now: datetime | None) -> str:
     for word in _WORD.finditer(text):
         if _is_content_word(fold_case(word[0])):
             quoted = text[: word.start()].endswith(tuple('«"“„@'))
-            return text[word.start() - quoted :].strip(" ,")
+            article = _ARTICLE_PATTERN.search(text[: word.start()])
+            return text[article.start() if article else word.start() - quoted :].strip(" ,")
     return text
+
+
+_ARTICLE_PATTERN = re.compile(r"\b(?:the|an?)\s+$", re.I)
 
 
 # Content words from which a question, as one with a name, is standalone although it begins with "and" or says "it".
@@ -238,52 +251,75 @@ _DEFINITION_PATTERN = re.compile(
     r"^(?:кто так(?:ой|ая|ие)|что такое|(?:расскажи\w*|что известно|что пишут|что писали)(?: мне)? (?:о|об|про)|"
     r"who(?: is|'s|’s|s) (?!the |your |our |in )|what (?:is|are) (?!the )|tell me about)\s*(?P<name>[^?]+)"
 )
+_NOMINATIVE_PRONOUNS = frozenset("он она они he she him her it them they its his their there".split())
+# A thing that ends an earlier question: no auxiliary verb stands before it, so that it has no verb of its own.
+_AUXILIARY = r"\b(?:do|does|did|can|could|will|would|has|have|had|should)\b(?! (?:you|we|i)\b)"
+_ENGLISH_THING = re.compile(
+    rf"^(?:(?:(?!{_AUXILIARY}).)*?|.*\b(?:has|have|had)\s)\b(?P<thing>(?:the|an?)\s\w+(?:[\s'’-]\w+){{0,4}})$"
+)
+_ENGLISH_COPULAR = re.compile(
+    r"^(?:how (?:much|old|long|big)|when|where)(?:\s(?:is|are|was|were)|'s)\s(?P<thing>(?:the|an?)\s.+)$"
+)
 _BRACKETS = str.maketrans("", "", "()")
 
 
-def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime) -> str:
+class Rewriting(NamedTuple):
+    """Standalone question of a follow-up; `spoken`: a sentence that a person would say, not words for a search."""
+
+    text: str
+    spoken: bool = True
+
+
+def rewrite_by_rules(text: str, turns: Sequence[ConversationTurn], now: datetime) -> Rewriting:
     """Rewrite a follow-up as a standalone question by rules (turns oldest first); other questions stay unchanged."""
     if not turns or not is_followup(text, now):
-        return text
-    question = turns[-1].question.strip(_EDGE_CHARACTERS)
+        return Rewriting(text)
+    question, clear = turns[-1].question.strip(_EDGE_CHARACTERS), True
     rest = strip_lead_in(text).strip(_EDGE_CHARACTERS)
     if pronoun := _find_pronoun(rest):
-        rewritten = _replace_pronoun(rest, pronoun, question, turns[-1].entities, now)
+        rewritten, clear = _replace_pronoun(rest, pronoun, question, turns[-1].entities, now)
     elif _TELL_MORE_PATTERN.match(fold_case(rest)):
         rewritten = f"{rest}: {extract_subject(question, now)}"
     else:
         rewritten = _carry_over_subject(rest, question, now)
     rewritten = rewritten[:_MAX_FOLLOWUP_LENGTH].strip(_EDGE_CHARACTERS)
-    return text if rewritten == text.strip(_EDGE_CHARACTERS) else f"{rewritten}?"
+    if rewritten == text.strip(_EDGE_CHARACTERS):
+        return Rewriting(text)
+    return Rewriting(f"{rewritten}?", clear and "(" not in rewritten)
 
 
 def _append_aside(text: str, aside: str) -> str:
     return f"{text} ({aside.translate(_BRACKETS).strip()})"
 
 
-def _replace_pronoun(rest: str, pronoun: re.Match[str], question: str, names: Sequence[str], now: datetime) -> str:
+def _replace_pronoun(
+    rest: str, pronoun: re.Match[str], question: str, names: Sequence[str], now: datetime
+) -> Rewriting:
     """Replace a pronoun by the name that the earlier question asked for, by its own name or thing, or by its subject.
 
-    A Russian subject, and what "that" and "это" stand for, is put in brackets.
+    A Russian subject, and what "that" and "это" stand for, is put in brackets. It is no sentence where a Russian
+    pronoun is in another case, or verbs of the earlier question come along.
     """
     low, subject = fold_case(question), extract_subject(question, now)
     word, before, after = pronoun[0], rest[: pronoun.start()], rest[pronoun.end() :]
     fresh = [name for name in names if fold_case(name) not in low]
-    antecedent, aside = subject, ""
+    antecedent, aside, spoken = subject, "", word in _NOMINATIVE_PRONOUNS
     if definition := _DEFINITION_PATTERN.match(low):
         antecedent = question[definition.start("name") : definition.end("name")].strip()
     elif fresh and (pronoun["person"] or pronoun["place"]) and _ASKS_FOR_NAME_PATTERN.search(low):
         antecedent, aside = fresh[0], subject
     elif detect_language(subject) != detect_language(rest) and not find_question_names(question):
-        return rest  # a question that mixes two languages finds nothing
+        return Rewriting(rest)  # a question that mixes two languages finds nothing
     elif word in {"that", "this"} or re.match("[а-я]", word):
-        return _append_aside(f"{before.rstrip()}{after}", subject)
-    elif word in {"it", "them"} and (thing := re.search(r"\b(?:the|an?)\s.+", subject)):
-        antecedent = thing[0]
+        return Rewriting(_append_aside(f"{before.rstrip()}{after}", subject))
+    elif not pronoun["person"] and (thing := _ENGLISH_THING.match(low)):
+        antecedent = question[thing.start("thing") :]
+    else:
+        spoken = subject in [name.text for name in find_question_names(f", {subject}")]
     if word in {"his", "her", "its", "their"} and re.match(r"\s+\w", after):
         antecedent = f"{antecedent}'s"
     replaced = f"{before}{antecedent}{after}"
-    return _append_aside(replaced, aside) if aside else replaced
+    return Rewriting(_append_aside(replaced, aside) if aside else replaced, spoken)
 
 
 def _carry_over_subject(rest: str, question: str, now: datetime) -> str:
@@ -349,12 +385,18 @@ def _replace_thing(question: str, rest: str) -> str | None:
                 return f"{question[: found.start()]}{rest}{question[found.end() :]}"
         return None
     if detect_language(rest) != "ru":
-        return None
+        named, asked = _ENGLISH_THING.match(fold_case(rest)), _ENGLISH_COPULAR.match(fold_case(question))
+        return f"{question[: asked.start('thing')]}{rest}" if named and asked else None
     new, words = list(_read_words(rest)), list(_read_words(question))
     if len(new) == 1:  # an adjective of the same form: "ржаной" by "пшеничный", "первый" by "последний"
         forms = {(r.case, r.gender, r.number) for r in new[0][1] if _is_adjective(r)}
         for match, readings in reversed(words):
             if forms & {(r.case, r.gender, r.number) for r in readings if _is_adjective(r)}:
+                return f"{question[: match.start()]}{rest}{question[match.end() :]}"
+        # a verb of the same form: "открывается" by "закрывается"
+        verb = next((r for r in new[0][1][:1] if r.part == "VERB"), None)
+        for match, readings in reversed(words):
+            if verb and any(_has_form(r, verb) for r in readings[:1]):
                 return f"{question[: match.start()]}{rest}{question[match.end() :]}"
     # the noun in the nominative, or of one form for all cases ("латте"), with its adjectives; of an attribute
     # ("курс доллара") that in the genitive
@@ -362,7 +404,8 @@ def _replace_thing(question: str, rest: str) -> str | None:
         [
             n
             for n, (word, read) in enumerate(of)
-            if any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in read[:3])
+            if _is_content_word(fold_case(word[0]))
+            and any(r.part == "NOUN" and (r.case == "nomn" or r.lemma == fold_case(word[0])) for r in read[:3])
         ]
         for of in (new, words)
     )
@@ -381,6 +424,12 @@ def _replace_thing(question: str, rest: str) -> str | None:
     return f"{question[: words[first][0].start()]}{rest}{question[words[last][0].end() :]}"
 
 
+def _has_form(reading: WordReading, other: WordReading) -> bool:
+    return (reading.part, reading.person, reading.number, reading.tense, reading.gender) == (
+        other.part, other.person, other.number, other.tense, other.gender
+    )  # fmt: skip
+
+
 def _is_adjective(reading: WordReading) -> bool:
     return reading.part == "ADJF" and reading.lemma not in _DETERMINER_LEMMAS
 
@@ -389,21 +438,25 @@ _MAX_REWRITE_LENGTH, _MAX_REWRITE_TOKENS = 200, 96
 _SHOWN_TURNS = 3  # earlier questions in the prompt
 
 
-async def rewrite_followup(question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run) -> Question:
-    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first."""
+async def rewrite_followup(
+    question: Question, turns: Sequence[ConversationTurn], rag: Engine, run: Run
+) -> tuple[Question, bool]:
+    """Rewrite a follow-up as a standalone question, by a model where one is idle, else by rules; turns oldest first.
+
+    Returns also whether it is a sentence that readers may be shown, see `Rewriting`.
+    """
     if not is_followup(question.text, question.asked_at):
-        return question
+        return question, True
     by_rules = rewrite_by_rules(question.text, turns, question.asked_at)
-    model = rag.planner or rag.writer
-    text = by_rules
+    model, found = rag.planner or rag.writer, by_rules
     if model is not None and not model.waiting:
-        text = await run.attempt(Stage.FOLLOWUP, _rewrite_by_model(question, turns, model, run), by_rules)
-    return replace(question, text=text)
+        found = await run.attempt(Stage.FOLLOWUP, _rewrite_by_model(question, turns, model, run), by_rules)
+    return replace(question, text=found.text), found.spoken
 
 
 async def _rewrite_by_model(
     question: Question, turns: Sequence[ConversationTurn], model: LanguageModel, run: Run
-) -> str:
+) -> Rewriting:
     """Rewrite by the model; call it in a stage. Raises GenerationFailed, also for an unfaithful rewrite."""
     template = load_prompt("followup", question.lang)
     named = (
@@ -429,4 +482,4 @@ async def _rewrite_by_model(
     )
     if not faithful:
         raise GenerationFailed("The model's question was not the one that was asked: the rules' is taken.")
-    return text
+    return Rewriting(text)

@@ -68,10 +68,13 @@ async def load_turns(question: Question, rag: Engine) -> tuple[ConversationTurn,
     return tuple(reversed(turns))
 
 
-async def resolve_followup(question: Question, rag: Engine, run: Run) -> Question:
-    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged."""
+async def resolve_followup(question: Question, rag: Engine, run: Run) -> tuple[Question, bool]:
+    """Rewrite a follow-up with the stored turns of its conversation; other questions stay unchanged.
+
+    Returns also whether it is a sentence that readers may be shown.
+    """
     turns = await run.attempt(Stage.MEMORY, load_turns(question, rag), ())
-    return await rewrite_followup(question, turns, rag, run) if turns else question
+    return await rewrite_followup(question, turns, rag, run) if turns else (question, True)
 
 
 async def follows_earlier_question(question: Question, rag: Engine) -> bool:

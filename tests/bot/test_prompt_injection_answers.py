@@ -218,7 +218,7 @@ async def test_what_one_reader_says_is_remembered_for_nobody_else(opened: Opened
     )
     for question in others:
         run = Run(opened.rag.budgets, "direct")
-        assert (await resolve_followup(question, opened.rag, run)).text == question.text
+        assert (await resolve_followup(question, opened.rag, run))[0].text == question.text
 
 
 async def test_a_number_of_a_post_that_was_not_shown_cites_nothing(opened: Opened) -> None:

@@ -18,7 +18,7 @@ from rag_core.settings import MemorySettings
 from rag_core.storage.readers import erase_user_data
 
 FERRY = "How much is a ferry ticket to Owl Island?"
-CHILDREN, BY_RULES = "how much is it for children?", "how much is ferry ticket to Owl Island for children?"
+CHILDREN, BY_RULES = "how much is it for children?", "how much is a ferry ticket to Owl Island for children?"
 
 
 def asked(
@@ -40,7 +40,7 @@ def notebook(library: Any) -> Run:
 
 
 async def stands(library: Any, text: str, **where: Any) -> str:
-    return (await resolve_followup(asked(library, text, **where), library.rag, notebook(library))).text
+    return (await resolve_followup(asked(library, text, **where), library.rag, notebook(library)))[0].text
 
 
 @pytest.mark.parametrize("where", [{"chat": 6}, {"user": 2}, {"thread": 7}])
@@ -139,7 +139,7 @@ async def test_a_model_that_says_anything_else_is_not_believed(library: Any, rep
     await said(library, FERRY)
     planned_by(library, FakeLlm(reply))
     run = notebook(library)
-    found = await resolve_followup(asked(library, CHILDREN), library.rag, run)
+    found, _ = await resolve_followup(asked(library, CHILDREN), library.rag, run)
     assert found.text == BY_RULES
     assert [lack.stage for lack in run.shortfalls] == ["followup"]
 

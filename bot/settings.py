@@ -67,6 +67,9 @@ class BotSettings(BaseModel, extra="forbid", frozen=True):
     reader_limit: int = Field(60, ge=1, description="Questions that one reader may ask within an hour.")
     chat_limit: int = Field(300, ge=1, description="Questions that may be asked in one group within an hour.")
 
+    contact: str = Field(
+        "", max_length=100, description="Whom readers can reach who want a human being: a @name, link or mail address."
+    )
     update_answers: bool = Field(
         True, description="true: an answer says for two days that a post behind it was edited or deleted."
     )

@@ -84,6 +84,7 @@ class StoredAnswer:
 
     `judged`: a model's log odds that its first sentence answers, None where none was asked. `noted` are the changes of
     its posts that its message tells: chat, message, and whether the post was deleted. `rich`: it is a rich message.
+    `passed`: posts of the answers before it to the same question, which the reader did not mean.
     """
 
     cited: tuple[CitedPost, ...] = ()
@@ -96,6 +97,7 @@ class StoredAnswer:
     noted: frozenset[tuple[int, int, bool]] = frozenset()
     judged: float | None = None
     rich: bool = False
+    passed: tuple[PostKey, ...] = ()
 
     @property
     def others(self) -> tuple[PostKey, ...]:

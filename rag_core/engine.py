@@ -39,7 +39,7 @@ from rag_core.run import Budgets, Run
 from rag_core.settings import RagSettings
 from rag_core.storage import Archive, posts
 from rag_core.storage.readers import load_choices, save_choice
-from rag_core.types import Channel, Plan, Question, Shortfall
+from rag_core.types import Channel, Plan, PostKey, Question, Shortfall
 
 if TYPE_CHECKING:
     from rag_core.llm.protocol import LanguageModel
@@ -82,6 +82,7 @@ class Engine:
     show_results: bool = False  # each run keeps what its stages found, as texts, for the terminal that asked
     budgets: Budgets = field(default_factory=Budgets)
     keep: int = 40  # passages kept of both legs; the rest are too alike
+    passed: frozenset[PostKey] = frozenset()  # posts that the reader wants no more: those of the answer before
     rounds: int = 1  # 2: search once more, wider, before an answer is refused
     dense_weight: float | None = None  # of the search by meaning; None: as calibrated for the model
     boilerplate: VersionedCache[frozenset[str]] = field(

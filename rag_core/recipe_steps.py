@@ -112,7 +112,10 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
 
 async def gather_or_compose_evidence(question: Question, hits: Sequence[Hit], rag: Engine, run: Run) -> Evidence:
     """Gather the evidence of hits with their copies, without them where the archive fails."""
-    return await run.attempt(Stage.COPIES, gather_evidence(hits, question.viewer, rag), lambda: compose_evidence(hits))
+    gathering = gather_evidence(hits, question.viewer, rag)
+    evidence = await run.attempt(Stage.COPIES, gathering, lambda: compose_evidence(hits))
+    kept = (one for one in evidence.sources if rag.passed.isdisjoint((one.passage.key, *one.passage.copies)))
+    return replace(evidence, sources=tuple(kept)) if rag.passed else evidence
 
 
 async def compare_sources(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:
@@ -144,7 +147,7 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     if ranked.may_be_superseded and not plan.has_filters and not down:
         finding = find_successor(ranked.pieces[0], ranked.asked, evidence, question, rag)
         successor = await run.attempt(Stage.SUCCESSOR, finding, None)
-        if successor and successor.likely >= _SUCCESSOR_FIRST:
+        if successor and successor.likely >= _SUCCESSOR_FIRST and successor.piece.source.passage.key not in rag.passed:
             ranked, source = ranked.put_successor_first(successor.piece), successor.piece.source
             if source not in evidence.sources:
                 evidence = replace(evidence, sources=(*evidence.sources, source))

@@ -22,7 +22,7 @@ from aiogram.utils.formatting import Bold, Code, ExpandableBlockQuote, Italic, T
 
 from bot import access, middlewares
 from bot.app_context import AppContext
-from bot.handlers.questions import create_question_link, queue_deeper_question, send_rephrase_hint
+from bot.handlers.questions import create_question_link, queue_again, send_rephrase_hint
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, compare_with_posts, hash_text_version, parse_stored_answer
 from bot.telegram.ephemeral import get_asker_address, get_message_key, send_to_asker
@@ -35,11 +35,17 @@ from bot.telegram.recheck import (
 )
 from bot.telegram.session import SendWithoutRetry, respond
 from bot.views import keyboards
-from bot.views.answer import format_reference, render_sources_page, shorten_answer
+from bot.views.answer import (
+    format_reference,
+    link_channel_title,
+    render_in_language,
+    render_sources_page,
+    shorten_answer,
+)
 from bot.views.explanation import explain_answer
 from bot.views.format import neutralize_links, split_pages
 from bot.views.terminal_text import format_plan_lines, format_stages, plan_as_json
-from bot.views.text import RenderContext, join_lines, strip_control_characters
+from bot.views.text import RenderContext, join_lines, shorten_at_word, strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.small_talk import AnswerRemark, detect_answer_remark
 from rag_core.errors import RagError
@@ -162,7 +168,7 @@ async def _press_answer_button(
     try:
         notice = None
         if action == "deeper":
-            await queue_deeper_question(asked, event_update.update_id, context, words, pressed=True)
+            await queue_again(asked, keyboards.DEEP_MODE, event_update.update_id, context, words, pressed=True)
             notice = words("deeper-begins", count=keyboards.DEEP_SENTENCES)[:200]
         elif action == "rephrase":
             with send_to_asker(get_asker_address(query, words.lang, always=True)):
@@ -301,8 +307,9 @@ async def _replace_keyboard(message: Message, shown: InlineKeyboardMarkup) -> No
 
 
 # As the buttons: what asks or shows anew is for who asked.
-_ASKER_ONLY_REMARKS = frozenset({AnswerRemark.MORE, AnswerRemark.SHORTER})
-_MAX_WHOLE_POSTS = 3
+_LANGUAGE_REMARKS = {AnswerRemark.ENGLISH: "en", AnswerRemark.RUSSIAN: "ru"}
+_ASKER_ONLY_REMARKS = frozenset({AnswerRemark.MORE, AnswerRemark.SHORTER, AnswerRemark.OTHER, *_LANGUAGE_REMARKS})
+_MAX_WHOLE_POSTS, _MAX_NAMED_LENGTH = 3, 120
 
 
 async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[str, Any] | bool:
@@ -315,6 +322,8 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
     if remark is None:
         return False
     asked = await _find_meant_answer(message, bot, context.archive)
+    if remark is AnswerRemark.COMPLAINT:
+        return {"remark": remark, "asked": asked}
     if asked is None:
         return False
     # a verdict can be neither deepened nor shortened, and one that found nothing has nothing to show
@@ -328,30 +337,36 @@ async def find_remark(message: Message, bot: Bot, context: AppContext) -> dict[s
 async def _on_remark(
     message: Message,
     remark: AnswerRemark,
-    asked: AnsweredQuestion,
+    asked: AnsweredQuestion | None,
     event_update: Update,
     context: AppContext,
     words: Translator,
 ) -> None:
     user_id, limits, archive = access.get_reader_id(message), context.queue.limits, context.archive
-    if remark in _ASKER_ONLY_REMARKS and asked.user_id != user_id:
+    if remark in _ASKER_ONLY_REMARKS and asked and asked.user_id != user_id:
         raise access.Refusal(words("answer-not-yours"))
     if wait := limits.count_command(user_id, message.chat.id):
         raise access.Refusal(limits.build_notice(wait, user_id, words))
+    if asked is None or remark is AnswerRemark.COMPLAINT:
+        await _reply_to_complaint(message, asked, context, words)
+        return
     given = parse_stored_answer(asked.answer)
-    if remark is AnswerRemark.MORE:  # asked again with a wider search, once
+    if remark in {AnswerRemark.MORE, AnswerRemark.OTHER}:  # asked again: wider, or without the posts that were shown
         whose = (asked.ephemeral_id, user_id) if asked.ephemeral_id is not None else (asked.message_id, None)
         latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, *whose)
         if not given.sentences:
             await send_rephrase_hint(message, asked, context)
-        elif keyboards.DEEP_MODE in {asked.mode, latest and latest.mode}:
+        elif remark is AnswerRemark.MORE and keyboards.DEEP_MODE in {asked.mode, latest and latest.mode}:
             await respond(message, get_translator(asked.lang)("remark-no-more"))
         else:
-            await queue_deeper_question(asked, event_update.update_id, context, words)
+            mode = keyboards.DEEP_MODE if remark is AnswerRemark.MORE else keyboards.OTHER_MODE
+            await queue_again(asked, mode, event_update.update_id, context, words)
             if not asked.private:
                 await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
         return
     reader, viewer, shown = await prepare_to_show(asked, user_id, context)
+    if lang := _LANGUAGE_REMARKS.get(remark):
+        shown = replace(shown, words=get_translator(lang))
     if remark is AnswerRemark.WHOLE:
         view = await _render_whole_posts(given, viewer, archive, shown)
     elif remark is AnswerRemark.SHORTER and given.sentences:
@@ -359,6 +374,8 @@ async def _on_remark(
         if shortened is None:
             raise access.Refusal(shown.words("answer-changed"))
         view = shortened
+    elif lang and given.sentences:
+        view = await render_in_language(given, viewer, archive, shown)
     else:
         view = await render_sources_page(asked, viewer, archive, shown)
         headed = asked.kind == "ask" or remark is not AnswerRemark.SURE
@@ -366,6 +383,26 @@ async def _on_remark(
             text = as_list(heading.text, view.text, sep="\n\n")
             view = View(text, heading.content | view.content, view.buttons)
     await reply_in_pages(message, view, reader, context, asked.lang)
+
+
+async def _reply_to_complaint(
+    message: Message, asked: AnsweredQuestion | None, context: AppContext, words: Translator
+) -> None:
+    """Apologise, ask what is wrong with which answer, and say how to reach people: as the owner gave it, else not."""
+    contact, reader = context.settings.bot.contact, access.get_reader(message)
+    blocks, content, buttons = [Text(words("complaint"))], ShownContent(), None
+    if asked and asked.user_id == reader.user_id:
+        question = neutralize_links(shorten_at_word(join_lines(asked.text), _MAX_NAMED_LENGTH))
+        blocks.append(words.rich("complaint-which", question=question))
+        buttons = InlineKeyboardMarkup(inline_keyboard=[*keyboards.build_reason_rows(asked.handle, words)])
+        viewer, known = await access.build_viewer(context.admins, reader), await channels.load_channels(context.archive)
+        named = {one.key.chat_id for one in parse_stored_answer(asked.answer).cited} & viewer.channels
+        if named:
+            content = ShownContent(channels=frozenset(named))
+            titles = as_list(*(link_channel_title(known[chat], words) for chat in sorted(named)), sep=", ")
+            blocks.append(words.rich("complaint-channels", count=len(named), channels=titles))
+    blocks.append(words.rich("complaint-contact", contact=contact) if contact else Text(words("complaint-nobody")))
+    await reply_in_pages(message, View(as_list(*blocks, sep="\n\n"), content, buttons), reader, context, words.lang)
 
 
 async def _render_whole_posts(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> View:

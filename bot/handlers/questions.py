@@ -36,7 +36,7 @@ from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.telegram.session import respond
 from bot.views.answer import format_channel_title, make_link, strip_sources
 from bot.views.format import neutralize_links
-from bot.views.keyboards import DEEP_MODE, Press, build_suggestion_row, on_press
+from bot.views.keyboards import Press, build_suggestion_row, on_press
 from bot.views.text import strip_control_characters
 from bot.worker.streaming import call_best_effort
 from rag_core.conversation.memory import is_memory_enabled, set_memory_enabled, start_new_conversation
@@ -318,11 +318,17 @@ def _make_question(
     )  # fmt: skip
 
 
-async def queue_deeper_question(
-    asked: questions.AnsweredQuestion, update_id: int, context: AppContext, words: Translator, *, pressed: bool = False
+async def queue_again(
+    asked: questions.AnsweredQuestion,
+    mode: str,
+    update_id: int,
+    context: AppContext,
+    words: Translator,
+    *,
+    pressed: bool = False,
 ) -> None:
-    """Queue a question again, within the limits. Relative dates keep their meaning from the first time."""
-    again = replace(asked, update_id=update_id, mode=DEEP_MODE)
+    """Queue a question again in a mode, within the limits. Relative dates keep their meaning from the first time."""
+    again = replace(asked, update_id=update_id, mode=mode)
     async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
         await questions.queue_question(context.archive, again)
     context.queue.wake()

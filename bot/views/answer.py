@@ -18,7 +18,14 @@ from aiogram.types import MessageEntity
 from aiogram.utils.formatting import BlockQuote, Bold, ExpandableBlockQuote, Italic, Text, TextLink, as_list
 
 from bot.i18n import Translator, get_translator
-from bot.stored_answer import CitedPost, StoredAnswer, StoredSentence, hash_text_version, parse_stored_answer
+from bot.stored_answer import (
+    CitedPost,
+    StoredAnswer,
+    StoredSentence,
+    compare_with_posts,
+    hash_text_version,
+    parse_stored_answer,
+)
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.format import QUOTE_TYPES, neutralize_links, style_text
 from bot.views.keyboards import Press, build_keyboard, build_page_row, cut_page
@@ -39,7 +46,10 @@ from rag_core.context.evidence import order_copies
 from rag_core.storage import Archive, channels, visible_posts
 from rag_core.storage.questions import AnsweredQuestion, QuestionRow
 from rag_core.storage.readers import load_group_rules
+from rag_core.text.numbers import extract_figures
 from rag_core.text.post_text import label_poll
+from rag_core.text.sentences import split_sentences
+from rag_core.text.tokens import detect_language
 from rag_core.types import (
     Answer,
     Certainty,
@@ -306,6 +316,33 @@ async def shorten_answer(
         blocks.insert(0, Text(shown.words("answer-probable")))
     text = as_list(*blocks, Italic(shown.words("shorter-note")), sep="\n\n")
     return View(text, collect_content_of_posts(stored.values()))
+
+
+async def render_in_language(given: StoredAnswer, viewer: Viewer, archive: Archive, shown: RenderContext) -> View:
+    """Render an answer again with the words of another language around its quotes, which stay as their posts have them.
+
+    A post in that language that was found for the same question and states all figures of the first quote goes before.
+    """
+    now, known = await compare_with_posts(given, viewer, archive), await channels.load_channels(archive)
+    sentences = [one for one in given.sentences if one.citations and all(map(now.holds, one.citations))]
+    if not sentences:
+        return View(Text(shown.words("answer-changed")))
+    content, blocks = collect_content_of_posts(now.stored.values()), list[Text]()
+    places = dict.fromkeys(place for one in sentences for place in one.citations)
+    figures = extract_figures(sentences[0].compose(now.texts))
+    found = await visible_posts.fetch_posts(archive, [key for key in given.found if key.chat_id in viewer.channels])
+    for key in given.found if figures else ():
+        post = found.get(key)
+        said = [post.text[start:end] for start, end in split_sentences(post.text)] if post else []
+        same = [one for one in said if detect_language(one) == shown.words.lang and figures <= extract_figures(one)]
+        if post and same:
+            reference = format_reference(key, post.date, post, known.get(key.chat_id), shown)
+            blocks.append(as_list(neutralize_links(strip_control_characters(same[0])), reference))
+            content |= collect_content_of_posts([post])
+            break
+    quotes = [StoredSentence("", 0, (place,)) for place in places]
+    blocks += render_stored_sentences(given, quotes, now.texts, now.stored, known, shown)
+    return View(as_list(*blocks, Italic(shown.words("quotes-language")), sep="\n\n"), content)
 
 
 def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> PostMark:

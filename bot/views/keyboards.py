@@ -128,6 +128,7 @@ def split_rows(buttons: Sequence[T], size: int) -> list[Sequence[T]]:
 
 
 DEEP_MODE = "deep"  # mode of a question that was asked again with a wider search
+OTHER_MODE = "other"  # of one that was asked again because another post was meant
 DEEP_SENTENCES = 5  # the most sentences of its answer
 
 _VOTE_EMOJI = {"good": "👍", "bad": "👎"}
@@ -220,11 +221,16 @@ def update_buttons(
     return InlineKeyboardMarkup(inline_keyboard=[row for row in rows if row])
 
 
+def build_reason_rows(handle: str, words: Translator) -> list[ButtonRow]:
+    """Build the rows with reasons for a bad answer."""
+    reasons = _build_answer_row({reason: words("button-reason", reason=reason) for reason in VOTE_REASONS}, handle)
+    return [reasons[:2], reasons[2:]]
+
+
 def add_reason_buttons(shown: InlineKeyboardMarkup, handle: str, words: Translator) -> InlineKeyboardMarkup:
     """Add the buttons with reasons for a bad answer, below the votes."""
     rows = update_buttons(shown, VOTE_REASONS).inline_keyboard
-    reasons = _build_answer_row({reason: words("button-reason", reason=reason) for reason in VOTE_REASONS}, handle)
-    return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], reasons[:2], reasons[2:], *rows[1:]])
+    return InlineKeyboardMarkup(inline_keyboard=[*rows[:1], *build_reason_rows(handle, words), *rows[1:]])
 
 
 _BUTTONS_PER_ROW = 5

@@ -29,7 +29,14 @@ from bot.indexing import BotObserver
 from bot.jobs import JobLog
 from bot.metrics import Meter
 from bot.settings import BotSettings
-from bot.stored_answer import JsonObject, deserialize_answer, parse_stored_answer, serialize_answer, serialize_verdicts
+from bot.stored_answer import (
+    JsonObject,
+    StoredAnswer,
+    deserialize_answer,
+    parse_stored_answer,
+    serialize_answer,
+    serialize_verdicts,
+)
 from bot.telegram import recheck
 from bot.telegram.ephemeral import get_answer_address, send_to_asker
 from bot.telegram.session import EditWithoutRetry
@@ -393,7 +400,8 @@ class QuestionWorker:
         """Answer a question, from the pinned answer or the cache where there is one."""
         if asked.mode != keyboards.DEEP_MODE and (pinned := await answer_from_pin(question, self._rag)) is not None:
             return pinned
-        key, version = await self._cache.key(question, asked.mode), self._rag.version
+        other = asked.mode == keyboards.OTHER_MODE  # of which answer depends on those before it
+        key, version = None if other else await self._cache.key(question, asked.mode), self._rag.version
         if (known := await self._cache.get(question, key)) is not None:
             return known
         await self._searches.acquire()
@@ -405,9 +413,20 @@ class QuestionWorker:
                 longer = rag.settings.answer.model_copy(update={"sentences": keyboards.DEEP_SENTENCES})
                 settings = rag.settings.model_copy(update={"answer": longer})
                 rag = replace(rag, settings=settings, rounds=_DEEP_ROUNDS, keep=_DEEP_PASSAGES)
+            if other:
+                rag = replace(rag, passed=frozenset(await self._list_passed_posts(asked)))
             found = await answer_question(question, rag, **live.callbacks())
+            if other and not rag.passed.isdisjoint(found.posts()):  # a count, a list: there is only this one
+                found = Answer((), 0.0, found.recipe, trace_id=found.trace_id, channels=found.channels)
         self._cache.store(key, version, found)
         return found
+
+    async def _list_passed_posts(self, asked: QuestionRow) -> tuple[PostKey, ...]:
+        """List the posts of the answers before this one to the same question, which its reader did not mean."""
+        asked_in = asked.bot_id, asked.chat_id, asked.message_id
+        earlier = await fetch_previous_answer(self._rag.archive, *asked_in, asked.id)
+        given = parse_stored_answer(earlier.answer) if earlier else StoredAnswer()
+        return (*given.passed, *(one.key for one in given.cited))
 
     async def _render(self, asked: QuestionRow, found: Answer, words: Translator) -> tuple[Text, JsonObject]:
         cited = await visible_posts.fetch_posts(
@@ -418,6 +437,9 @@ class QuestionWorker:
         noted = recheck.collect_content_of_posts(cited[key] for key in found.posts() if key in cited)
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
+        if asked.mode == keyboards.OTHER_MODE:
+            stored["passed"] = [list(key) for key in await self._list_passed_posts(asked)]
+            text = Text(words("other-none")) if found.refused else text
         if asked.mode == keyboards.DEEP_MODE:  # with a line that says whether the deeper search found anything new
             earlier = await fetch_previous_answer(self._rag.archive, asked)
             known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()

@@ -212,6 +212,10 @@ def strip_courtesies(text: str) -> str:
 class AnswerRemark(StrEnum):
     """Kind of a remark about an answer; where a text has cues of several, the first of these."""
 
+    COMPLAINT = "complaint"
+    OTHER = "other"
+    ENGLISH = "english"
+    RUSSIAN = "russian"
     SHORTER = "shorter"
     WHOLE = "whole"
     SOURCES = "sources"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from driver import (
     query_archive,
     say,
     say_text,
+    wait_until_idle,
 )
 from sandbox_chat_changes import create_topic
 
@@ -333,6 +335,57 @@ async def test_more_asks_again_with_a_wider_search_and_once(sandbox, live, ask, 
         said = await say_text(sandbox, OTTO, "tell me more")
         assert said == "I have looked deeper already: that is all that I found. Ask about one detail of it."
     assert asked_questions(home) == [FERRY, FERRY]
+
+
+async def test_no_the_other_one_answers_from_the_next_posts_until_there_is_none(sandbox, live, ask, home, monkeypatch):
+    monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.SURE)
+    async with live():
+        for text in ("The ferry to Gull Rock leaves at noon.", "Owl Island has a second ferry in August."):
+            await sandbox.post(HARBOUR, text)
+        await wait_until_idle(sandbox, home)
+        told, shown = await ask(OTTO, FERRY), list[set[str]]()
+        while not told["text"].startswith("I have no other post for this question."):
+            shown.append({entity["url"] for entity in told["entities"] if "url" in entity})
+            told = await ask(OTTO, "no, the other one" if len(shown) % 2 else "not that one")
+        assert len(shown) > 1
+        assert all(one and one.isdisjoint(other) for one, other in itertools.combinations(shown, 2))
+        assert (await say_text(sandbox, OTTO, "no, another one")).startswith("Try the words that a post would use")
+    assert set(asked_questions(home)) == {FERRY}
+
+
+async def test_an_answer_is_told_again_in_the_other_language_and_its_quotes_stay(sandbox, live, ask, home):
+    async with live():
+        await ask(OTTO, FERRY)
+        told = await say_text(sandbox, OTTO, "по-русски")
+        assert told.startswith("The ferry to Owl Island leaves at 7:30")
+        assert told.endswith("Цитаты остаются на языке своих постов.")
+        assert "1. Harbour News · 12 марта 2024" in told
+        # a post in that language that was found, too, and says the same figure
+        await sandbox.post(HARBOUR, "Паром на Owl Island (ferry) уходит в 7:30.")
+        await wait_until_idle(sandbox, home)
+        await ask(OTTO, FERRY)
+        assert (await say_text(sandbox, OTTO, "can you say it in Russian?")).startswith("Паром на Owl Island (ferry)")
+        await ask(OTTO, NOBODY)
+        assert "нет цитат" in await say_text(sandbox, OTTO, "на русском")
+
+
+async def test_a_complaint_is_answered_with_an_apology_and_the_address_that_the_owner_gave(sandbox, live, ask, home):
+    async with live():
+        alone = await say(sandbox, RITA, "позови человека")
+        assert alone["text"].startswith("Извините.")
+        assert "reply_markup" not in alone
+        await ask(OTTO, FERRY)
+        told = await say(sandbox, OTTO, "you got that wrong, i want to talk to a human")
+        assert f"What was wrong with my answer to “{FERRY}”?" in told["text"]
+        assert "The channel it came from: Harbour News" in told["text"]
+        assert "no address here" in told["text"]
+        assert str(ADMIN) not in json.dumps(told)  # nobody is named whom the owner did not name
+        assert await press(sandbox, told, "Out of date", OTTO) == "Thank you, noted."
+        assert votes(home) == [(OTTO, 0, "outdated")]
+    async with live(contact="@harbour_help"):
+        told = await say(sandbox, OTTO, "let me talk to a person")
+        assert told["text"].endswith("To reach a person: @harbour_help")
+    assert asked_questions(home) == [FERRY]
 
 
 async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, live, ask):

@@ -423,8 +423,7 @@ class QuestionWorker:
 
     async def _list_passed_posts(self, asked: QuestionRow) -> tuple[PostKey, ...]:
         """List the posts of the answers before this one to the same question, which its reader did not mean."""
-        asked_in = asked.bot_id, asked.chat_id, asked.message_id
-        earlier = await fetch_previous_answer(self._rag.archive, *asked_in, asked.id)
+        earlier = await fetch_previous_answer(self._rag.archive, asked)
         given = parse_stored_answer(earlier.answer) if earlier else StoredAnswer()
         return (*given.passed, *(one.key for one in given.cited))
 
@@ -437,8 +436,9 @@ class QuestionWorker:
         noted = recheck.collect_content_of_posts(cited[key] for key in found.posts() if key in cited)
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text = render_answer(found, cited, shown)
+        passed = list[PostKey]()
         if asked.mode == keyboards.OTHER_MODE:
-            stored["passed"] = [list(key) for key in await self._list_passed_posts(asked)]
+            passed += await self._list_passed_posts(asked)
             text = Text(words("other-none")) if found.refused else text
         if asked.mode == keyboards.DEEP_MODE:  # with a line that says whether the deeper search found anything new
             earlier = await fetch_previous_answer(self._rag.archive, asked)
@@ -447,7 +447,8 @@ class QuestionWorker:
             text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
         if asked.mode == "shared" and not asked.message_id:  # nobody else has seen the question
             text = as_list(Bold(neutralize_links(asked.text)), text, sep="\n\n")
-        return text, await self._add_form(asked, text, serialize_answer(found, cited), content, noted)
+        stored = serialize_answer(found, cited) | {"passed": passed}
+        return text, await self._add_form(asked, text, stored, content, noted)
 
     async def _add_form(
         self,

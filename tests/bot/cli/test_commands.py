@@ -366,7 +366,7 @@ def test_a_chat_remembers_until_a_new_one_begins(asked: Cli) -> None:
     assert "Hi! Ask me anything" in said.out
     old, fresh = said.out.split("New conversation.")
     assert old.count("posts with the word “Tawny”") == 2
-    assert "Answering: How many posts mention Tawny in 2025?" in old
+    assert "You mean: How many posts mention Tawny in 2025?" in old
     assert "Answering" not in fresh and "Tawny" not in fresh
     assert fresh.count("starts a new conversation") == 1  # in place of an unknown command; /quit ended the rest
 

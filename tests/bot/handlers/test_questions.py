@@ -84,8 +84,9 @@ async def test_a_follow_up_is_answered_until_a_new_talk_begins(sandbox, live, as
         assert "7:30" in (await ask(OTTO, FERRY))["text"]
         follow_up = (await ask(OTTO, WHY))["text"]
         assert "7:30" in follow_up
-        assert follow_up.startswith("Answering:")
-        assert "ferry" in follow_up.split("”")[0]
+        assert "You mean" not in follow_up  # put together for the search: no sentence
+        other = (await ask(OTTO, "and to Gull Rock?"))["text"]
+        assert other.startswith("You mean: When does the ferry to Gull Rock leave?")
         assert await say_text(sandbox, OTTO, "/new") == "New conversation. I have forgotten the earlier questions."
         assert "7:30" not in (await ask(OTTO, WHY))["text"]
 

@@ -48,11 +48,11 @@ def of_type(entities: Sequence[MessageEntity], kind: str, text: str) -> list[str
 
 def test_a_question_as_it_was_understood_has_nothing_to_tap():
     said = cited("At six.", PostKey(PUBLIC, 1))
-    text, entities = render_answer(answered(said, understood="Is it on evil.example or @evil?"), {}, EN).render()
-    assert text.startswith("Answering: Is it on evil.example or @evil?")
+    text, entities = render_answer(answered(said, restated="Is it on evil.example or @evil?"), {}, EN).render()
+    assert text.startswith("You mean: Is it on evil.example or @evil?")
     assert of_type(entities, "code", text) == ["evil.example", "@evil"]
-    text, entities = render_answer(answered(said, understood="When?"), {}, EN).render()
-    assert "Answering: When?" in of_type(entities, "italic", text)
+    text, entities = render_answer(answered(said, restated="When?"), {}, EN).render()
+    assert "You mean: When?" in of_type(entities, "italic", text)
 
 
 def test_a_source_tells_of_edits_origins_and_copies():

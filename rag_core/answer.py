@@ -196,13 +196,9 @@ async def run_recipe(
 
 
 async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: Run) -> Answer:
-    """Compose the answer of what its posts still say, or the refusal with the nearest posts.
-
-    Posts are read once more: they may have been edited, deleted or closed while the answer was made. Sentences that
-    they do not support are dropped. Raises ArchiveUnavailable, StageTimeout.
-    """
+    """Compose the answer of what its posts still say, or the refusal with the nearest posts."""
     draft, viewer = found.draft, question.viewer
-    async with run.stage(Stage.CITE):
+    async with run.stage(Stage.CITE):  # posts may have been edited, deleted or closed while the answer was made
         keys = {citation.post for one in draft.sentences for citation in one.citations}
         keys |= {source.passage.key for source in found.evidence.sources}
         stored, known = await load_posts_and_channels(rag.archive, keys)

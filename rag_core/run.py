@@ -417,10 +417,7 @@ class Run:
 
 
 def _pause_timeouts(clocks: Sequence[asyncio.Timeout], until: float | None = None) -> Callable[[], None]:
-    """Pause timeouts, at most until a time of the loop, the inner ones before the outer ones.
-
-    The returned function resumes them, once, later by the length of the pause.
-    """
+    """Pause timeouts, at most until a time of the loop, the inner ones before the outer ones."""
     now = asyncio.get_running_loop().time
     # those that another session of the stage has paused are resumed by it
     ends, began = [(clock, end) for clock in clocks if (end := clock.when()) is not None], now()

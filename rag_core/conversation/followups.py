@@ -123,10 +123,7 @@ def _is_first_name(name: str) -> bool:
 
 
 def _find_pronoun(text: str) -> re.Match[str] | None:
-    """Find the first pronoun without an antecedent in the question itself, one of a person first; None without any.
-
-    An antecedent is in Russian a noun before the pronoun, in English any content word.
-    """
+    """Find the first pronoun without an antecedent in the question itself, one of a person first; None without any."""
     low, things = fold_case(text), list[re.Match[str]]()
     for match in _PRONOUN_PATTERN.finditer(low):
         before, personal = low[: match.start()], bool(match["person"] or match["many"])

@@ -132,11 +132,7 @@ def _detect_kind(words: tuple[str, ...]) -> TalkKind | None:
 
 
 def _speaks_of_bot(words: tuple[str, ...]) -> bool:
-    """Whether a text says "you" to the bot and names nothing that a post could be about.
-
-    In English all words are of a closed vocabulary; in Russian, where only the familiar "ты" counts, since "вы" are
-    the authors of a channel, the dictionary finds no noun besides a few, no number and no verb in the third person.
-    """
+    """Whether a text says "you" to the bot and names nothing that a post could be about."""
     if not 2 <= len(words) <= _MAX_ADDRESS_WORDS:
         return False
     if all(word.isascii() for word in words):

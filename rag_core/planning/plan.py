@@ -167,10 +167,7 @@ def _read_intent(
     question: Question, text: str, rest: str, filters: QueryFilters, period: Period | None,
     readable: Mapping[int, Channel],
 ) -> tuple[Kind, str, QueryFilters, Period | None]:  # fmt: skip
-    """Read what a question asks for: kind, topic, filters, and the period of the posts that it asks for.
-
-    `rest` is the question without the words of filters and period.
-    """
+    """Read what a question asks for: kind, topic, filters, and the period of the posts that it asks for."""
     asked = text.lower().replace("ё", "е")
     kind, topic = intents.detect_intent(asked), intents.extract_topic(rest)
     if kind is Kind.NEWS or (kind is Kind.FACT and intents.asks_for_posts(asked)):
@@ -256,10 +253,7 @@ def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
 def _is_posting_period(
     period: Period, question: Question, asked: str, kind: Kind, filters: QueryFilters, topic: str
 ) -> bool:
-    """Whether a period filters posts by their dates, or only belongs to the topic.
-
-    Longer relative periods often belong to the topic: "the last years of his life".
-    """
+    """Whether a period filters posts by their dates, or only belongs to the topic."""
     if period.until is not None and period.until <= TELEGRAM_START:
         return False
     brief = (

@@ -83,11 +83,7 @@ def correct_spelling(
 
 
 def _find_nearest_term(word: str, vocabulary: Sequence[str], frequency: Callable[[str], int]) -> str:
-    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie.
-
-    A term of the posts that begins with a long word counts as one edit. A term has the ending that was typed, where it is
-    the same term with it; "" where none is near.
-    """
+    """Find the term of the posts, the table or the stop words with the fewest edits; a frequent one wins a tie."""
     from rapidfuzz import process
     from rapidfuzz.distance import OSA
 

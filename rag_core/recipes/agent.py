@@ -97,10 +97,7 @@ def complete_parts(text: str, now: datetime) -> list[tuple[str, str]]:
 
 
 async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], rag: Engine, run: Run) -> Round | None:
-    """Answer each part by its own search, with its best sentence; the parts without an answer are named.
-
-    None where no part has an answer.
-    """
+    """Answer each part by its own search, with its best sentence; the parts without an answer are named."""
     rounds = list[Round]()
     async with run.use_separate_budgets():
         for _, text in parts:

@@ -153,10 +153,7 @@ async def _write_final_answer(
 async def _predict_from_each_source(
     question: Question, sources: Sequence[Source], rag: Engine, run: Run
 ) -> dict[int, Draft]:
-    """Answer from each source alone, by its number; for as many of the first sources as there is time.
-
-    A server answers from LLM__PARALLEL sources at once.
-    """
+    """Answer from each source alone, by its number; for as many of the first sources as there is time."""
     llm, before = rag.settings.llm, list(run.shortfalls)
     most = len(sources) if llm.url or llm.gpu_layers else COUNCIL_PREDICTIONS
     predictions: dict[int, Draft] = {}

@@ -95,10 +95,7 @@ async def date_posts(question: Question, plan: Plan, rag: Engine) -> Draft | Non
 
 
 def _rank_text(text: str, phrase: str, terms: Collection[str]) -> tuple[int, TextSpan] | None:
-    """Rank a text by where it has a phrase, with the sentence to quote; None where it does not.
-
-    Best is a text that begins with the phrase, then one whose first sentence has all its terms, as a title has.
-    """
+    """Rank a text by where it has a phrase, with the sentence to quote; None where it does not."""
     words, whole = f" {phrase} ", f" {build_text_key(text)} "
     spans = [window for one in split_sentences(text) for window in split_long_span(text, one, MAX_FRAMED_QUOTE_LENGTH)]
     if not spans:

@@ -114,10 +114,7 @@ def _extract_topics(
 
 
 def _list_frequent(found: Iterable[tuple[int, Hashable, str]]) -> list[tuple[Hashable, str, int]]:
-    """List keys, such as stems, with their most frequent form and their number of posts, the most frequent first.
-
-    `found`: number of the post, key and written form of each word.
-    """
+    """List keys, such as stems, with their most frequent form and their number of posts, the most frequent first."""
     numbers: defaultdict[Hashable, set[int]] = defaultdict(set)
     forms: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
     for n, key, written in found:
@@ -173,10 +170,7 @@ async def define_name(question: Question, plan: Plan, rag: Engine) -> Draft | No
 
 
 def _choose_lines(name: str, found: Sequence[Post]) -> tuple[list[_DefinitionLine], bool]:
-    """Choose the lines that say it, and tell whether they are sure; `found`: oldest first.
-
-    The first that says it plainly comes first, unless one speaks of a change: then the newest of those does.
-    """
+    """Choose the lines that say it, and tell whether they are sure; `found`: oldest first."""
     as_name, lines, written = compile_name(name), dict[str, _DefinitionLine](), False
     for post in found:
         pieces = split_into_pieces(post.text)

@@ -139,10 +139,7 @@ def _find_current_events(
     question: Question,
     frequency: Callable[[str], int],
 ) -> list[_Event]:
-    """Find the events of passages, newest first, but those that a later post of their channel moved or cancelled.
-
-    Where there are none: deadlines, and days from which something holds. `named`: terms that a passage has to have.
-    """
+    """Find the events of passages, newest first, but those that a later post of their channel moved or cancelled."""
     about = [one for one in passages if named <= frozenset(tokenize(one.text))] if named else passages
     found = list(_find_events(about, asked, question))
     events = [event for event in found if not event.bound] or found
@@ -189,10 +186,7 @@ def _find_events(passages: Sequence[Passage], asked: _AskedDays, question: Quest
 
 
 def _list_event_days(low: str, posted: date, asked: _AskedDays) -> Iterator[tuple[date, bool, int]]:
-    """List the days of a lower-case sentence in the asked ones: whether it bounds something, and its offset.
-
-    Bounds are deadlines, days from which something holds, and the last day of a span.
-    """
+    """List the days of a lower-case sentence in the asked ones: whether it bounds something, and its offset."""
     longest = _SHORT_SPAN if asked.until - asked.since < _LONG_PERIOD else asked.until - asked.since
     past: bool | None = None
     for point in find_dates(low):

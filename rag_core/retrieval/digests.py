@@ -173,10 +173,7 @@ def _select_lines(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -
 
 
 def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[PostKey, list[Post]]:
-    """Find for each event the others of its subject: within a day, with enough of the weight of its rarer words.
-
-    A word weighs its inverse document frequency; links and sentences of several events are left out.
-    """
+    """Find for each event the others of its subject: within a day, with enough of the weight of its rarer words."""
     leads = []
     for post in firsts:
         spans = split_sentences(post.text)

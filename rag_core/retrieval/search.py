@@ -298,11 +298,7 @@ def format_hit(hit: Hit) -> str:
 async def _run_search(
     plan: Plan, question: Question, rag: Engine, run: Run
 ) -> tuple[tuple[CachedHit, ...], dict[PassageRef, Passage]]:
-    """Search the first query, add the hits of the others, and read the passages.
-
-    If one index fails, the other alone gives the result. If both fail an error is raised: an index that is down is
-    not "nothing found".
-    """
+    """Search the first query, add the hits of the others, and read the passages."""
     keep = rag.keep
     only = await run.require(Stage.FILTER, resolve_filter(plan, question.viewer, rag))
     text = plan.asked or plan.queries[0]
@@ -420,10 +416,7 @@ async def diversify_hits(
 def _select_diverse(
     fused: RankedPlaces, stored: dict[PassageRef, Vector], passages: dict[PassageRef, Passage], rag: Engine
 ) -> RankedPlaces:
-    """Select by MMR, with stored vectors or else shared terms; identical texts count once.
-
-    Copies stay with their text, because they show in how many channels it was posted.
-    """
+    """Select by MMR, with stored vectors or else shared terms; identical texts count once."""
     text_keys = {place: build_text_key(passages[place].text) for place, _ in fused}
     groups: dict[str, RankedPlaces] = {}
     for place, score in fused:

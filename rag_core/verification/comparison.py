@@ -559,10 +559,7 @@ class NumberedItems:
         return [one for one in numbers if _have_same_unit(number, one)]
 
     def _is_nearer(self, other: int, same: Sequence[int]) -> bool:
-        """Check whether another value stands at more of the claim's words than all of these: offsets of values.
-
-        In "билет — 450 ₽, льготный — 200 ₽" the second is nearer to "льготный билет", but not to "билет".
-        """
+        """Check whether another value stands at more of the claim's words than all of these: offsets of values."""
         there = self._claimed[other]
 
         def is_nearer(one: int) -> bool:

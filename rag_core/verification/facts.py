@@ -141,10 +141,7 @@ def likeness(one: str, stem: str, other: str, other_stem: str) -> float:
 
 @lru_cache(maxsize=20_000)
 def _make_keys(low: str, stem: str, *, sought: bool) -> frozenset[Key]:
-    """Lookup keys of a word: shared with each similar word that it is `sought` among.
-
-    By its sound a word is sought among those of the other script.
-    """
+    """Lookup keys of a word: shared with each similar word that it is `sought` among."""
     keys: set[Key] = {("stem", stem), ("form", low[:_PREFIX]), ("kin", stem[:_STEM])}
     keys |= {("side", side) for side in list_sides(low)}
     keys |= {("sound", (skeleton[:1], is_cyrillic(low) != sought)) for skeleton in list_phonetic_keys(low)}
@@ -341,10 +338,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class SentenceFacts:
-    """Checkable facts of a sentence.
-
-    `words` are its content words without numbers and dates, `all_words` all words.
-    """
+    """Checkable facts of a sentence. `words` are its content words without numbers and dates, `all_words` all words."""
 
     text: str
     start: int

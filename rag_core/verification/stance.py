@@ -156,11 +156,7 @@ class ClaimTerms:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """A claim beside one sentence and those around it.
-
-    `own` and `about` are the shares of the claim's terms in the sentence, and in it and around it; `moments` are the
-    dates and times of the claim that are not there; `value` and `denial` name a disagreement.
-    """
+    """A claim beside one sentence and those around it."""
 
     here: SentenceFacts
     around: Sequence[SentenceFacts]

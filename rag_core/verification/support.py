@@ -263,11 +263,7 @@ def measure_support(sentence_text: str, passages: Sequence[Passage]) -> float:
 
 
 def _check(text: str, passage: Passage) -> tuple[float, DropReason | None]:
-    """Measure the support of one sentence by one passage, with the reason where there is none.
-
-    A post's date counts as part of its text, its header does not: otherwise a channel title, an author's name or a
-    replied-to post could put words into a post that does not hold them. The header may only name the speaker.
-    """
+    """Measure the support of one sentence by one passage, with the reason where there is none."""
     text, reporting = _remove_attribution(text, passage), _stem_reporting_words()
     dates = f"{passage.date:%Y-%m-%d} {format_day(passage.date, 'ru')} {format_day(passage.date, 'en')}"
     rendered = f"{dates}\n{passage.text}"

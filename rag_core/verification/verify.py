@@ -104,11 +104,7 @@ def extract_claims(text: str) -> tuple[Claim, ...]:
 
 
 def _is_claim(sentence: str) -> bool:
-    """Check whether a sentence states something.
-
-    Questions (except "is it true that"), greetings, calls to action, headings and lines of links or hashtags do not,
-    nor does a channel's signature: parts with a link among them and no verb.
-    """
+    """Check whether a sentence states something."""
     plain = _LINKS.sub(" ", sentence).strip()
     words = split_words(plain)
     if _QUESTION.search(plain) and not _IS_IT_TRUE.match(plain):
@@ -211,10 +207,7 @@ async def _retrieve_newer_passages(
 async def _count_independent_sources(
     passages: Sequence[Passage], viewer: Viewer, known: Mapping[int, Channel], rag: Engine
 ) -> tuple[int, PostKey | None]:
-    """Count the independent sources of posts that state the same thing, and find the earliest of these posts.
-
-    Raises ArchiveUnavailable.
-    """
+    """Count the independent sources of posts that state the same thing, and find the earliest of these posts."""
     if not passages:
         return 0, None
     families = await near_duplicates.fetch_copies(rag.archive, [passage.key for passage in passages], viewer.channels)
@@ -332,10 +325,7 @@ _MIN_POST_WORDS = 5  # words: a shorter text may stand in many posts
 
 
 async def _find_same_post(question: Question, verdicts: Sequence[Verdict], rag: Engine) -> Post | None:
-    """Find the post whose whole text the question is, the original of its copies; None for a text of few words.
-
-    It is among those that were assessed for its claims. Raises ArchiveUnavailable.
-    """
+    """Find the post whose whole text the question is, the original of its copies; None for a text of few words."""
     text_key = build_text_key(question.text)
     if len(text_key.split()) < _MIN_POST_WORDS:
         return None

@@ -134,10 +134,7 @@ def _enumerate_pieces(source: Source, evidence: Evidence, longest: int) -> _Piec
 
 
 def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
-    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone.
-
-    A link that a colon announces stays. Of a poll its description, else its explanation, states something.
-    """
+    """List the sentences of a source that may answer: without boilerplate, polls, and links or tags alone."""
     text, repeated = source.passage.text, evidence.boilerplate.get(source.passage.key.chat_id, frozenset())
     spans = [span for span, _ in tokenize_sentences(text)]
     if poll := find_poll(source.passage):

@@ -83,10 +83,7 @@ class _WritingState:
     full: bool = False
 
     async def line(self, line: str, *, cut: bool = False) -> None:
-        """Keep the supported sentences of a line.
-
-        If the line was `cut` off, a rest without source numbers is no sentence.
-        """
+        """Keep the supported sentences of a line."""
         if equals_phrase(line, self.refusal):
             self.refused = True
             return

@@ -130,7 +130,8 @@ async def choose_recipe(question: Question, plan: Plan, rag: Engine, run: Run) -
             switch = chosen.get(_SWITCH_PREFIX + AGENT_RECIPE) or (_ON if rag.settings.agent.enabled else _OFF)
             share = float(chosen.get(_SHARE_PREFIX + AGENT_RECIPE, 1.0))
             wanted, why = DIRECT_RECIPE, "not for this chat"
-            if switch == _ON and is_chat_in_share(rag.archive.identity, question.chat, share):
+            shared = share >= 1 or is_chat_in_share(rag.archive.identity, question.chat, share)
+            if switch == _ON and shared:
                 # by the router's rules, the last reason of the plan
                 wanted, _, why = (plan.reasons[-1] if plan.reasons else DIRECT_RECIPE).partition(": ")
         if wanted not in RECIPES or chosen.get(_SWITCH_PREFIX + wanted) == _OFF:
@@ -154,10 +155,8 @@ def load_recipe(name: str) -> Callable[[Question, Plan, Engine, Run], Awaitable[
             from rag_core.recipes.mapreduce import run_mapreduce as recipe
         case "council":
             from rag_core.recipes.council import run_council as recipe
-        case "react":
-            from rag_core.recipes.react import run_react as recipe
         case _:
-            recipe = run_direct
+            from rag_core.recipes.react import run_react as recipe
     return recipe
 
 
@@ -174,7 +173,8 @@ async def run_recipe(
     run.recipe = name
     try:
         async with run.within(rag.budgets.question - reserve):
-            found = await load_recipe(name)(question, plan, rag, run)
+            recipe = run_direct if name == DIRECT_RECIPE else load_recipe(name)
+            found = await recipe(question, plan, rag, run)
             # it found nothing because its stages had no time: `direct` may
             if reserve and not found.draft.sentences and run.is_hurried:
                 raise StageTimeout("There was no time to answer the question as was wanted: raise ANSWER__SECONDS.")
@@ -206,7 +206,8 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
         here = keep_current_passages((one.passage for one in sources), stored, viewer)
         sources = tuple(one for one in sources if one.passage in here)
     run.show("cite", (f"{one.support:.2f} {one.text}" for one in cited))
-    sentences = await _drop_unsupported(cited, found.evidence, rag, run)
+    by_model = any(one.support < 1.0 for one in cited)  # the others are verbatim, or computed from the posts
+    sentences = await _drop_unsupported(cited, found.evidence, rag, run) if by_model else cited
     nearest: tuple[Passage, ...] = ()
     if not sentences:  # a refusal is of no model, and lacks no part
         nearest = tuple(source.passage for source in sources if source.passage in draft.near)
@@ -242,9 +243,6 @@ async def _drop_unsupported(
     cited: tuple[Sentence, ...], evidence: Evidence, rag: Engine, run: Run
 ) -> tuple[Sentence, ...]:
     """Drop the sentences that their posts do not support; where that fails, all that are not verbatim."""
-    verbatim = tuple(sentence for sentence in cited if sentence.support == 1.0)  # or computed from the posts
-    if verbatim == cited:
-        return cited
 
     def is_supported(sentence: Sentence) -> bool:
         posts = {citation.post for citation in sentence.citations}
@@ -256,7 +254,7 @@ async def _drop_unsupported(
         run.note(claims=len(cited), verified=len(kept))
         return kept
 
-    kept = await run.attempt(Stage.VERIFY, keep_supported(), verbatim)
+    kept = await run.attempt(Stage.VERIFY, keep_supported(), tuple(one for one in cited if one.support == 1.0))
     run.show("verify", (f"{'kept' if one in kept else 'dropped'}: {one.text}" for one in cited))
     if len(kept) < len(cited):
         run.shortfalls.append(Shortfall("support", "Sentences were left out: the posts they name do not say them."))

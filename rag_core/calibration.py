@@ -59,9 +59,10 @@ class Calibration:
 
     def fusion(self, model: ModelSpec, lang: str, weight: float | None = None) -> Fusion:
         """Fusion for a question in `lang`; with `weight`, the dense weight of the recipe council, a sum of scores."""
-        fitted = self.fusions.get(model.name, {}).get(lang)
-        default = fitted or Fusion("sum", model.weight(lang))
-        return default if weight is None else Fusion("sum", weight)
+        if weight is None and (fitted := self.fusions.get(model.name, {}).get(lang)):
+            return fitted
+        own = next((part.dense_weight for part in model.parts if lang in part.languages), model.dense_weight)
+        return Fusion("sum", own if weight is None else weight)
 
     def grade(self, likely: float) -> Certainty:
         """Degree of certainty at a probability of a right answer."""

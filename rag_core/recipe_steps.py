@@ -52,7 +52,8 @@ async def run_direct(question: Question, plan: Plan, rag: Engine, run: Run) -> R
     if exact := await answer_exactly(question, plan, rag, run):
         return Round(plan, exact)
     best = await search_and_extract(question, plan, rag, run)
-    best = await search_by_model_plan(question, best, rag, run)
+    if rag.planner:
+        best = await search_by_model_plan(question, best, rag, run)
     if not best.draft.sentences and best.plan.queries:
         wider = widen_plan(best.plan) if rag.rounds > 1 else best.plan
         wider = await add_hyde_query(question, wider, best.draft, rag, run)

@@ -318,11 +318,14 @@ class Run:
         clock, outer = asyncio.timeout(seconds), (self.clock, self.after, self.after_models)
         late = f"The answer took longer than {seconds:.0f} s: ask again, or raise ANSWER__SECONDS."
         try:
-            with translate_errors(StageTimeout, TimeoutError, say=late, when=clock.expired):
-                async with clock:
-                    self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
-                    self.after_models = self.after + min(_MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE * seconds)
-                    yield
+            async with clock:
+                self.clock, self.after = clock, min(_MAX_RESERVE_S, _RESERVE_SHARE * seconds)
+                self.after_models = self.after + min(_MAX_MODEL_RESERVE_S, _MODEL_RESERVE_SHARE * seconds)
+                yield
+        except TimeoutError as exc:
+            if not clock.expired():
+                raise
+            raise StageTimeout(late) from exc
         finally:
             self.clock, self.after, self.after_models = outer
 

@@ -129,10 +129,6 @@ class ModelSpec:
             return f"{self.source.package} {self.source.version} (PyPI)"
         return ", ".join(part.where for part in self.parts)
 
-    def weight(self, lang: str) -> float:
-        """Weight of the dense retriever for questions in `lang`."""
-        return next((part.dense_weight for part in self.parts if lang in part.languages), self.dense_weight)
-
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json")
 

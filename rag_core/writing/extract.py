@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import accumulate, islice
@@ -220,15 +220,23 @@ def rank_pieces(
     if ranked and asked.want in VAGUE_TYPES:
         ranked[0] = extend_forward(ranked[0], evidence, longest)
     timed = period is not None or bool(_NAMED_TIME.search(asked.text))
-    found = RankedPieces(asked, tuple(ranked), _estimate_likely(ranked), timed=timed)
-    if not ranked or timed or asked.want not in _CHANGING_TYPES:
+    if not ranked:
+        return RankedPieces(asked, (), timed=timed)
+    first, likely = ranked[0], 0.0
+    terms = None if first.features.post_maxsim else first.features.terms
+    if terms != 0:  # else nothing but its type speaks for it
+        best_of_post = {one.source.number: one.score for one in reversed(ranked)}
+        others = [score for number, score in best_of_post.items() if number != first.source.number]
+        lead = first.score - sum(others) / len(others) if others else _LONELY_LEAD
+        likely = estimate_answering(first.score, lead, terms)
+    found = RankedPieces(asked, tuple(ranked), likely, timed=timed)
+    if timed or asked.want not in _CHANGING_TYPES:
         return found
     # the series of the best piece: the best piece of each post of its channel with such a value, oldest first
-    first = ranked[0]
     best, chat = {first.source.number: first}, first.source.passage.key.chat_id
-    terms, score = _SERIES_TERMS * first.features.terms, first.features.timeless_score - _SERIES_MARGIN
+    least, score = _SERIES_TERMS * first.features.terms, first.features.timeless_score - _SERIES_MARGIN
     for one in ranked:
-        told = one.holds and one.source.passage.key.chat_id == chat and one.features.terms >= terms
+        told = one.holds and one.source.passage.key.chat_id == chat and one.features.terms >= least
         if told and one.features.timeless_score >= score:
             best.setdefault(one.source.number, one)
     series = sorted(best.values(), key=lambda one: one.source.passage.date)
@@ -237,17 +245,6 @@ def rank_pieces(
     if asks_for_changes(asked.text):
         return replace(found, series=tuple(series))
     return found.put_successor_first(*reversed(series))
-
-
-def _estimate_likely(ranked: Sequence[ExtractCandidate]) -> float:
-    best = next(iter(ranked), None)
-    terms = None if best is None or best.features.post_maxsim else best.features.terms
-    if best is None or terms == 0:
-        return 0.0  # nothing but its type speaks for it
-    best_of_post = {one.source.number: one.score for one in reversed(ranked)}
-    others = [score for number, score in best_of_post.items() if number != best.source.number]
-    lead = best.score - sum(others) / len(others) if others else _LONELY_LEAD
-    return estimate_answering(best.score, lead, terms)
 
 
 def _fit_period(one: ExtractCandidate, period: Period) -> int:
@@ -324,21 +321,6 @@ _MAX_CANDIDATES = 3  # a judgement takes seconds on a processor
 MAX_NEAR, _NEAR, _NEAR_TERMS = 2, 0.2, 0.1
 
 
-def _find_near(ranked: RankedPieces) -> tuple[Passage, ...]:
-    """Find the passages of the best pieces that are about the question, read no further than needed."""
-    best_pieces = dict[Passage, ExtractCandidate]()
-    for one in ranked.pieces:
-        best_pieces.setdefault(one.source.passage, one)
-
-    def is_near(passage: Passage) -> bool:
-        if best_pieces[passage].features.post_maxsim:
-            return ranked.likely >= _NEAR
-        words = frozenset(tokenize(passage.text))  # without the title of the channel, which all its posts have
-        return ranked.asked.matched_share(words) + ranked.asked.similar_share(words) >= _NEAR_TERMS
-
-    return tuple(islice(filter(is_near, best_pieces), MAX_NEAR))
-
-
 def rank_evidence(question: Question, plan: Plan, evidence: Evidence, rag: Engine) -> RankedPieces:
     """Rank the pieces of the evidence for a question and its plan."""
     weight = rag.lexical.statistics(question.viewer.channels).weight
@@ -359,7 +341,17 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
     """
     likely, dated = ranked.likely, plan.kind is Kind.WHEN
     certainty, best = rag.calibration.grade(likely), next(iter(ranked.pieces), None)
-    near = _find_near(ranked)
+    # passages of the best pieces that are about the question, read no further than needed
+    best_pieces = {one.source.passage: one for one in reversed(ranked.pieces)}
+    by_rank = dict.fromkeys(one.source.passage for one in ranked.pieces)
+
+    def is_near(passage: Passage) -> bool:
+        if best_pieces[passage].features.post_maxsim:
+            return likely >= _NEAR
+        words = frozenset(tokenize(passage.text))  # without the title of the channel, which all its posts have
+        return ranked.asked.matched_share(words) + ranked.asked.similar_share(words) >= _NEAR_TERMS
+
+    near = tuple(islice(filter(is_near, by_rank), MAX_NEAR))
     if best is None or certainty is Certainty.NONE:
         return Draft((), likely, certainty=Certainty.NONE, near=near)
     if ranked.is_contested or ranked.in_other_language or not best.holds:

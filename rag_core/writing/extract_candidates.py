@@ -7,7 +7,7 @@ before it ("It opened in May"). Candidates are ranked by a weighted sum of a few
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import mul
@@ -174,19 +174,6 @@ def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[float]:
     return measured
 
 
-def _index_credits(
-    asked: QueryTerms, kin: Mapping[str, Sequence[tuple[float, str]]]
-) -> dict[str, list[tuple[str, float]]]:
-    """Index the terms that each word matches, as itself, a variant or a similar stem (`kin`), with its credit, 0..1."""
-    credits: dict[str, list[tuple[str, float]]] = {}
-    for term in asked.share:
-        near = {other: similarity for similarity, other in kin.get(term, ())}
-        for words in (near, asked.variants.get(term, {}), {term: 1.0}):
-            for word, credit in words.items():
-                credits.setdefault(word, []).append((term, credit))
-    return credits
-
-
 def _score_candidates(
     asked: QueryTerms, evidence: Evidence, pieces: _Pieces, superseded: float, near: Sequence[tuple[float, float]]
 ) -> list[ExtractCandidate]:
@@ -198,7 +185,13 @@ def _score_candidates(
     stems = [frozenset(terms_of[span]) for span in found]
     scope = frozenset(tokenize(source.passage.title))
     kin_of = find_similar_stems(asked.share, chain.from_iterable(stems))
-    credits = _index_credits(asked, kin_of)
+    # the terms that each word matches, as itself, a variant or a similar stem, with its credit, 0..1
+    credits: dict[str, list[tuple[str, float]]] = {}
+    for term in asked.share:
+        kin = {other: likeness for likeness, other in kin_of.get(term, ())}
+        for words in (kin, asked.variants.get(term, {}), {term: 1.0}):
+            for word, credit in words.items():
+                credits.setdefault(word, []).append((term, credit))
     related = asked.share.keys() | {other for near in kin_of.values() for _, other in near}
     useful = [not related.isdisjoint(there) for there in stems]
     vague = asked.want in VAGUE_TYPES

@@ -49,7 +49,7 @@ _NOW_RU = r"(?:(?:щас|сейчас|счас|теперь|примерно|в�
 _ANSWER_TYPE_WORDS = (
     (AnswerType.REASON, r"почему|отчего|зачем|из-за чего|по какой причине|с чего вдруг|в чем причина|why|how come|what for|"
                         r"for what reason|what caused"),
-    (AnswerType.PHONE, r"номер телефон\w*|(?<!мой )(?<!новый )(?<!потерян )(?<!нашли )(?<!нашел )(?<!потерял )(?<!потеряли )телефон\w*|"
+    (AnswerType.PHONE, r"номер телефон\w*|телефон\w*|"
                        r"(?:куда|как) (?:по|до)звонить\w*|phone number|(?<!my )(?<!a )(?<!new )(?<!lost )phone|telephone|"
                        r"what number|what(?:'s|s| is) (?!the |this |its )[^\W\d_]{2,20}'?s number(?! of)|the number (?:to call|for|if|of)|whats? the number if"),
     (AnswerType.EMAIL, r"e-?mail(?: address)?|(?:е|э|и)-?ме[ий]л\w{0,2}|электронн\w+ (?:почт|адрес)\w*"),

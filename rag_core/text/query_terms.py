@@ -101,16 +101,12 @@ def list_table_stems() -> tuple[str, ...]:
     return tuple(sorted({phrase[0] for phrase in groups if len(phrase) == 1 and phrase[0][0] != _STOP_MARK} | singles))
 
 
-def expand_words(text: str) -> dict[str, dict[str, float]]:
+@lru_cache(maxsize=256)  # search, reranking, extract and coverage of one question ask for the same words
+def expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
     """Expand the words of a question: term -> its variants with weights, 0..1.
 
     A phrase ("how much", "bus stop") is expanded under the phrase itself, which is no term of any post.
     """
-    return {term: dict(variants) for term, variants in _expand_words(text).items()}
-
-
-@lru_cache(maxsize=256)  # search, reranking, extract and coverage of one question ask for the same words
-def _expand_words(text: str) -> Mapping[str, Mapping[str, float]]:
     words = [word.lower().replace("ё", "е") for word in _WORD.findall(text)[:_MAX_WORDS]]
     variants, (groups, _) = dict[str, dict[str, float]](), _read_table()
     for word in words:
@@ -202,7 +198,7 @@ class QueryTerms:
     @classmethod
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
-        order, variants = tuple(tokenize(text)), expand_words(text)
+        order, variants = tuple(tokenize(text)), {term: {**found} for term, found in expand_words(text).items()}
         asking = extract_asking_stems(text) | _list_asking_stems()
         for term, name in aliases:
             variants.setdefault(term, {})[name] = _ALIAS_WEIGHT

@@ -16,7 +16,14 @@ from rag_core.dates.moments import Moment, parse_moments
 from rag_core.text.names import is_cyrillic, is_name_variant, list_phonetic_keys
 from rag_core.text.numbers import Number, parse_numbers
 from rag_core.text.sentences import split_into_windows, split_sentences
-from rag_core.text.tokens import SIGN_AFTER_NAME, STOP_BEFORE_NAME, measure_stem_similarity, normalize_characters, stem
+from rag_core.text.tokens import (
+    SIGN_AFTER_NAME,
+    STOP_BEFORE_NAME,
+    fold_case,
+    measure_stem_similarity,
+    normalize_characters,
+    stem,
+)
 
 SAME_WORD = 0.7  # similarity from which two words count as the same
 Key = tuple[str, object]  # by which similar or opposite words are looked up
@@ -41,11 +48,7 @@ class Word:
 
 def fold_text(text: str) -> str:
     """Fold a text to lower case, ё to е, accented letters to plain ones; the length and all offsets stay the same."""
-    plain = text if text.isascii() else normalize_characters(text)
-    folded = plain.lower()  # of some characters it makes two
-    if len(folded) != len(plain):
-        folded = "".join(low if len(low := c.lower()) == 1 else c for c in plain)
-    return folded.replace("ё", "е")
+    return fold_case(text if text.isascii() else normalize_characters(text))
 
 
 @lru_cache(maxsize=1024)

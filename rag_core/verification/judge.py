@@ -173,12 +173,7 @@ async def ask_yes_no_odds(prompt: Prompt, session: LlmSession) -> float:
     return max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))
 
 
-_MAX_PASSAGE_TOKENS = 256  # per passage, as in the reranker
-
-
-_MAX_PASSAGE_LENGTH = 700  # characters: about as many
-
-
+_MAX_PASSAGE_TOKENS, _MAX_PASSAGE_LENGTH = 256, 700  # as in the reranker; characters: about as many
 _MAX_CLAIM_TOKENS = 200
 
 

@@ -60,7 +60,6 @@ class _ParentGone(Exception):
     """The parent process has ended."""
 
 
-_MAX_TRIES = 3  # the same cause would end the worker again
 _EXIT_SECONDS = 60.0  # from its last report to its exit
 
 log = logging.getLogger(__name__)
@@ -74,8 +73,8 @@ async def build_next_index(
 ) -> None:
     """Build the new index on disk; posts with wrong vectors are queued meanwhile.
 
-    `on_progress` gets the numbers of posts done, posts in all, and posts to embed again. A killed worker is started
-    again; when this is cancelled the worker ends. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
+    `on_progress` gets the numbers of posts done, posts in all, and posts to embed again. When this is cancelled the
+    worker ends. Raises RebuildRefused, IndexUnavailable, ArchiveUnavailable.
     """
     folder = get_next_index_folder(archive.folder)
     with translate_write_errors():
@@ -85,32 +84,30 @@ async def build_next_index(
     arguments = [str(archive.folder), str(rebuild.id)]
     arguments += [f"--channel={rebuild.chat_id}"] if rebuild.chat_id is not None else []
     arguments += [f"--model={dense.embedder.name}"] if dense else []
-    for _ in range(_MAX_TRIES):
-        reason, renewed = "The process that builds an index cannot be started ({said}).", 0
-        starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
-        with starting, (folder / "rebuild.log").open("w+b") as words:
-            worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
-        try:
-            while "finished" not in (report := await worker.receive()):
-                if "failed" in report:
-                    raise IndexUnavailable.load(report["failed"])
-                keys = [PostKey(*key) for key in report["renew"]]
-                renewed += await index_state.queue_posts(archive, keys) if keys else 0
-                await on_progress(report["done"], report["total"], renewed)
-                worker.send({})
-            return await worker.stop(_EXIT_SECONDS)
-        except WorkerExited as exc:
-            how = f"killed by signal {-exc.code}" if exc.code and exc.code < 0 else f"with code {exc.code}"
-            log.warning("the process that builds the new index ended: %s", how)
-        finally:
-            worker.kill()
-            await worker.stop()
-    said = (
-        "The process that builds the new index ended {tries} times ({how}). "
-        "Check that memory is free, and begin again; its last words are in {log}."
-    )
-    log_file = folder / "rebuild.log"
-    raise RebuildRefused(said, code="rebuild-child-ended", tries=_MAX_TRIES, how=how, log=log_file)
+    log_file, reason = folder / "rebuild.log", "The process that builds an index cannot be started ({said})."
+    starting = translate_errors(RebuildRefused, OSError, say=reason, code="rebuild-not-started")
+    with starting, log_file.open("w+b") as words:
+        worker = await WorkerProcess.start("-m", "ingest.rebuild", *arguments, log=words)
+    renewed = 0
+    try:
+        while "finished" not in (report := await worker.receive()):
+            if "failed" in report:
+                raise IndexUnavailable.load(report["failed"])
+            keys = [PostKey(*key) for key in report["renew"]]
+            renewed += await index_state.queue_posts(archive, keys) if keys else 0
+            await on_progress(report["done"], report["total"], renewed)
+            worker.send({})
+        await worker.stop(_EXIT_SECONDS)
+    except WorkerExited as exc:
+        how = f"killed by signal {-exc.code}" if exc.code and exc.code < 0 else f"with code {exc.code}"
+        said = (
+            "The process that builds the new index ended ({how}). "
+            "Check that memory is free, and begin again; its last words are in {log}."
+        )
+        raise RebuildRefused(said, code="rebuild-child-ended", how=how, log=log_file) from exc
+    finally:
+        worker.kill()
+        await worker.stop()
 
 
 async def load_next_index(archive: Archive, rebuild: Rebuild) -> LexicalIndex:

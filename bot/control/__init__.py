@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
@@ -25,8 +25,6 @@ from rag_core.types import AUTO_RECIPE
 if TYPE_CHECKING:  # imported where a bot is asked: it takes a tenth of a second
     import aiohttp
 
-PROTOCOL_VERSION = 2  # incremented with every change that an older side would misunderstand
-HEARTBEAT_SECONDS = 5.0
 MAX_REQUEST_BYTES = 1 << 16  # a question has 1000 characters at most
 ROOT_USER_ID = 0
 
@@ -38,10 +36,9 @@ _MAX_PATH_BYTES = 100  # the kernel takes 107, macOS 103
 # A bot loads its models before it answers, and a short command ends soon: a holder may be silent for this long.
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _CHECK_INTERVAL_SECONDS = 0.1
-_MAX_SILENCE_SECONDS = 6 * HEARTBEAT_SECONDS
 
 _OTHER_VERSION_TEXT = (
-    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they do not understand each "
+    "The bot that runs here is Citegram {theirs}, this command is Citegram {ours}, and they may not understand each "
     "other: restart the bot."
 )
 _SILENT_TEXT = (
@@ -181,20 +178,10 @@ def get_peer_user(transport: asyncio.BaseTransport | None) -> int | None:
 
 @cache
 def build_greeting() -> dict[str, str]:
-    """Build the headers of every request and response: protocol, version of this program, process."""
+    """Build the headers of every response: version of this program, process."""
     from importlib.metadata import version  # takes 0.03 s; where no bot runs, nobody is greeted
 
-    protocol, process = str(PROTOCOL_VERSION), str(os.getpid())
-    return {"Citegram": protocol, "Citegram-Version": version("citegram"), "Citegram-Process": process}
-
-
-def require_same_protocol(headers: Mapping[str, str], *, asked: bool) -> None:
-    """Raise RagError if the other side speaks another protocol; `asked`: the other side is the command."""
-    if headers.get("Citegram") == str(PROTOCOL_VERSION):
-        return
-    ours, theirs = build_greeting()["Citegram-Version"], headers.get("Citegram-Version", "unknown")[:40]
-    bot, command = (ours, theirs) if asked else (theirs, ours)
-    raise RagError(_OTHER_VERSION_TEXT.format(theirs=bot, ours=command))
+    return {"Citegram-Version": version("citegram"), "Citegram-Process": str(os.getpid())}
 
 
 class RunningBot:
@@ -204,8 +191,7 @@ class RunningBot:
     """
 
     def __init__(self, folder: Path, process: str) -> None:
-        self._folder = folder
-        self.process, self.version = process, ""
+        self._folder, self.process = folder, process
 
     async def greet(self) -> bool:
         """Whether the bot answers."""
@@ -250,26 +236,26 @@ class RunningBot:
     async def _request(
         self, do: str, moved: OnIndexProgress | None = None, *, patience: float | None = None, **fields: object
     ) -> Any:
-        """Post a request, and read the lines of the response until its end."""
+        """Post a request, and read the lines of the response until its end. A bot of another version is refused."""
         import aiohttp
         from aiohttp.http_exceptions import HttpProcessingError
 
         # a terminal can type lone surrogates, which UTF-8 cannot encode
         asked = {name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
                  for name, value in fields.items()}  # fmt: skip
-        silence = aiohttp.ClientTimeout(sock_read=patience or _MAX_SILENCE_SECONDS)
         try:
             with open_socket_path(self._folder) as path:
                 async with (
                     aiohttp.ClientSession(
-                        "http://citegram", connector=_open_connector(path, self._folder), headers=build_greeting(),
-                        timeout=silence, read_bufsize=_MAX_LINE_BYTES,
+                        "http://citegram", connector=_open_connector(path, self._folder),
+                        timeout=aiohttp.ClientTimeout(sock_read=patience), read_bufsize=_MAX_LINE_BYTES,
                     ) as session,
                     session.post(f"/{do}", json=asked) as response,
                 ):  # fmt: skip
-                    require_same_protocol(response.headers, asked=False)
+                    theirs, ours = response.headers.get("Citegram-Version", ""), build_greeting()["Citegram-Version"]
+                    if theirs != ours:
+                        raise RagError(_OTHER_VERSION_TEXT.format(theirs=theirs[:40], ours=ours))
                     self.process = response.headers["Citegram-Process"]
-                    self.version = response.headers["Citegram-Version"]
                     async for line in response.content:
                         match json.loads(line):
                             case {"error": str(reason)}:
@@ -278,7 +264,7 @@ class RunningBot:
                                 return end
                             case {"at": [done, total]} if moved:
                                 moved(done, total)
-                            case {"at": _}:  # a heartbeat
+                            case {"at": _}:
                                 pass
                             case _:
                                 raise ValueError("no line of the bot")

@@ -1,6 +1,6 @@
 """Control socket server: many callers at once, one request each; no caller can harm the bot or another caller.
 
-A request is a POST of a model below; lines of JSON come back: progress, heartbeats, and the end or an error.
+A request is a POST of a model below; lines of JSON come back: progress, and the end or an error.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bot.control import (
-    HEARTBEAT_SECONDS,
     MAX_REQUEST_BYTES,
     ROOT_USER_ID,
     build_greeting,
     get_peer_user,
     open_socket_path,
-    require_same_protocol,
 )
 from bot.control.answers import TerminalAnswerer
 from bot.doctor.archive_checks import collect_index_facts
@@ -141,7 +139,7 @@ async def serve_control_socket(folder: Path, handlers: Mapping[str, RequestHandl
 async def _serve_caller(
     handlers: Mapping[str, RequestHandler], callers: asyncio.Semaphore, request: web.Request
 ) -> web.StreamResponse:
-    """Check who asks and what, run the handler, and write its progress, heartbeats and end as lines."""
+    """Check who asks and what, run the handler, and write its progress and end as lines."""
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", **build_greeting()})
     await response.prepare(request)
     try:
@@ -151,7 +149,6 @@ async def _serve_caller(
         if callers.locked():
             raise RagError(_BUSY_TEXT)
         async with callers:
-            require_same_protocol(request.headers, asked=True)
             do, asked = request.match_info["do"], await _read_request(request)
             last: dict[str, object] = {"end": None}
             if do != "greet":
@@ -194,13 +191,13 @@ async def _run_handler(
         nonlocal at
         at = done, total
 
-    task, written, spoke = asyncio.ensure_future(handler(asked, report)), at, time.monotonic()
+    task, written = asyncio.ensure_future(handler(asked, report)), at
     try:
         while True:
             finished, _ = await asyncio.wait([task], timeout=_PROGRESS_SECONDS)
-            if at != written or time.monotonic() - spoke > HEARTBEAT_SECONDS:
+            if at != written:
                 await _write_line(request, response, {"at": at})
-                written, spoke = at, time.monotonic()
+                written = at
             if finished:
                 return task.result()
     finally:

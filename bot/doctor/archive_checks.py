@@ -73,7 +73,7 @@ async def _collect_index_facts(case: CheckContext) -> CheckContext:
                 facts, seconds = await owner.doctor()
                 hours, minutes = divmod(seconds // 60, 60)
                 runs = f"for {hours} h {minutes} min" if seconds >= 60 else f"for {seconds} s"
-                text = f"a bot runs here: process {owner.process}, Citegram {owner.version}, {runs}"
+                text = f"a bot runs here: process {owner.process}, {runs}"
                 return replace(case, facts=facts, runs=True, start=(Finding(True, text),))
             async with open_engine(case.settings.rag()) as rag:
                 return replace(case, facts=await collect_index_facts(rag))

@@ -119,9 +119,7 @@ async def test_many_slow_callers_leave_room_for_the_next(folder: Path, monkeypat
             path = str(folder / "citegram.sock")
             lines = [await asyncio.open_unix_connection(path) for _ in range(120)]
             for _, writer in lines:
-                writer.write(
-                    b"POST /ask HTTP/1.1\r\nHost: x\r\nCitegram: 2\r\nContent-Length: 60000\r\n\r\n" + b"x" * 30_000
-                )
+                writer.write(b"POST /ask HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n" + b"x" * 30_000)
             async with asyncio.timeout(20):
                 while True:
                     try:

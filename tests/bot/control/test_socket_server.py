@@ -20,10 +20,10 @@ from driver import HARBOUR
 
 from bot import control
 from bot.control import (
-    PROTOCOL_VERSION,
     BotGone,
     BotSilent,
     RunningBot,
+    build_greeting,
     hold_folder,
     hold_folder_or_connect,
     open_socket_path,
@@ -76,9 +76,8 @@ async def told(folder: Path, *chunks: bytes) -> bytes:
     return await asyncio.to_thread(talk)
 
 
-def post(body: bytes, do: str = "ask", protocol: int = PROTOCOL_VERSION) -> bytes:
-    head = f"POST /{do} HTTP/1.0\r\nCitegram: {protocol}\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+def post(body: bytes, do: str = "ask") -> bytes:
+    return f"POST /{do} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 @asynccontextmanager
@@ -212,7 +211,6 @@ async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path) -> N
         (post(ASKED[:-1] + b', "conversation": "1"}'), "does not understand this (conversation: "),
         (post(ASKED[:-1] + b', "conversation": 9223372036854775808}'), "does not understand this (conversation: "),
         (post(ASKED[:-1] + b', "recipe": "cake"}'), "does not understand this (recipe: "),
-        (post(ASKED, protocol=99), "restart the bot"),
     ]
     async with live():
         for said, sentence in refused:
@@ -339,13 +337,12 @@ def saying(*said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter
     return speak
 
 
-def reply(body: bytes, protocol: int = PROTOCOL_VERSION) -> bytes:
-    head = f"HTTP/1.0 200 OK\r\nCitegram: {protocol}\r\nCitegram-Version: 9.9\r\nCitegram-Process: 1\r\n\r\n"
-    return head.encode() + body
+def reply(body: bytes, version: str = build_greeting()["Citegram-Version"]) -> bytes:
+    return f"HTTP/1.0 200 OK\r\nCitegram-Version: {version}\r\nCitegram-Process: 1\r\n\r\n".encode() + body
 
 
 async def test_a_later_bot_is_told_apart(tmp_path: Path) -> None:
-    later = saying(reply(b"{}", PROTOCOL_VERSION + 1))
+    later = saying(reply(b"{}", "9.9"))
     async with await asyncio.start_unix_server(later, tmp_path / "citegram.sock"):
         with pytest.raises(RagError, match=r"The bot that runs here is Citegram 9\.9, this command"):
             await owner(tmp_path).ask("", trace=False)
@@ -369,20 +366,6 @@ async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatc
                 async with hold_folder_or_connect(tmp_path):
                     pass
             await asyncio.sleep(0.05)  # it closes its side too
-
-
-async def test_a_bot_that_falls_silent_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "_MAX_SILENCE_SECONDS", 1.5)
-    monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 0.2)
-
-    async def slow(asked: AskRequest, say: ReportProgress) -> None:
-        await asyncio.sleep(2)
-
-    async with attending(tmp_path / "data", ask=slow) as folder:
-        assert await owner(folder).ask("", trace=False) is None
-        monkeypatch.setattr(server, "HEARTBEAT_SECONDS", 60)
-        with pytest.raises(BotSilent):
-            await owner(folder).ask("", trace=False)
 
 
 async def test_work_that_needs_the_folder_alone_is_refused_beside_a_bot(tmp_path: Path) -> None:

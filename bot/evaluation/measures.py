@@ -123,12 +123,11 @@ async def answer_or_refuse(question: Question, rag: Engine) -> Answer:
 
 async def answer_query(query: EvaluationQuery, data: IndexedDataset) -> JudgedAnswer:
     """Answer one question with `answer_question`, and judge the answer."""
-    started, (hits, looks) = time.perf_counter(), data.rag.caches.counts
+    started = time.perf_counter()
     reply = await answer_or_refuse(build_question(query, data), data.rag)
-    took, (hits_after, looks_after) = (time.perf_counter() - started) * 1000, data.rag.caches.counts
+    took = (time.perf_counter() - started) * 1000
     return replace(
         judge_answer(query, reply, [data.id_of(key) for key in reply.posts()], took, data.run),
-        cached=(hits_after - hits, looks_after - looks),
         fell_back=data.rag.recipe not in {reply.recipe, AUTO_RECIPE},
     )
 
@@ -437,9 +436,8 @@ async def measure_plan(
 def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
     """Compute the metrics of plans; those of the model's work cover the replies that it finished."""
     replies = [row.reply.figures for row in rows if row.reply]
-    prompt_tokens = sum(figures.prompt_tokens for figures in replies)
     seconds = sum(figures.took_ms - figures.first_ms for figures in replies) / 1000
-    firsts, took = [figures.first_ms for figures in replies], [row.took_ms for row in rows]
+    took = [row.took_ms for row in rows]
     return {
         "valid": compute_mean(row.valid for row in rows),
         "ended": compute_mean(row.ended for row in rows),
@@ -448,12 +446,8 @@ def compute_plan_metrics(rows: Sequence[PlanRow]) -> Metrics:
         "rewritten": compute_mean(row.calls > 1 for row in rows),
         "shortfalls": compute_mean(row.shortfalls > 0 for row in rows),
         "calls": compute_mean((row.calls for row in rows), 3),
-        "seconds": compute_mean((row.took_ms / 1000 for row in rows), 3),
         "tokens": compute_mean((figures.tokens for figures in replies), 1),
         "tokens_per_s": round(sum(figures.tokens for figures in replies) / seconds, 1) if seconds > 0 else None,
-        "prefix_cache": round(1 - sum(f.evaluated for f in replies) / prompt_tokens, 4) if prompt_tokens else None,
-        "first_ms_p50": compute_percentile(firsts, 50, 1),
-        "first_ms_p95": compute_percentile(firsts, 95, 1),
         "latency_ms_p50": compute_percentile(took, 50, 1),
         "latency_ms_p95": compute_percentile(took, 95, 1),
     }
@@ -485,16 +479,11 @@ class JudgedClaim:
 
 
 def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
-    """Compute accuracy, mean recall over the occurring classes (with its 95 % interval, by group), and mean F1.
+    """Compute accuracy, mean recall over the occurring classes, with its 95 % interval, by group.
 
     `opposite` is the share of labels that say the opposite; with traps, accuracy and opposite by trap stand after them.
     """
     pairs = [(row.gold, row.said[layer]) for row in rows]
-    golds = sorted({gold for gold, _ in pairs})
-    f1 = [
-        2 * sum(gold == label == name for gold, label in pairs) / sum((a == name) + (b == name) for a, b in pairs)
-        for name in golds
-    ]
     balanced, low, high = _compute_balanced_accuracy(rows, layer) if rows else (None, None, None)
     found: Metrics = {
         "accuracy": compute_mean(gold == label for gold, label in pairs),
@@ -502,7 +491,6 @@ def compute_label_metrics(rows: Sequence[JudgedClaim], layer: str) -> Metrics:
         "balanced_accuracy": balanced,
         "balanced_accuracy_low": low,
         "balanced_accuracy_high": high,
-        "macro_f1": compute_mean(f1),
         "evidence_recall@5": compute_mean(row.found for row in rows if row.found is not None),
     }
     for trap in sorted({row.trap for row in rows} - {""}):

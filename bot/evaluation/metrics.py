@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,14 +49,13 @@ def holds_answer(text: str, answers: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One question and its judged answer; `cached`: (cache hits, cache lookups).
+    """One question and its judged answer.
 
     `stale_first`: the first sentence holds an answer that no longer holds, and none that does; None if the question
     has no such answers. `supported`: the posts support every sentence that a model wrote; None without a model.
-    `fell_back`: another recipe answered than was asked for. `memory_mb`: peak of the process. `by_model`: the shown
-    sentences are the model's; `first_ms`: from the start of its session to the first of them, None if it wrote
-    nothing. `tools` counts the tools and the stages that stand for one, `late` those ended by their timeout.
-    `queries` are those of the plan, None where nothing was searched.
+    `fell_back`: another recipe answered than was asked for. `by_model`: the shown sentences are the model's;
+    `first_ms`: from the start of its session to the first of them, None if it wrote nothing. `queries` are those of
+    the plan, None where nothing was searched.
     """
 
     lang: str
@@ -68,10 +66,8 @@ class JudgedAnswer:
     shown_right: bool
     cited_right: tuple[bool, ...]
     covered_sentences: tuple[bool, ...]
-    length: int
     took_ms: float
     confidence: float
-    cached: tuple[int, int] = (0, 0)
     certainty: Certainty = Certainty.SURE
     stale_first: bool | None = None
     kind: str = ""
@@ -79,13 +75,9 @@ class JudgedAnswer:
     supported: bool | None = None
     by_model: bool = False
     fell_back: bool = False
-    memory_mb: float = 0.0
     calls: float = 0.0
     tokens: float = 0.0
     first_ms: float | None = None
-    tokens_per_s: float | None = None
-    tools: int = 0
-    late: int = 0
     queries: float | None = None
 
     @property
@@ -104,7 +96,7 @@ def judge_answer(
 ) -> JudgedAnswer:
     """Judge an answer and its `run`; `ids` are the dataset's ids of the cited posts, in order of citation."""
     spans = run.spans if run else []
-    actions, last = [span for span in spans if span.is_action], dict[str, Any]()
+    last = dict[str, Any]()
     for span in spans:
         last |= span.counts
     texts = [sentence.text for sentence in answer.sentences]
@@ -122,7 +114,6 @@ def judge_answer(
         shown_right=fits and any(holds_answer(s, query.answers) for s in texts),
         cited_right=tuple(name in query.relevant for name in ids),
         covered_sentences=tuple(bool(s.citations) for s in answer.sentences),
-        length=sum(map(len, texts)),
         took_ms=took_ms,
         confidence=answer.confidence,
         certainty=answer.certainty,
@@ -131,14 +122,10 @@ def judge_answer(
         typo=query.typo,
         supported="support" not in lacks if answer.model or "support" in lacks else None,
         by_model=answer.model is not None,
-        memory_mb=round(getrusage(RUSAGE_SELF).ru_maxrss / 1024, 1),
         # One call if a span of the model has no count.
         calls=sum(float(span.counts.get("calls", "tokens" in span.counts)) for span in spans),
         tokens=sum(float(span.counts.get("tokens", 0)) for span in spans),
         first_ms=last.get("first_sentence_ms"),
-        tokens_per_s=last.get("tokens_per_s"),
-        tools=len(actions),
-        late=sum(span.timed_out for span in actions),
         queries=last.get("queries"),
     )
 
@@ -156,7 +143,7 @@ def compute_percentile(values: Iterable[float], percent: int, places: int = 2) -
 
 
 def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
-    """Compute the outcome shares; calls and tokens are means for a question. Without tool calls there is no rate.
+    """Compute the outcome shares; calls and tokens are means for a question.
 
     truthfulness is the mean of 1 for what is right (shown, or refused where the posts do not say it), -1 for what is
     only wrong, and 0 for a refusal of what they say (CRAG, Yang et al. 2024, https://arxiv.org/abs/2406.04744), and
@@ -164,8 +151,6 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
     sure_wrong of all that were answered as sure, probable_right of all that were answered as probable, stale_first of
     those for which a stale answer is known.
     """
-    tools = sum(r.tools for r in rows)
-    hits, looks = sum(r.cached[0] for r in rows), sum(r.cached[1] for r in rows)
     answerable, unanswerable = [r for r in rows if r.answerable], [r for r in rows if not r.answerable]
     answered = [r for r in answerable if not r.refused]
     scores = [1.0 if r.is_truthful else -float(not r.refused) for r in rows]
@@ -189,21 +174,13 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "citation_coverage": compute_mean(c for r in rows for c in r.covered_sentences),
         "latency_ms_p50": compute_percentile((r.took_ms for r in rows), 50),
         "latency_ms_p95": compute_percentile((r.took_ms for r in rows), 95),
-        "seconds": compute_mean(r.took_ms / 1000 for r in rows),
-        "under_10_s": compute_mean(r.took_ms < 10_000 for r in rows),
-        "under_30_s": compute_mean(r.took_ms < 30_000 for r in rows),
         "by_model": compute_mean(r.by_model for r in answered),
         "supported": compute_mean(r.supported for r in rows if r.supported is not None),
         "fell_back": compute_mean(r.fell_back for r in rows),
         "calls": compute_mean(r.calls for r in rows),
         "tokens": compute_mean(r.tokens for r in rows),
         "first_sentence_ms_p50": compute_percentile((r.first_ms for r in rows if r.first_ms is not None), 50),
-        "tokens_per_s": compute_mean(r.tokens_per_s for r in rows if r.tokens_per_s is not None),
-        "answer_length": compute_mean(r.length for r in answered),
         "queries": compute_mean(r.queries for r in rows if r.queries is not None),
-        "tool_timeout_rate": round(sum(r.late for r in rows) / tools, 4) if tools else None,
-        "cache_hit_rate": round(hits / looks, 4) if looks else None,
-        "memory_mb": max((r.memory_mb for r in rows), default=None),
     }
 
 
@@ -295,7 +272,7 @@ _SUMMARIES = {
     ),
     "judge": (("auc", "confidence_auc", "seconds"), ""),
     "plans": (("valid", "mean_queries", "tokens_per_s"), "Of {rows} plans {valid} are valid."),
-    "verify": (("accuracy", "balanced_accuracy", "macro_f1"), "Of {rows} claims {accuracy} are judged rightly."),
+    "verify": (("accuracy", "balanced_accuracy", "opposite"), "Of {rows} claims {accuracy} are judged rightly."),
 }  # fmt: skip
 
 

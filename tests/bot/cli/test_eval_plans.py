@@ -51,8 +51,7 @@ def test_a_model_is_measured(plans: Cli, file: Path, tiny_gguf: Path) -> None:
     everything = told["metrics"]["all"]
     assert set(told["metrics"]) == {"all", "en", "ru"}
     assert everything["usable"] == 1.0 and everything["mean_queries"] >= 3.2
-    assert everything["tokens_per_s"] > 0 and 0 < everything["prefix_cache"] < 1
-    assert everything["first_ms_p50"] <= everything["latency_ms_p95"]
+    assert everything["tokens_per_s"] > 0 and everything["latency_ms_p50"] <= everything["latency_ms_p95"]
 
 
 def test_without_a_model_one_sentence_says_what_to_do(plans: Cli, file: Path, tmp_path: Path) -> None:

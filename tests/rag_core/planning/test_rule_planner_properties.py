@@ -64,6 +64,7 @@ def is_valid(found: Plan) -> None:
     assert found.channels is None or (found.channels and found.channels <= READABLE)
     assert 1 <= found.k_per_query <= 50
     assert found.reasons
+    assert any(reason.startswith("few queries") for reason in found.reasons) is (len(marks) < 3)
 
 
 @given(st.text(max_size=300) | SOUP | WORDS)

@@ -293,11 +293,7 @@ LONG = (
     ("text", "legs", "why"),
     [
         ("Where is the ferry?", "hybrid", "several terms"),
-        ("When does the island ferry leave?", "hybrid", "several terms"),
         ("What does ticket 4417 of the ferry cost?", "hybrid", "several terms"),
-        ("Когда «Белая чайка» уходит с причала?", "hybrid", "several terms"),
-        ("Где ИЛ-96 построили у моста?", "hybrid", "several terms"),
-        ("Что писали о паромах у старого причала на прошлой неделе?", "hybrid", "several terms"),
         ("Сколько стоит обжиг большой вазы, по данным @harbour_news?", "hybrid", "several terms"),
         ("What does a ferry ticket to the island cost in winter?", "hybrid", "several terms"),
         (LONG, "meaning first", "long and without names"),

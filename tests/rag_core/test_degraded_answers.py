@@ -71,7 +71,7 @@ class Down(Odd):
 
 class NoFurther(Odd):
     def touches(self, terms: Sequence[str], n: int) -> bool:
-        return n == 20
+        return len(terms) < len(tokenize(ASKED)) and n >= 20
 
 
 class NoFollowing(Odd):

@@ -262,10 +262,7 @@ def release_free_memory() -> bool:
 
 
 def release_mapped_pages(folder: str) -> None:
-    """Return the pages of mapped files in a folder to the system, which keeps in its cache what was written.
-
-    Only for files mapped as shared: nothing of them is lost, and a page comes back when it is used again.
-    """
+    """Return the pages of files of a folder that are mapped as shared to the system; they come back when used."""
     library = _load_glibc()
     if not library:
         return

@@ -71,10 +71,7 @@ def write_index_files(
 def read_index_files(
     folder: Path, wanted: Mapping[str, object], kinds: Mapping[str, DTypeLike]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], list[str]] | None:
-    """Read what `write_index_files` was given; None if `about` differs from `wanted`. `kinds`: the type of each array.
-
-    Raises INDEX_READ_ERRORS.
-    """
+    """Read an index with arrays of these kinds; None if `about` differs from `wanted`. Raises INDEX_READ_ERRORS."""
     about = json.loads(read_regular_file(folder / "current.json"))
     if any(about[name] != value for name, value in wanted.items()):
         return None

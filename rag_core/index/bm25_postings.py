@@ -49,10 +49,7 @@ ARRAY_KINDS = {"terms": np.int32, "indptr": np.int64, "docs": np.int32, "tfs": n
 
 @dataclass(frozen=True, slots=True)
 class PostingsSegment:
-    """Postings of some documents: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each.
-
-    `tfs` also marks terms of headers, see `_HEADER_ONLY`.
-    """
+    """Postings: `docs[indptr[i]:indptr[i+1]]` hold term `terms[i]`, `tfs` times each (see `_HEADER_ONLY`)."""
 
     terms: IntArray
     indptr: NDArray[np.int64]
@@ -271,10 +268,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
     def replace(
         self, documents: NDArray[np.int64], corpus: Sequence[Sequence[str]], headers: Sequence[Collection[str]] = ()
     ) -> None:
-        """Replace documents by others atomically: a reader sees all the old ones or all the new ones.
-
-        `headers`: for each of the others those of its terms that only its header has.
-        """
+        """Replace documents by others atomically; `headers`: those of their terms that only a header has."""
         self.until[documents] = self._size + len(corpus)
         if corpus:
             self._add(corpus, headers)
@@ -315,10 +309,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         return not self.deleted and len(self.segments) <= 1 and words == len(self.vocabulary)
 
     def compact(self) -> IntArray:
-        """Merge everything into one segment without deleted documents and words that only those had.
-
-        Returns old -> new document number, -1 for deleted.
-        """
+        """Merge all into one segment without what was deleted; old -> new document number, -1 for deleted."""
         alive = self.alive
         renumbered = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
         if self.segments:
@@ -373,10 +364,7 @@ class PostingsBM25(BM25Okapi):  # type: ignore[misc]  # rank-bm25 is published w
         self, query: Sequence[str], n: int, snapshot: IndexSnapshot, allowed: DocFilter | None = None,
         variants: TermVariants = NO_VARIANTS,
     ) -> tuple[DocIdArray, ScoreArray]:  # fmt: skip
-        """Find the n best documents with a query term, best first: numbers and scores.
-
-        `allowed` restricts the hits, not the statistics.
-        """
+        """Find the n best documents with a query term, and their scores; `allowed` restricts hits, not statistics."""
         return self.best_of_each([query], n, snapshot, allowed, variants)[0]
 
     def best_of_each(

@@ -57,10 +57,7 @@ _REF_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class PassageTable:
-    """Table of passage references by document number; `chat` is an index into `chats`.
-
-    A row is written before its document is made visible.
-    """
+    """Table of passage references by document number; a row is written before its document is made visible."""
 
     chats: list[int] = field(default_factory=list)
     columns: dict[str, NDArray[Any]] = field(
@@ -240,10 +237,7 @@ class _IndexState:
 
 
 class LexicalIndex:
-    """BM25 index of passages in memory. One writer; searches may run in other threads meanwhile.
-
-    Hits and scores of a search depend on the passages of the filter's channels alone.
-    """
+    """BM25 index in memory. One writer; searches, in other threads, depend on the filter's channels alone."""
 
     def __init__(self) -> None:
         self.watermark = 0  # the archive's sequence number up to which it is complete
@@ -318,10 +312,7 @@ class LexicalIndex:
     def search(
         self, terms: Sequence[str], only: SearchFilter, n: int = 50, variants: TermVariants = NO_VARIANTS
     ) -> list[tuple[PassageRef, float]]:
-        """Find the n best passages with any of the terms or their variants, best first.
-
-        Scores are BM25 over the passages of the filter's channels.
-        """
+        """Find the n best passages with any of the terms or their variants, by BM25 over the filter's channels."""
         now = self._now
         docs, scores = now.postings.best(terms, n, now.snapshot(only.channels), now.places.narrowed(only), variants)
         return list(zip(now.places.at(docs), scores.tolist(), strict=True))
@@ -344,10 +335,7 @@ class LexicalIndex:
         return now.places.at(now.places.oldest_first(docs))
 
     def mentioning(self, terms: Sequence[str], only: SearchFilter) -> Sequence[PassageRef]:
-        """List every post with all the terms, by its first passage that has them, oldest first.
-
-        Every term stands in the post itself, not only in a header.
-        """
+        """List every post with all the terms in its text, by its first passage that has them, oldest first."""
         now = self._now
         allowed = now.places.allowed(only)
         docs = now.places.oldest_first(now.postings.matching(terms, allowed))

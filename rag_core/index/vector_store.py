@@ -408,10 +408,7 @@ class VectorStore:
         return await self._do(lambda backend: backend.count())
 
     async def iterate_points(self) -> AsyncIterator[list[StoredPoint]]:
-        """Iterate over the payloads of all points, page by page, each point once.
-
-        Points written or removed meanwhile may be included or not.
-        """
+        """Iterate over the payloads of all points, page by page, each once, with or without what changes meanwhile."""
         after: str | None = None
         while True:
             rows, after = await self._do(lambda backend, after=after: backend.page(after, _PAGE_POINTS))  # type: ignore[misc]

@@ -159,9 +159,7 @@ class ServerRefused(GenerationFailed):
 
 
 class LlmServer:
-    """HTTP client of one server. `patience` is the read timeout and the limit of a whole reply that is no stream, in
-    seconds; its failures count for the `breaker`.
-    """
+    """HTTP client of one server. `patience`: seconds of silence, and for a whole reply that is no stream."""
 
     def __init__(self, url: str, key: str, patience: float, breaker: CircuitBreaker) -> None:
         """Raises ModelUnavailable for an invalid address."""
@@ -183,10 +181,7 @@ class LlmServer:
             await self._session.close()
 
     async def ask(self, path: str, body: Mapping[str, Any] | None = None, *, generates: bool = False) -> Any:
-        """Send a request and parse the reply; GET without a body. `generates`: the model is needed for it.
-
-        Raises ServerUnavailable, ServerRefused, GenerationFailed.
-        """
+        """Send a request (GET without a body) and parse the reply; `generates`: by the model. Raises GenerationFailed."""
         limit = self._patience if generates else min(self._patience, _INFO_TIMEOUT_S)
         until = asyncio.get_running_loop().time() + limit
         async with self._open_response(path, body, until) as response, asyncio.timeout_at(until):

@@ -58,10 +58,7 @@ def get_models_folder(settings: RagSettings) -> Path:
 
 
 def select_model(role: ModelRole, name: str, folder: Path) -> ModelSpec | None:
-    """Select a model: the named one, or with "auto" the best that was pulled; None for "none".
-
-    Raises ModelUnavailable for an unknown name.
-    """
+    """Select the named model, the best pulled for "auto", or None for "none". Raises ModelUnavailable."""
     if name == "none":
         return None
     if name != "auto":
@@ -195,10 +192,7 @@ def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
 
 
 async def open_writer(settings: RagSettings) -> LanguageModel | None:
-    """Open the writer, which plans and judges too. LLM__URL takes precedence over a GGUF; the server need not run yet.
-
-    Raises ModelUnavailable.
-    """
+    """Open the writer, which plans and judges too: LLM__URL before a GGUF. Raises ModelUnavailable."""
     if settings.llm.url:
         from rag_core.llm.openai_client import RemoteModel  # aiohttp takes a third of a second to load
 
@@ -284,10 +278,7 @@ def check_choice_allowed(settings: RagSettings, use: str, given: str) -> None:
 
 
 def list_models_in_use(settings: RagSettings, remembered: dict[str, str], live: str = "") -> dict[str, str]:
-    """Name or path of the model that a start would open now, by use; uses without a model are left out.
-
-    `live` is the model of the archive's vectors (`find_live_model`).
-    """
+    """Name or path of the model that a start would open now, by use; `live` made the archive's vectors."""
     wanted = apply_model_choices(settings, remembered)
     models = {}
     for use in MODEL_USES:
@@ -340,10 +331,7 @@ class EmbedderOffer:
 
 
 async def find_embedder_offer(settings: RagSettings, archive: Archive) -> EmbedderOffer | None:
-    """Find the embedder that was asked for, or a better one that was pulled; None where the live one stays.
-
-    Raises ArchiveUnavailable, ModelUnavailable.
-    """
+    """Find the embedder that was asked for, or a better one that was pulled. Raises Archive- and ModelUnavailable."""
     live = await find_live_model(archive)
     wanted = apply_model_choices(settings, await load_choices(archive))
     row = select_embedder(wanted, live) if live else None

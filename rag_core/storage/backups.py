@@ -163,10 +163,7 @@ def is_database_intact(connection: sqlite3.Connection, stop: threading.Event) ->
 
 
 def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
-    """Copy the archive `source` in its present state to the new file `target`, durably, marked as a backup.
-
-    Blocking; other connections may write meanwhile. Raises WorkCancelled, sqlite3 errors, OSError.
-    """
+    """Copy an archive as it is now to a new file, marked as a backup. Raises WorkCancelled, sqlite3 errors, OSError."""
 
     def pause(*_: int) -> None:
         if stop.is_set():

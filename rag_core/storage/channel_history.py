@@ -369,10 +369,7 @@ async def undo_deletions(archive: Archive, chat_id: int, now: datetime) -> int:
 
 
 async def find_gaps_to_fill(archive: Archive) -> dict[int, datetime | None]:
-    """Find the channels whose gaps a backfill may close by itself, with the time from which posts are wanted.
-
-    None: from the beginning, once in the life of a channel. A gap that a backfill did not close is left to an admin.
-    """
+    """Find the channels whose gaps a backfill may close, and since when; None: from the beginning, once."""
     rows = await archive.rows(
         "SELECT g.chat_id, min(coalesce(g.since, 0)) FROM gaps AS g JOIN channels AS c USING (chat_id) "
         "LEFT JOIN history AS h USING (chat_id) WHERE g.closed_at IS NULL AND c.state IN ('active', 'paused') "

@@ -253,10 +253,7 @@ async def load_topics_of_messages(archive: Archive, chat_id: int) -> dict[int, i
 
 
 async def remove_channel(archive: Archive, chat_id: int) -> int:
-    """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had.
-
-    `purge_removed_posts` deletes its data once the indexes have dropped it.
-    """
+    """Remove a channel: tombstones for its posts, no bindings and no gaps. Returns how many posts it had."""
     async with archive.writing() as connection:
         await connection.execute("UPDATE channels SET state = 'removed', bindable = 0 WHERE chat_id = ?", (chat_id,))
         for table in ("bindings", "gaps", "history", "topics"):

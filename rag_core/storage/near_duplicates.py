@@ -54,11 +54,7 @@ class PostCopy:
 
 @dataclass(frozen=True, slots=True)
 class PostCopies:
-    """Copies of one post: the number of its family, its own text hash, and the readable posts of the family.
-
-    `all` has the earliest post and the earliest forward of each channel; the post itself may be among them. The
-    number of a family is valid only within the result of one `fetch_copies`.
-    """
+    """Copies of a post: its family's number in this result, its hash, and the readable posts of the family."""
 
     family: int
     exact: bytes

@@ -168,10 +168,7 @@ async def save_posts(archive: Archive, posts: Sequence[Post], *, source: str, up
 async def save_arrivals_in_transaction(
     connection: aiosqlite.Connection, arrivals: Sequence[tuple[Post, int]], *, source: str
 ) -> PostTally:
-    """Save posts with an update id each, in the caller's transaction; in any order, repeats included.
-
-    At most 10,000 at a time.
-    """
+    """Save posts with update ids, at most 10,000, in the caller's transaction; in any order, repeats included."""
     posts = [post for post, _ in arrivals]
     merger = await _load_merger(connection, posts)
     tally = sum((merger.merge(post, update_id) for post, update_id in arrivals), PostTally())

@@ -367,11 +367,7 @@ _DELIVERY_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 async def fetch_answered_question(archive: Archive, handle: str) -> AnsweredQuestion | None:
-    """Fetch the answered question with this handle; None if it is unknown or was erased.
-
-    A button can be pressed between the delivery of the answer and the update of its row: wait for that, 1.55 s at
-    most.
-    """
+    """Fetch an answered question, also while its row is updated (1.55 s at most); None if it is unknown or erased."""
     for wait in _DELIVERY_WAITS_S:
         if await archive.value("SELECT state FROM questions WHERE handle = ?", (handle,)) != "running":
             break

@@ -181,7 +181,7 @@ class LlmServer:
             await self._session.close()
 
     async def ask(self, path: str, body: Mapping[str, Any] | None = None, *, generates: bool = False) -> Any:
-        """Send a request (GET without a body) and parse the reply; `generates`: by the model. Raises GenerationFailed."""
+        """Send a request (GET without a body), parse the reply; `generates`: by the model. Raises GenerationFailed."""
         limit = self._patience if generates else min(self._patience, _INFO_TIMEOUT_S)
         until = asyncio.get_running_loop().time() + limit
         async with self._open_response(path, body, until) as response, asyncio.timeout_at(until):

@@ -221,22 +221,19 @@ class Embedder:
     async def passages(self, texts: Sequence[str]) -> EmbeddingArray:
         """Embed posts: shape (len(texts), dimension), in the order of the texts."""
         vectors = np.zeros((len(texts), self.dimension), np.float32)
-        languages = await asyncio.to_thread(lambda: [detect_language(text[:1000]) for text in texts])
-        for network in self._networks:
-            rows = [i for i, lang in enumerate(languages) if self._choose_network(lang) is network]
-            for i in rows:
-                given = _PASSAGE, [texts[i]], [languages[i]]
-                vectors[i, network.block] = (await self._thread.run(network.embed, *given, background=True))[0]
+        for vector, text in zip(vectors, texts, strict=True):
+            lang = await asyncio.to_thread(detect_language, text[:1000])
+            network = self._choose_network(lang)
+            vector[network.block] = await self._thread.run(network.embed, _PASSAGE, text, lang, background=True)
         return vectors
 
     async def query(self, text: str) -> EmbeddingArray:
         """Embed a question: shape (dimension,). Waits for no passage."""
-        lang = detect_language(text[:1000])
+        lang, vector = detect_language(text[:1000]), np.zeros(self.dimension, np.float32)
         network = self._choose_network(lang)
         if not network.loaded:
             await self._thread.run(network.load, background=True)
-        vector = np.zeros(self.dimension, np.float32)
-        vector[network.block] = (await self._thread.run(network.embed, _QUERY, [text], [lang]))[0]
+        vector[network.block] = await self._thread.run(network.embed, _QUERY, text, lang)
         return vector
 
     async def compare(self, question: str, texts: Sequence[str]) -> list[PassageSimilarity]:
@@ -284,7 +281,7 @@ async def open_embedder(model: ModelSpec, folder: Path, threads: int = 2, provid
             networks.append(_EmbeddingNetwork(row, place, session, thread, slice(first, first + row.dimension)))
             first += row.dimension
         if not model.parts:
-            await thread.run(networks[0].embed, _PASSAGE, [_SAMPLE_TEXT], ["en"], background=True)
+            await thread.run(networks[0].embed, _PASSAGE, _SAMPLE_TEXT, "en", background=True)
         return Embedder(model, networks, thread)
     except BaseException:
         await thread.close()
@@ -298,27 +295,30 @@ class _EmbeddingNetwork:
         self.row, self.block = row, block
         self._folder, self._session, self._thread = folder, session, thread
         self._centres = np.load(Path(__file__).with_name(row.centres)) if row.centres else None
-        self._embed: Callable[[list[str]], Iterable[NDArray[Any]]] | None = None
+        self._embed: Callable[[str], NDArray[Any]] | None = None
         self._offline: OfflineModel | None = None
         self._tokenizer: Tokenizer | None = None
 
-    def embed(self, kind: int, texts: Sequence[str], languages: Sequence[str]) -> EmbeddingArray:
-        """Embed texts of a kind to unit vectors, in a thread. Raises ModelUnavailable for zero or infinite vectors."""
+    def embed(self, kind: int, text: str, lang: str) -> EmbeddingArray:
+        """Embed a text of a kind to a unit vector, in a thread. Raises ModelUnavailable for a zero or infinite one.
+
+        Not several at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
+        CPU it costs nothing: no text is padded to the longest of its batch.
+        """
         if kind == _PASSAGE:
             self.load()  # in the background; of a question it was done
         assert self._embed
         prefix = (self.row.query_prefix, self.row.passage_prefix)[kind]
-        trimmed = [trim_for_tokenizer(prefix + text, self.row.max_tokens) for text in texts]
-        # One text at a time: in a batch its vector would depend on the others, which may be of closed channels. On a
-        # CPU it costs nothing: no text is padded to the longest of its batch.
-        vectors: EmbeddingArray = np.array(list(self._embed(trimmed)), np.float32)
-        if vectors.shape[1] != self.row.dimension:
-            raise self._thread.broken(f"makes vectors of {vectors.shape[1]} numbers instead of {self.row.dimension}")
-        vectors = self._normalize(vectors)
+        vector = np.asarray(self._embed(trim_for_tokenizer(prefix + text, self.row.max_tokens)), np.float32)
+        if len(vector) != self.row.dimension:
+            raise self._thread.broken(f"makes vectors of {len(vector)} numbers instead of {self.row.dimension}")
+        if not 0 < np.linalg.norm(vector) < math.inf:
+            raise self._thread.broken("makes vectors without a length")
+        vector = _normalize(vector)
         if self._centres is None:
-            return vectors
-        # Without the mean vector of each text's language and kind, so that languages no longer lie apart.
-        return self._normalize(vectors - self._centres[kind, [_CENTRE_LANGUAGES.index(lang) for lang in languages]])
+            return vector
+        # Without the mean vector of the text's language and kind, so that languages no longer lie apart.
+        return _normalize(vector - self._centres[kind, _CENTRE_LANGUAGES.index(lang)])
 
     def embed_tokens(self, text: str, kind: int) -> TokenVectors:
         """Embed the tokens of a text, centred by its language, in the thread; an offline model with centres only."""
@@ -351,9 +351,9 @@ class _EmbeddingNetwork:
             self._offline = run = load_offline_model(self._folder, row, self._session)
             self._tokenizer = run.tokenizer
             if row.pooling is Pooling.NONE:
-                self._embed = lambda texts: (run([text])[0] for text in texts)
+                self._embed = lambda text: run([text])[0]
             else:
-                self._embed = lambda texts: (run([text])[0].mean(axis=0, dtype=np.float64) for text in texts)
+                self._embed = lambda text: run([text])[0].mean(axis=0, dtype=np.float64)
             return
         from fastembed import TextEmbedding
         from fastembed.common.model_description import PoolingType
@@ -371,14 +371,7 @@ class _EmbeddingNetwork:
         )
         direction = (self._tokenizer.truncation or {}).get("direction", "right")
         self._tokenizer.enable_truncation(max_length=row.max_tokens, direction=direction)
-        self._embed = lambda texts: model.embed(texts, batch_size=1)
-
-    def _normalize(self, vectors: EmbeddingArray) -> EmbeddingArray:
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise self._thread.broken("makes vectors without a length")
-        units: EmbeddingArray = vectors / lengths
-        return units
+        self._embed = lambda text: next(iter(model.embed([text])))
 
 
 Scorer = Callable[[str, list[str]], Iterable[float]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from driver import (
     execute,
     open_archive,
     press,
+    save,
     wait_until_idle,
 )
 from slow_model import SlowLlm
@@ -30,7 +32,7 @@ from bot.sandbox.state import Membership, get_message_key, is_message_visible, s
 from bot.telegram.session import publish_menu
 from bot.views.format import BOT_COMMANDS
 from rag_core.storage import channels, posts, readers
-from rag_core.types import PostKey
+from rag_core.types import Post, PostKey
 
 PADLOCK, DIGITS = "which digits open the boathouse padlock?", "4417"
 FERRY = "when does the ferry to Owl Island leave?"
@@ -316,3 +318,18 @@ async def test_an_answer_to_one_is_corrected_for_this_one(sandbox, live, say, ho
 
 async def post_padlock(sandbox: Sandbox) -> int:
     return int((await sandbox.post(CREW, "Nothing of interest."))["message_id"])
+
+
+async def test_a_public_answer_is_not_read_by_what_only_its_asker_was_shown(sandbox, live, say, home):
+    day = (await sandbox.post(HARBOUR, "Zelda Quux mended the ferry's pump on Monday."))["date"]
+    moment = datetime.fromtimestamp(day, UTC)
+    await save(home, Post(PostKey(CREW, 90), moment, "The boathouse key is kept by Zelda Quux."))
+    async with live():
+        await wait_until_idle(sandbox, home)
+        await say(RITA, f"{ASK} Who keeps the boathouse key?")
+        assert "Zelda" in alone(sandbox, RITA)[-1]["text"]
+        await say(RITA, f"{ASK} What else is known about her?")
+        assert "Zelda" not in visible(sandbox, OTTO)[-1]["text"]
+    sql = "SELECT thread, entities FROM talks WHERE user_id = ? ORDER BY id"
+    kept = [(thread < 0, "Zelda" in names) for thread, names in execute(home, sql, RITA)]
+    assert kept == [(False, False), (True, True), (False, False), (True, True)]

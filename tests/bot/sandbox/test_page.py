@@ -13,6 +13,9 @@ import pytest
 import pytest_asyncio
 from aiogram.types import (
     BotCommand,
+    EphemeralMessageParameters,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
     InlineQueryResultArticle,
     InputRichBlockDetails,
     InputRichBlockExpandableBlockQuotation,
@@ -444,3 +447,34 @@ async def test_a_command_in_somebodys_post_sends_nothing_to_the_bot(
     await playwright_api.expect(page.locator("#main .message.own").last).to_contain_text("Is anybody there?")
     texts = [message["text"] for message in hostile.world.room(READER).messages.values()]
     assert texts == ["Hello", "Is anybody there?"]
+
+
+async def test_an_ephemeral_message_stands_in_its_place_for_one_member(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser
+) -> None:
+    group = CHANNEL - 900
+    sandbox.world.add_group(group, "Neighbours", members=[ADMIN, READER], bot="administrator")
+    await sandbox.say(READER, "before", chat_id=group)
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
+        given = EphemeralMessageParameters(receiver_user_id=READER)
+        button = InlineKeyboardButton(text="Again", callback_data="again")
+        await bot.send_message(
+            group,
+            "for you alone",
+            ephemeral_message_parameters=given,
+            reply_markup=InlineKeyboardMarkup(inline_keyboard=[[button]]),
+        )
+    await sandbox.say(ADMIN, "after", chat_id=group)
+    seen = {}
+    for who in (ADMIN, READER):
+        page = await shared_browser.new_page(locale="en-GB", viewport={"width": 1300, "height": 800})
+        wrong = note_faults(page)
+        await page.goto(f"{sandbox.url}/?user={who}#{group}")
+        await playwright_api.expect(page.locator("#main .message .text").last).to_contain_text("after")
+        seen[who] = await page.locator("#main .message .text").all_inner_texts()
+        assert wrong == []
+    assert [text.split("\n")[0].strip() for text in seen[ADMIN]] == ["before", "after"]
+    assert [word in text for word, text in zip(("before", "for you", "after"), seen[READER], strict=True)] == [True] * 3
+    assert "only you see this" in seen[READER][1]
+    await page.click("button.key")
+    assert await sandbox.until(lambda: any(query.key < 0 for query in sandbox.world.queries.values()))

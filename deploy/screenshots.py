@@ -95,6 +95,7 @@ async def sources(page: Page, tongue: Tongue) -> None:
     await ask(page, tongue.for_sources)
     words, told = get_translator(tongue.lang), page.locator(".message.theirs")
     before = await told.count()
+    await page.get_by_role("button", name=words("button-more"), exact=True).last.click()
     await page.get_by_role("button", name=words("button-sources"), exact=True).last.click()
     await told.nth(before).wait_for(timeout=WAIT_MS)
     await told.nth(before).scroll_into_view_if_needed()

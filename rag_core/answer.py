@@ -100,7 +100,8 @@ async def answer_question(
         answer = await _cite_and_compose(found, question, rag, run)
         if question.text != asked.text:
             answer = replace(answer, understood=question.text, restated=question.text if spoken else "")
-        if question.chat:  # memory is read by follow-ups only, never as a source
+        # memory is read by follow-ups only, never as a source; words put together for a search are no subject of a talk
+        if question.chat and spoken:
             await run.attempt(Stage.MEMORY, remember_answer(question, answer, rag), None)
         return answer
     finally:

@@ -149,8 +149,8 @@ async def test_a_whole_talk_is_asked_and_answered(library: Any) -> None:
     assert "twelve euros" in first.sentences[0].text
     second = await answer_question(asked(library, "and for children?", minutes=1), library.rag)
     assert "children under six" in second.sentences[0].text
-    turns = await memory.load_turns(asked(library, "", minutes=2), library.rag)
-    assert [turn.question for turn in turns] == [
-        "How much does a ferry ticket cost?",
-        "How much does a ferry ticket cost (for children)?",
-    ]
+    assert (second.understood, second.restated) == ("How much does a ferry ticket cost (for children)?", "")
+    third = await answer_question(asked(library, "and in 2023?", minutes=2), library.rag)
+    assert third.restated == "How much does a ferry ticket cost in 2023?"  # not of what was put together for the search
+    turns = await memory.load_turns(asked(library, "", minutes=3), library.rag)
+    assert [turn.question for turn in turns] == ["How much does a ferry ticket cost?", third.restated]

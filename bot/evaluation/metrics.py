@@ -18,7 +18,7 @@ from bot.evaluation.data import EvaluationQuery
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.run import Run
 from rag_core.text.numbers import join_digit_groups
-from rag_core.types import Answer, Certainty
+from rag_core.types import AGENT_RECIPE, Answer, Certainty
 
 Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
 
@@ -55,7 +55,7 @@ class JudgedAnswer:
     has no such answers. `supported`: the posts support every sentence that a model wrote; None without a model.
     `fell_back`: another recipe answered than was asked for. `by_model`: the shown sentences are the model's;
     `first_ms`: from the start of its session to the first of them, None if it wrote nothing. `queries` are those of
-    the plan, None where nothing was searched.
+    the plan, None where nothing was searched; `agent`: that recipe answered.
     """
 
     lang: str
@@ -79,6 +79,7 @@ class JudgedAnswer:
     tokens: float = 0.0
     first_ms: float | None = None
     queries: float | None = None
+    agent: bool = False
 
     @property
     def is_sure(self) -> bool:
@@ -127,6 +128,7 @@ def judge_answer(
         tokens=sum(float(span.counts.get("tokens", 0)) for span in spans),
         first_ms=last.get("first_sentence_ms"),
         queries=last.get("queries"),
+        agent=answer.recipe == AGENT_RECIPE,
     )
 
 
@@ -176,6 +178,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
         "latency_ms_p95": compute_percentile((r.took_ms for r in rows), 95),
         "by_model": compute_mean(r.by_model for r in answered),
         "supported": compute_mean(r.supported for r in rows if r.supported is not None),
+        "agent": compute_mean(r.agent for r in rows),
         "fell_back": compute_mean(r.fell_back for r in rows),
         "calls": compute_mean(r.calls for r in rows),
         "tokens": compute_mean(r.tokens for r in rows),
@@ -186,7 +189,7 @@ def compute_answer_metrics(rows: Sequence[JudgedAnswer]) -> Metrics:
 
 _METRICS_BY_KIND = (
     "truthfulness", "first_right", "shown_right", "wrong", "abstained", "sure_right", "sure_wrong", "stale_first",
-    "refused",
+    "refused", "agent",
 )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ ANSWERS = {
     "citation_coverage", "latency_ms_p50", "latency_ms_p95", "calls", "tokens", "by_model",
     "first_sentence_ms_p50", "queries",
     "sure_share", "sure_right", "sure_wrong", "probable_right", "stale_first", "unanswerable_sure",
-    "unanswerable_probable", "supported", "fell_back",
+    "unanswerable_probable", "supported", "fell_back", "agent",
 }  # fmt: skip
 RETRIEVAL = {
     "recall@1", "recall@5", "recall@20", "across_recall@5", "across_recall@20", "all_relevant@20", "mrr@10", "ndcg@10",

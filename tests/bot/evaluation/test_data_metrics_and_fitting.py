@@ -204,12 +204,12 @@ def test_a_long_answer_is_no_answer(texts: tuple[str, ...], first: bool, shown: 
 )
 def test_an_old_value_shown_first_is_counted(texts: tuple[str, ...], stale: bool) -> None:
     query = EvaluationQuery("q", "Price?", "en", frozenset(), ("185",), True, "q", None, "price", ("160",), typo=True)
-    judged = judge_answer(query, reply(*texts), [], 1.0)
+    judged = judge_answer(query, replace(reply(*texts), recipe="agent"), [], 1.0)
     found = compute_metrics_by_kind([judged])
     assert judged.stale_first is stale
-    assert [(kind, figures["rows"], figures["stale_first"]) for kind, figures in found.items()] == [
-        ("price", 1, float(stale)),
-        ("typo", 1, float(stale)),
+    assert [(kind, figures["rows"], figures["stale_first"], figures["agent"]) for kind, figures in found.items()] == [
+        ("price", 1, float(stale), 1.0),
+        ("typo", 1, float(stale), 1.0),
     ]
 
 
@@ -234,7 +234,7 @@ def test_the_figures_of_answers() -> None:
     assert compute_answer_metrics(rows) == {
         # two right, one only wrong, one refused; of the unanswerable one rightly refused and one answered
         "truthfulness": 0.1667, "truthfulness_error": 0.7182,
-        "supported": None, "fell_back": 0.0,
+        "supported": None, "fell_back": 0.0, "agent": 0.0,
         "first_right": 0.25, "shown_right": 0.5, "wrong": 0.25, "abstained": 0.25, "refused": 0.5,
         "sure_share": 0.75, "sure_right": 0.5, "sure_wrong": 0.3333, "probable_right": 0.0,
         "unanswerable_sure": 0.0, "unanswerable_probable": 0.5, "stale_first": None,

@@ -109,17 +109,17 @@ endef
 
 ifdef UV
 define install
-echo "Setting up .venv (uv): a minute or two ..." && \
+echo "Setting up .venv (uv): a minute or two, once" && \
 ([ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) .venv) && \
-uv pip install -q --python $(BIN)/python --require-hashes -r $(1) && \
+uv pip install --python $(BIN)/python --require-hashes -r $(1) && \
 uv pip install -q --python $(BIN)/python --no-deps -e .
 endef
 else
 define install
-echo "Setting up .venv (pip): two to four minutes ..." && \
+echo "Setting up .venv (pip): some minutes, once" && \
 ($(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Citegram needs Python 3.11 or later: make PYTHON=python3.11 ..."; exit 1; }) && \
 ([ -x $(BIN)/python ] || $(PYTHON) -m venv .venv || { rm -rf .venv; echo "python3 -m venv failed: apt install python3-venv"; exit 1; }) && \
-$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(1) && \
+bash deploy/install_packages.sh $(BIN)/python $(1) && echo "  installing Citegram itself" && \
 $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 endef
 endif

@@ -74,9 +74,39 @@ esac
 """
 
 
+SLOW_PYTHON = """#!/bin/sh
+site=.venv/lib/python3/site-packages
+case "$*" in
+  "-m venv .venv") mkdir -p .venv/bin "$site" && cp "$0" .venv/bin/python ;;
+  *"--require-hashes"*)
+    for n in 1 2 3; do echo "Collecting a$n==1"; done; sleep 6
+    echo "Installing collected packages: a1, a2, a3"; mkdir "$site/a1.dist-info" "$site/a2.dist-info"; sleep 6 ;;
+esac
+"""
+
+
+@pytest.mark.slow
+async def test_an_installation_tells_how_far_it_is(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("pictures"))
+    (tmp_path / "requirements.lock").write_text("".join(f"a{n}==1 \\\n    --hash=sha256:0\n" for n in (1, 2, 3)))
+    python = tmp_path / "python"
+    python.write_text(SLOW_PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    make = await asyncio.create_subprocess_exec(
+        "make", "install", f"PYTHON={python}", "UV=", cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    said = (await asyncio.wait_for(make.communicate(), 60))[0].decode()
+    assert make.returncode == 0
+    for line in ("fetched 3 of 3 packages", "installed 2 of 3 packages", "installing Citegram itself", "Installed."):
+        assert line in said
+
+
 async def test_two_makes_at_once_set_up_one_after_the_other(tmp_path: Path) -> None:
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("pictures"))
     python = tmp_path / "python"
     python.write_text(FAKE_PYTHON, encoding="utf-8")
     python.chmod(0o755)

@@ -218,7 +218,6 @@ async def render_profile(
         listed = (
             ("about-names", [f"{name} ({count})" for name, count in found.names]),
             ("about-subjects", [f"{subject} ({count})" for subject, count in found.subjects]),
-            ("about-namings", [f"{noun} — {name}" for noun, name in found.namings]),
         )
         lists = [Text(Bold(words(head)), " ", neutralize_links(", ".join(one))) for head, one in listed if one]
         blocks += [as_list(*lists)] if lists else []

@@ -1269,7 +1269,6 @@ about-often = About { $count } a week
 about-seldom = Less than one a week
 about-names = Names:
 about-subjects = Subjects:
-about-namings = What it calls things:
 about-read = { $count ->
     [one] Counted over the last { $count } post.
    *[other] Counted over the last { $count } posts.

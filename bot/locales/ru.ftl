@@ -1354,7 +1354,6 @@ about-often = В неделю: около { $count }
 about-seldom = Реже одного в неделю
 about-names = Имена:
 about-subjects = Темы:
-about-namings = Как что зовут:
 about-read = { $count ->
     [one] Посчитано по последнему { $count } посту.
     [few] Посчитано по последним { $count } постам.

@@ -20,7 +20,6 @@ from rag_core.retrieval.definitions import (
     compile_name,
     is_written_as_name,
     list_time_stems,
-    list_written_namings,
     read_definition,
 )
 from rag_core.retrieval.search import resolve_filter
@@ -47,7 +46,7 @@ _MAX_SHARE, _MIN_SHARED_POSTS = 0.7, 10  # what stands in more of so many posts 
 class ChannelProfile:
     """Profile of a channel: `weekly` posts in the four weeks before its last one; counts are numbers of posts.
 
-    `read` are the latest posts, from which names and subjects come; `namings` are pairs (noun, name).
+    `read` are the latest posts, from which names and subjects come.
     """
 
     posts: int
@@ -57,7 +56,6 @@ class ChannelProfile:
     read: tuple[Post, ...]
     names: tuple[tuple[str, int], ...]
     subjects: tuple[tuple[str, int], ...]
-    namings: tuple[tuple[str, str], ...]
 
 
 async def profile_channel(archive: Archive, chat_id: int, weigh: Callable[[str], float]) -> ChannelProfile | None:
@@ -70,19 +68,16 @@ async def profile_channel(archive: Archive, chat_id: int, weigh: Callable[[str],
         return None
     read = tuple(await visible_posts.list_latest_posts(archive, chat_id, _MAX_READ_POSTS))
     texts = [post.text for post in read]
-    names, subjects, namings = await asyncio.to_thread(_extract_topics, texts, weigh)
-    return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects, namings)
+    names, subjects = await asyncio.to_thread(_extract_topics, texts, weigh)
+    return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects)
 
 
 _Counts = tuple[tuple[str, int], ...]
 
 
-def _extract_topics(
-    texts: Sequence[str], weigh: Callable[[str], float]
-) -> tuple[_Counts, _Counts, tuple[tuple[str, str], ...]]:
+def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tuple[_Counts, _Counts]:
     names = list[tuple[int, Hashable, str]]()
     texts = [_ADDRESS.sub(" ", text) for text in texts]
-    namings = Counter(pair for text in texts for pair in set(list_written_namings(text)))
     for n, text in enumerate(texts):
         for match in find_names(text):
             parts = match[0].split()
@@ -109,8 +104,7 @@ def _extract_topics(
         for _, word, count in subjects[: 10 * _MAX_LISTED]
         if word.isascii() or is_noun(word)
     ]
-    pairs = [pair for pair, count in namings.most_common(_MAX_LISTED) if count >= _MIN_COUNT]
-    return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED]), tuple(pairs)
+    return tuple(named[:_MAX_LISTED]), tuple(nouns[:_MAX_LISTED])
 
 
 def _list_frequent(found: Iterable[tuple[int, Hashable, str]]) -> list[tuple[Hashable, str, int]]:

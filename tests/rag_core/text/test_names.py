@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from rag_core.retrieval.definitions import list_written_namings
 from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.names import (
     build_surname_pattern,
@@ -78,23 +77,6 @@ def test_a_name_is_found_in_the_spelling_that_posts_have() -> None:
 
 def test_a_common_russian_word_is_no_name() -> None:
     assert not find("где мост и спорт")
-
-
-@pytest.mark.parametrize(
-    ("text", "naming"),
-    [
-        ("В порту стоит катер «Стриж».", ("катер", "Стриж")),
-        ("На углу открылась кофейня. Называется «Сова», кофе варит Оля.", ("кофейня", "Сова")),
-        ("Ember, our bakery on the quay, opens at eight.", ("bakery", "Ember")),
-        ("Ada Marsh is the harbour master.", ("master", "Ada Marsh")),
-    ],
-)
-def test_a_text_gives_a_name_to_a_thing(text: str, naming: tuple[str, str]) -> None:
-    assert list(list_written_namings(text)) == [naming]
-
-
-def test_a_month_has_no_name() -> None:
-    assert not list(list_written_namings("С октября «Стриж» стоит в доке."))
 
 
 async def test_own_synonyms_find_posts_that_lack_the_word(library: Any) -> None:

@@ -17,18 +17,14 @@ from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
-from rag_core.planning.plan import build_bare_plan, lift_filters, make_plan, widen_plan
+from rag_core.planning.plan import build_bare_plan, make_plan, widen_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
 from rag_core.run import Run, Stage
-from rag_core.storage import channels
-from rag_core.text.sentences import MAX_ANSWER_LENGTH, is_pasted
-from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Sentence, Shortfall, Source
-from rag_core.verification import Claim, Label
+from rag_core.types import Certainty, Draft, Evidence, Hit, Kind, Plan, Question, Shortfall
 from rag_core.verification.judge import judge_draft
-from rag_core.verification.support import attribute_sentence
-from rag_core.writing.extract import MAX_NEAR, extract_draft, rank_evidence
+from rag_core.writing.extract import extract_draft, rank_evidence
 from rag_core.writing.prompts import build_paragraph_grammar, clean_reply, load_prompt, quote_question
 from rag_core.writing.write import write_draft
 
@@ -95,28 +91,12 @@ async def answer_exactly(question: Question, plan: Plan, rag: Engine, run: Run) 
 
 
 async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: Run) -> Round:
-    """Search once, rerank and extract. Search has no fallback: an index that is down is an error.
-
-    Of sentences that were likely pasted from a post, words such as "in the file" or "on 7 May" may be no filters.
-    Where no post passes them, nothing is extracted, and the posts outside of them come nearest.
-    """
+    """Search once, rerank and extract. Search has no fallback: an index that is down is an error."""
     hits = await search_passages(plan, question, rag, run)
-    if not hits and is_pasted(question.text) and (unfiltered := lift_filters(plan)) != plan:
-        outside = await search_passages(unfiltered, question, rag, run)
-        evidence = await gather_or_compose_evidence(question, outside, rag, run)
-        return Round(plan, Draft(near=tuple(one.passage for one in evidence.sources[:MAX_NEAR])), evidence)
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
     best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
     return await extract_from_hits(question, plan, best, rag, run)
-
-
-async def gather_or_compose_evidence(question: Question, hits: Sequence[Hit], rag: Engine, run: Run) -> Evidence:
-    """Gather the evidence of hits with their copies, without them where the archive fails."""
-    gathering = gather_evidence(hits, question.viewer, rag)
-    evidence = await run.attempt(Stage.COPIES, gathering, lambda: compose_evidence(hits))
-    kept = (one for one in evidence.sources if rag.passed.isdisjoint((one.passage.key, *one.passage.copies)))
-    return replace(evidence, sources=tuple(kept)) if rag.passed else evidence
 
 
 async def compare_sources(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:
@@ -139,7 +119,9 @@ _SUCCESSOR_FIRST = 0.25  # probability that a later post supersedes the best pie
 
 async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> Round:
     """Compose the evidence from hits, and extract from it."""
-    evidence = await gather_or_compose_evidence(question, hits, rag, run)
+    # with the copies of the posts, without them where the archive fails
+    gathering = gather_evidence(hits, question.viewer, rag)
+    evidence = await run.attempt(Stage.COPIES, gathering, lambda: compose_evidence(hits))
     evidence = await compare_sources(question, plan, evidence, rag, run)
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop
@@ -248,12 +230,14 @@ def keep_extract(extract: Draft, model: str, run: Run) -> Draft:
 
 
 async def finish_draft(question: Question, found: Round, rag: Engine, run: Run) -> Round:
-    """Finish a recipe: search for what is doubted, add a conflicting post to a sure answer.
+    """Finish a recipe: say what was left out of a model's answer, add a conflicting post to a sure answer.
 
     A refusal gets the number of unindexed and of unembedded posts as shortfalls.
     """
-    if found.draft.doubted and found.draft.sentences:
-        found = await search_for_doubted(question, found, rag, run)
+    if found.draft.sentences and (left_out := len(found.draft.doubted)):
+        one = "1 sentence was left out: the posts do not say it."
+        several = f"{left_out} sentences were left out: the posts do not say them."
+        run.shortfalls.append(Shortfall("support", one if left_out == 1 else several))
     draft = found.draft
     if not draft.sentences:
         await note_unindexed_posts(question.viewer, rag, run)
@@ -262,52 +246,6 @@ async def finish_draft(question: Question, found: Round, rag: Engine, run: Run) 
         return found
     adding = add_conflicting_post(question, found.plan, draft, found.evidence, rag)
     return replace(found, draft=await run.attempt(Stage.CONFLICTS, adding, draft))
-
-
-_MAX_DOUBTED = 2  # sentences that get a search of their own
-
-
-async def search_for_doubted(question: Question, found: Round, rag: Engine, run: Run) -> Round:
-    """Verify each sentence of a model that the posts it names do not support; keep it where other posts say so.
-
-    The number of sentences that stay doubted is a shortfall of the answer.
-    """
-    draft, evidence, left_out = found.draft, found.evidence, len(found.draft.doubted)
-    for text in draft.doubted[:_MAX_DOUBTED]:
-        checking = _verify_sentence(replace(question, text=text), found.plan, rag, run)
-        sentence, sources = await run.attempt(Stage.FURTHER, checking, (None, ()))
-        if sentence is None:
-            continue
-        left_out -= 1
-        said = (*draft.sentences, sentence)
-        if sum(len(one.text) for one in said) <= MAX_ANSWER_LENGTH and sentence not in draft.sentences:
-            draft, known = replace(draft, sentences=said), {source.passage.key for source in evidence.sources}
-            evidence = evidence.extend([source for source in sources if source.passage.key not in known])
-            if run.on_sentence:
-                run.on_sentence(sentence)
-    if left_out:
-        one = "1 sentence was left out: the posts do not say it."
-        several = f"{left_out} sentences were left out: the posts do not say them."
-        run.shortfalls.append(Shortfall("support", one if left_out == 1 else several))
-    return replace(found, draft=draft, evidence=evidence)
-
-
-async def _verify_sentence(
-    claimed: Question, plan: Plan, rag: Engine, run: Run
-) -> tuple[Sentence | None, tuple[Source, ...]]:
-    """Verify a sentence as /verify does, within the period and channels of the plan; None where the posts differ."""
-    from rag_core.verification.verify import plan_claim_search, verify_claim  # late: its tables take 0.1 s
-
-    search = replace(plan_claim_search(claimed), since=plan.since, until=plan.until, channels=plan.channels)
-    async with run.use_separate_budgets():
-        known = await channels.load_channels(rag.archive)
-        verdict = await verify_claim(Claim(claimed.text, claimed.lang), claimed, search, known, rag, run)
-        if verdict.label is not Label.SUPPORTED or verdict.superseded or verdict.likely < rag.settings.verify.threshold:
-            return None, ()
-        cited = {citation.post for citation in verdict.citations}
-        hits = [hit for hit in await search_passages(search, claimed, rag, run) if hit.passage.key in cited]
-    sources = compose_evidence(hits).sources
-    return await asyncio.to_thread(attribute_sentence, claimed.text, sources), sources
 
 
 async def report_extract(question: Question, plan: Plan, hits: Sequence[Hit], rag: Engine, run: Run) -> None:

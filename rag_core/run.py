@@ -111,7 +111,7 @@ ACTION_STAGES = frozenset(
 
 RETRIEVER_STAGES = frozenset({Stage.LEXICAL, Stage.DENSE})  # one that was late is not one that is down
 
-# Stages that may wait long for a model, and the search for what it doubted: others come after them.
+# Stages that may wait long for a model, and further searches: others come after them.
 MODEL_STAGES = frozenset(
     {Stage.PLAN, Stage.REWRITE, Stage.HYDE, Stage.FOLLOWUP, Stage.MAP, Stage.PREDICT, Stage.JUDGE, Stage.STEP,
      Stage.REFLECT, Stage.PARTS, Stage.WRITE, Stage.FURTHER}

@@ -220,11 +220,6 @@ def widen_plan(plan: Plan) -> Plan:
     return replace(plan, queries=queries, k_per_query=min(2 * plan.k_per_query, MAX_HITS), legs=HYBRID)
 
 
-def lift_filters(plan: Plan) -> Plan:
-    """Lift all filters of the question; those of the viewer are no part of a plan."""
-    return replace(plan, since=None, until=None, channels=None, authors=(), origins=(), media=(), files=())
-
-
 def format_plan(plan: Plan, known: Mapping[int, Channel]) -> dict[str, Any]:
     """Format a plan in the JSON form that the model writes (`llm_planner.py`); days are inclusive."""
     titles = [known[chat].title for chat in sorted(plan.channels or ()) if chat in known]

@@ -120,22 +120,6 @@ async def test_sentences_that_are_left_out_are_counted(library: Any) -> None:
     assert [s.reason for s in given.shortfalls] == ["2 sentences were left out: the posts do not say them."]
 
 
-@pytest.mark.parametrize("readable", [True, False])
-async def test_what_the_named_post_does_not_say_is_searched_among_what_the_asker_reads(
-    library: Any, readable: bool
-) -> None:
-    number = await number_of(library, PostKey(library.harbour, 5))
-    ticket, other = "A ferry ticket costs twelve euros.", "Абонемент стоит 2 750 рублей в месяц."
-    library.rag = replace(library.rag, writer=FakeLlm(f"{ticket} [{number}]\n{other} [{number}]"))
-    given = await library.ask(TICKET, see=(library.harbour, library.kiln) if readable else (library.harbour,))
-    assert texts(given) == [ticket, other][: 1 + readable]
-    assert [c.post for c in given.sentences[-1].citations] == [
-        PostKey(library.kiln, 3) if readable else PostKey(library.harbour, 5)
-    ]
-    left_out = [] if readable else ["1 sentence was left out: the posts do not say it."]
-    assert [s.reason for s in given.shortfalls] == left_out
-
-
 async def test_a_post_that_has_no_part_in_a_sentence_is_not_cited_for_it(library: Any) -> None:
     number = await number_of(library, PostKey(library.harbour, 5))
     others = [n for n in (1, 2, 3) if n != number]

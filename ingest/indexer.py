@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from rag_core.index.bm25_files import get_lexical_folder
 from rag_core.index.lexical_index import IndexEntry, LexicalIndex
-from rag_core.index.vector_store import StoredPoint, VectorPoint
 from rag_core.storage import Archive, channels, index_state, posts, visible_posts
 from rag_core.storage.posts import PostChange
 from rag_core.text.post_text import build_header
@@ -34,7 +33,7 @@ from rag_core.text.tokens import detect_language, fold_characters, normalize_cha
 from rag_core.types import Channel, Passage, PassageRef, Post, PostKey
 
 if TYPE_CHECKING:
-    from rag_core.index.vector_store import VectorStore
+    from rag_core.index.vector_store import StoredPoint, VectorStore
     from rag_core.models.onnx_models import Embedder
 
 # 200-300 tokens, overlap 50. A run of up to six letters is about one token of a multilingual
@@ -235,6 +234,8 @@ def hash_embedded_text(model: str, text: str) -> str:
 
 def prepare_point(p: Passage, model: str) -> tuple[str, StoredPoint]:
     """Prepare a passage for the vector store: the text to embed, and the payload of its point."""
+    from rag_core.index.vector_store import StoredPoint
+
     text = fold_characters(f"{p.header}\n{p.text}")
     place = PassageRef(p.key, p.part, p.start, p.end)
     return text, StoredPoint(place, int(p.date.timestamp()), detect_language(p.text), hash_embedded_text(model, text))
@@ -254,6 +255,8 @@ async def load_or_embed_vectors(
 
 async def embed_posts(archive: Archive, store: VectorStore, embedder: Embedder, keys: Sequence[PostKey]) -> float:
     """Bring the vectors of these posts up to the archive; returns the seconds that the vectors took."""
+    from rag_core.index.vector_store import VectorPoint
+
     changed = await read_posts_again(archive, keys)
     ready = [prepare_point(p, embedder.name) for change in changed.changes for p in changed.passages(change)]
     started = time.monotonic()

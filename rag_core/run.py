@@ -15,19 +15,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rag_core.errors import ModelLeftAlone, ModelTooSlow, RagError, StageTimeout, translate_errors
-from rag_core.llm.protocol import (
-    DecodingParams,
-    GenerationStats,
-    LanguageModel,
-    LlmSession,
-    Prompt,
-    QueuePositionCallback,
-    collect_generation,
-)
-from rag_core.llm.turns import MIN_PATIENCE_S, TimedSession
 from rag_core.types import Action, Draft, DroppedSentence, Sentence, Shortfall
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # of the model's modules an import needs none
+    from rag_core.llm.protocol import (
+        DecodingParams,
+        GenerationStats,
+        LanguageModel,
+        LlmSession,
+        Prompt,
+        QueuePositionCallback,
+    )
+    from rag_core.llm.turns import TimedSession
     from rag_core.models.onnx_models import PassageSimilarity
 
 
@@ -337,6 +336,8 @@ class Run:
         what comes after a model is done as without one. One that hung lately is left alone, and one that hung before is
         not waited for until it is loaded. Raises GenerationFailed.
         """
+        from rag_core.llm.turns import MIN_PATIENCE_S, TimedSession
+
         end, stages = None, _STAGE_TIMEOUTS.get(())
         if not math.isinf(self.left):
             left = min(self.left - self.after_models, (self.left - self.after) / 2)
@@ -370,6 +371,8 @@ class Run:
 
         A prompt that is fitted into the model's context is a function, which counts tokens in the session.
         """
+        from rag_core.llm.protocol import Prompt, collect_generation
+
         costs = LlmCosts(calls=1)
         async with self.open_session(model, reader) as session:
             prompt = prompt if isinstance(prompt, Prompt) else await prompt(session)

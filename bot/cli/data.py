@@ -31,7 +31,6 @@ from rag_core.errors import BackupFailed, HistoryUnavailable
 from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.channel_history import Backfill
-from rag_core.storage.questions import fetch_trace
 from rag_core.types import Channel, Visibility
 
 if TYPE_CHECKING:  # imported where they are used: each command of the two does without those of the other
@@ -333,6 +332,7 @@ def _format_size(file: Path) -> str:
 async def _run_trace(args: argparse.Namespace, settings: Settings) -> int:
     """Fetch a trace and print it; this only reads, so it also works while the bot runs. Returns the exit code."""
     from bot.views.terminal_text import format_stages
+    from rag_core.storage.questions import fetch_trace
 
     settings = await choose_folder_with_channels(settings)
     async with open_archive(settings.data.dir) as archive:

@@ -18,7 +18,6 @@ import aiosqlite
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import decode_row, encode_row, get_unix_time, to_unix_seconds
-from rag_core.storage.questions import IS_REFUSAL_SQL
 from rag_core.text.tokens import tokenize
 from rag_core.types import AUTO_RECIPE, Viewer
 
@@ -416,6 +415,8 @@ _FORGET_BATCH_ROWS = 1000  # rows of one transaction
 
 async def forget_question_texts(archive: Archive, before: datetime) -> int:
     """Erase who asked what in questions finished before a moment, which stay counted, and old memberships."""
+    from rag_core.storage.questions import IS_REFUSAL_SQL
+
     await archive.execute("DELETE FROM memberships WHERE seen_at < ?", (to_unix_seconds(before),))
     forgotten = 0
     while True:

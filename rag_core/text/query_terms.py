@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rag_core.text.answer_type import AnswerType, detect_answer_type, extract_asking_stems
 from rag_core.text.tokens import (
     STOP_WORDS,
     list_dictionary_forms,
@@ -22,6 +21,9 @@ from rag_core.text.tokens import (
     stem_dictionary_form,
     tokenize,
 )
+
+if TYPE_CHECKING:
+    from rag_core.text.answer_type import AnswerType  # an import needs none
 
 _SYNONYMS = Path(__file__).with_name("synonyms.txt")
 # Weights of variants, against 1 for the word itself. A translation is worth more than a synonym: a post in the other
@@ -198,6 +200,8 @@ class QueryTerms:
     @classmethod
     def of(cls, text: str, weigh: TermWeight, aliases: Iterable[tuple[str, str]] = ()) -> QueryTerms:
         """Build from the text of the question, the term weights of the index, and (term, other name)."""
+        from rag_core.text.answer_type import detect_answer_type, extract_asking_stems
+
         order, variants = tuple(tokenize(text)), {term: {**found} for term, found in expand_words(text).items()}
         asking = extract_asking_stems(text) | _list_asking_stems()
         for term, name in aliases:

@@ -172,7 +172,6 @@ class SqliteVec(Engine):
 
     def put(self, numbers: range, rows: Rows) -> None:
         self.db.execute("BEGIN")
-        self.db.executemany("DELETE FROM posts WHERE rowid = ?", ((n,) for n in numbers))
         made = (
             (n, row.tobytes(), self.frame.key(n).chat_id, int(self.frame.date[n]))
             for n, row in zip(numbers, rows, strict=True)
@@ -222,11 +221,7 @@ class LanceDb(Engine):
             "date": self.frame.date[numbers.start : numbers.stop],
             "vector": self.arrow.FixedSizeListArray.from_arrays(rows.ravel(), DIMENSION),
         }
-        made = self.arrow.table(columns, schema=self.schema)
-        if numbers.start < self.table.count_rows():  # written again: replaced
-            self.table.merge_insert("post").when_matched_update_all().when_not_matched_insert_all().execute(made)
-        else:
-            self.table.add(made)
+        self.table.add(self.arrow.table(columns, schema=self.schema))
 
     def settle(self) -> None:
         for column, kind in (("chat", "BITMAP"), ("date", "BTREE"), ("post", "BTREE")):

@@ -6,9 +6,8 @@ Each is used as its own documentation advises for one box; where the ranking can
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -45,13 +44,6 @@ class Engine(Protocol):
     def best(self, found: Any) -> list[tuple[int, float]]:
         """What `search` gave as (post, score), best first. Not timed."""
 
-    @property
-    def add(self) -> Callable[[Sequence[str]], None] | None:
-        """Adds one post; it can be found when this returns. None: everything must be built anew."""
-
-    def save(self) -> None:
-        """Write what a restart needs into the folder."""
-
 
 class Ours:
     """rag_core.index.lexical_index, filled the way the indexer fills it."""
@@ -77,17 +69,9 @@ class Ours:
     def best(self, found: Any) -> list[tuple[int, float]]:
         return [(place.key.message_id - 1, score) for place, score in found]
 
-    def add(self, terms: Sequence[str]) -> None:
-        self.index.replace((), [self._entry(0, terms)])
-
-    def save(self) -> None:
-        self.index.save(self.folder)
-
 
 class RankBM25:
-    """rank_bm25.BM25Okapi; filtered by scoring everything, added to by building anew."""
-
-    add = None
+    """rank_bm25.BM25Okapi; filtered by scoring everything."""
 
     def __init__(self, corpus: Corpus, folder: Path) -> None:
         self.corpus, self.folder = corpus, folder
@@ -110,10 +94,6 @@ class RankBM25:
         top = np.argsort(-found, kind="stable")[:MOST]
         return [(int(n), float(found[n])) for n in top]
 
-    def save(self) -> None:
-        with (self.folder / "index.pickle").open("wb") as file:
-            pickle.dump(self.index, file, pickle.HIGHEST_PROTOCOL)
-
 
 class Tantivy:
     """tantivy (Rust), through its Python package; posts are told by a fast field."""
@@ -130,19 +110,12 @@ class Tantivy:
         self.index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
 
     def build(self, documents: Documents) -> None:
-        self.writer = self.index.writer(256_000_000, 1)
+        writer, frame = self.index.writer(256_000_000, 1), self.corpus.frame
         for n, terms in enumerate(documents):
-            self._put(n, terms)
-        self.writer.commit()
-        self.writer.wait_merging_threads()
-        self.writer = self.index.writer(64_000_000, 1)
-        self._reload()
-
-    def _put(self, post: int, terms: Sequence[str]) -> None:
-        row = {"chat": self.corpus.frame.key(post).chat_id, "date": int(self.corpus.frame.date[post]), "post": post}
-        self.writer.add_document(self.t.Document(terms=" ".join(terms), **row))
-
-    def _reload(self) -> None:
+            row = {"chat": frame.key(n).chat_id, "date": int(frame.date[n]), "post": n}
+            writer.add_document(self.t.Document(terms=" ".join(terms), **row))
+        writer.commit()
+        writer.wait_merging_threads()
         self.index.reload()
         self.searcher = self.index.searcher()
 
@@ -169,14 +142,6 @@ class Tantivy:
 
     def best(self, found: Any) -> list[tuple[int, float]]:
         return [(post, score) for (score, _), post in zip(*found, strict=True)]
-
-    def add(self, terms: Sequence[str]) -> None:
-        self._put(0, terms)
-        self.writer.commit()
-        self._reload()
-
-    def save(self) -> None:
-        """Nothing to do: a commit is on disk."""
 
 
 ENGINES: dict[str, type[Engine]] = {"citegram": Ours, "rank-bm25": RankBM25, "tantivy": Tantivy}

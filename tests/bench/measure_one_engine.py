@@ -18,7 +18,6 @@ from bench import end_to_end_engine
 from bench.measure_process import disk_mb, memory_mb, percentiles, seconds, times
 
 _COMPARED = 20  # queries whose results are handed over, to be held against those of others
-_ADDED = 5
 
 
 def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
@@ -35,10 +34,6 @@ def lexical(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     row: dict[str, Any] = {"build_s": seconds(lambda: engine.build(documents)), "memory_mb": memory_mb() - before}
     row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
     row["found"] = [engine.best(engine.search(query))[:10] for query in asked[:_COMPARED]]
-    row |= {"save_s": seconds(engine.save), "disk_mb": disk_mb(folder)}
-    row["add_ms"] = row["build_s"] * 1000  # where adding is building anew
-    if engine.add:
-        row["add_ms"] = percentiles(times(documents[:_ADDED], engine.add))["query_p50_ms"]
     return row
 
 
@@ -58,11 +53,8 @@ def dense(name: str, size: int, folder: Path, queries: int) -> dict[str, Any]:
     row |= percentiles(times(asked, engine.search)) | percentiles(times(asked, engine.within), "filtered")
     row["found"] = [engine.within(near)[:10] for near in asked[:_COMPARED]]
     row["memory_mb"] = memory_mb() - before
-    row |= {"close_s": seconds(engine.close), "disk_mb": disk_mb(folder), "reopen_s": seconds(engine.reopen)}
-    row["first_ms"] = seconds(lambda: engine.search(asked[0])) * 1000
-    _, again = next(slices(_ADDED))
-    written = times(range(_ADDED), lambda n: engine.put(range(n, n + 1), again[n : n + 1]))
-    row["add_ms"] = percentiles(written)["query_p50_ms"]
+    engine.close()
+    row |= {"disk_mb": disk_mb(folder), "reopen_s": seconds(engine.reopen)}
     engine.close()
     return row
 

@@ -43,12 +43,6 @@ def main(path: str) -> None:
         both, told, due = both + len(right & found[n]), told + len(found[n]), due + len(right)
         if right != found[n]:
             print(f"{one['watch']}: missed {len(right - found[n])}, beside {len(found[n] - right)} of {len(right)}")
-            if "--show" in sys.argv:
-                texts = {row["id"]: row["text"] for row in rows}
-                for name in [*(right - found[n])][:2]:
-                    print("   missed", texts[name][:300].replace("\n", " "))
-                for name in [*(found[n] - right)][:2]:
-                    print("   beside", texts[name][:300].replace("\n", " "))
     by_id = {row["id"]: row for row in rows}
     pairs = [json.loads(line) for line in (DATA / "near_copies.jsonl").read_text("utf-8").splitlines()]
     joined = {True: 0, False: 0}

@@ -21,7 +21,6 @@ from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
@@ -220,67 +219,7 @@ def select_stable_top(nearest: Callable[[int], list[tuple[T, float]]], n: int) -
 
 log = logging.getLogger(__name__)
 
-_RECONNECT_EVERY_S = 2.0
-
-
-class Reconnecting:
-    """Reconnecting handle: while the server is away, every use raises the reason at once."""
-
-    def __init__(self, opening: Callable[[], VectorBackend], every: float = _RECONNECT_EVERY_S) -> None:
-        """Open by calling `opening`, later again if it raises QdrantGone. Other errors are raised."""
-        self._opening, self._every = opening, every
-        self._closed, self._lock = Event(), Lock()
-        self._opened: VectorBackend | RagError
-        try:
-            self._opened = opening()
-        except QdrantGone as exc:
-            self._opened = exc
-            Thread(target=self._reopen, daemon=True).start()
-
-    @property
-    def opened(self) -> VectorBackend:
-        """The opened object. Raises the error of the last attempt if there is none."""
-        if isinstance(self._opened, RagError):
-            raise self._opened
-        return self._opened
-
-    def do(self, work: Callable[[VectorBackend], T]) -> T:
-        """Call `work` with the opened object; if the server has lost the collection, start to reopen it."""
-        opened = self.opened
-        try:
-            return work(opened)
-        except CollectionLost as exc:
-            with self._lock:
-                first = self._opened is opened  # of several calls that notice it
-                if first:
-                    self._opened = exc
-                    opened.close()
-            if first:
-                Thread(target=self._reopen, daemon=True).start()
-            raise
-
-    def close(self) -> None:
-        """Stop retrying, and close the opened object."""
-        with self._lock:
-            self._closed.set()
-            if not isinstance(self._opened, RagError):
-                self._opened.close()
-
-    def _reopen(self) -> None:
-        while not self._closed.wait(self._every):
-            try:
-                opened = self._opening()
-            except RagError as exc:
-                if not isinstance(exc, QdrantGone):  # the server answers but cannot be used: an admin has to act
-                    log.error("the Qdrant server cannot be used: %s", exc.reason)
-                self._opened = exc
-                continue
-            with self._lock:
-                if self._closed.is_set():
-                    opened.close()
-                else:
-                    self._opened = opened
-            return
+RECONNECT_EVERY_S = 2.0  # until a server that was away is looked for again
 
 
 # Points of one read: 5 ms of an embedded store's time, while searches wait.
@@ -293,8 +232,11 @@ class VectorStore:
     Vectors are normalized to length 1 and stored in 16 bits: vectors read back differ in the third decimal.
     """
 
-    def __init__(self, handle: Reconnecting, threads: ThreadPoolExecutor) -> None:
-        self._handle, self._threads = handle, threads
+    def __init__(self, opening: Callable[[], VectorBackend], threads: int) -> None:
+        self._opening = opening
+        self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="vectors")
+        self._opened: VectorBackend | RagError = QdrantGone("The vector index is not open yet.")
+        self._reopening: asyncio.Task[None] | None = None
         self._closed = False
         # Grows after every write and removal, also a failed one: earlier results may be outdated then. Counts from the
         # opening of the store, and only changes by this process.
@@ -302,20 +244,58 @@ class VectorStore:
 
     @classmethod
     async def open(cls, opening: Callable[[], VectorBackend], threads: int = 1) -> VectorStore:
-        """Open the store by calling `opening` in a thread; `threads` is the number of parallel calls."""
-        pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="vectors")
-        handle = pool.submit(Reconnecting, opening)
+        """Open the store by calling `opening` in a thread, again while that raises QdrantGone; with parallel calls."""
+        store = cls(opening, threads)
         try:
-            return cls(await asyncio.wrap_future(handle), pool)
+            await store._open()
+        except QdrantGone as exc:
+            store._reopen_after(exc)
         except BaseException:
-            handle.add_done_callback(_close_opened_store)  # if cancelled, it may still open the store
-            pool.shutdown(wait=False)
+            store._threads.shutdown(wait=False)
             raise
+        return store
+
+    async def _open(self) -> None:
+        handle = self._threads.submit(self._opening)
+        try:
+            self._opened = await asyncio.wrap_future(handle)
+        except asyncio.CancelledError:
+            handle.add_done_callback(_close_opened)  # it may still open the store
+            raise
+
+    def _reopen_after(self, exc: RagError) -> None:
+        """Begin to open the store again, every two seconds; until then every use raises the last reason at once."""
+
+        async def reopen() -> None:
+            while isinstance(self._opened, RagError):
+                await asyncio.sleep(RECONNECT_EVERY_S)
+                try:
+                    await self._open()
+                except RagError as exc:
+                    if not isinstance(exc, QdrantGone):  # the server answers but cannot be used: an admin has to act
+                        log.error("the Qdrant server cannot be used: %s", exc.reason)
+                    self._opened = exc
+
+        self._opened = exc
+        self._reopening = asyncio.create_task(reopen())
+
+    @property
+    def _backend(self) -> VectorBackend:
+        if isinstance(self._opened, RagError):
+            raise self._opened
+        return self._opened
 
     async def _do(self, work: Callable[[VectorBackend], T]) -> T:
         if self._closed:
             raise VectorsUnavailable("The vector index is closed.")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._handle.do, work)
+        backend = self._backend
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, backend)
+        except CollectionLost as exc:
+            if self._opened is backend:  # the first of several calls that notice it
+                self._reopen_after(exc)
+                await asyncio.to_thread(backend.close)
+            raise
 
     @property
     def identity(self) -> str:
@@ -323,17 +303,17 @@ class VectorStore:
 
         Raises QdrantGone if the store is on a server that has not answered yet.
         """
-        return self._handle.opened.about.identity
+        return self._backend.about.identity
 
     @property
     def model(self) -> str:
         """Embedding model for which the store was created."""
-        return self._handle.opened.about.model
+        return self._backend.about.model
 
     @property
     def dimension(self) -> int:
         """Dimension of the vectors."""
-        return self._handle.opened.about.dimension
+        return self._backend.about.dimension
 
     async def upsert(self, points: Sequence[VectorPoint]) -> None:
         """Write points; each replaces the one with the same post and part.
@@ -430,12 +410,19 @@ class VectorStore:
 
     async def close(self) -> None:
         """Flush and close. Closing twice is no error."""
-        if not self._closed:
-            self._closed = True  # later calls are refused; calls that wait for a thread are still served
+        if self._closed:
+            return
+        self._closed = True  # later calls are refused; calls that wait for a thread are still served
+        if self._reopening:
+            self._reopening.cancel()
+            await asyncio.wait([self._reopening])
+        if not isinstance(self._opened, RagError):
             await asyncio.to_thread(self._threads.shutdown)
-            await asyncio.to_thread(self._handle.close)
+            await asyncio.to_thread(self._opened.close)
+        else:
+            self._threads.shutdown(wait=False)
 
 
-def _close_opened_store(handle: Future[Reconnecting]) -> None:
+def _close_opened(handle: Future[VectorBackend]) -> None:
     if not handle.cancelled() and handle.exception() is None:
         handle.result().close()

@@ -55,8 +55,8 @@ async def open_store(folder: Path) -> VectorStore:
 def get_engine(vectors: VectorStore) -> EdgeVectorStore:
     """The embedded engine behind a store."""
     assert isinstance(vectors, VectorStore)
-    assert isinstance(vectors._handle.opened, EdgeVectorStore)
-    return vectors._handle.opened
+    assert isinstance(vectors._opened, EdgeVectorStore)
+    return vectors._opened
 
 
 def copy_store(folder: Path, target: Path) -> Path:

@@ -25,7 +25,8 @@ from qdrant_client.http.api_client import ApiClient
 from qdrant_node import needs_binary, run_node
 
 from rag_core.errors import QdrantGone, VectorsUnavailable
-from rag_core.index.vector_store import Reconnecting, StoredPoint, VectorPoint, VectorStore
+from rag_core.index import vector_store
+from rag_core.index.vector_store import StoredPoint, VectorPoint, VectorStore
 from rag_core.index.vectors_edge import open_vector_store
 from rag_core.settings import QdrantSettings
 from rag_core.types import PassageRef, PostKey, PostKeySet, SearchFilter
@@ -92,7 +93,7 @@ def numbered_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random names are numbers, the same in every run; a lost collection is opened again at once."""
     numbers = itertools.count(1)
     monkeypatch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
-    monkeypatch.setattr(Reconnecting.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(vector_store, "RECONNECT_EVERY_S", 0.05)
 
 
 def point(number: int, *vector: float, chat: int = -1, lang: str = "ru", days: int = 0) -> VectorPoint:

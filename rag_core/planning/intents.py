@@ -256,6 +256,17 @@ _VALUE_ASKED = re.compile(
 _OF_WHO_ASKS = re.compile(r"\b(?:я|меня|мне|мы|нас|i|i['’]?ve|i['’]?m|my|me|we)\b")
 
 
+_LAST_POST = re.compile(
+    r"\b(?:последн(?:ий|ее|яя) (?:пост|сообщение|запись|публикация)|(?:latest|last|newest) (?:post|message))\b\W*$",
+    re.I,
+)
+
+
+def asks_for_last_post(text: str) -> bool:
+    """Whether the question asks for one post, the newest: "what is the last post?"."""
+    return bool(_LAST_POST.search(text))
+
+
 def asks_for_digest(asked: str, *, timed: bool) -> bool:
     """Whether a question, without its period, asks for all that was posted; `timed`: it names a period.
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from rag_core.engine import Engine
-from rag_core.planning.intents import asks_for_count, asks_for_mentions, asks_whose_posts
+from rag_core.planning.intents import asks_for_count, asks_for_last_post, asks_for_mentions, asks_whose_posts
 from rag_core.retrieval.channel_answers import define_name, introduce_channels
 from rag_core.retrieval.coming_events import list_coming_events
 from rag_core.retrieval.digests import MAX_LINES, fit_dated_lines, summarize_period
@@ -224,7 +224,8 @@ async def answer_by_aggregation(question: Question, plan: Plan, rag: Engine) -> 
     """
     if plan.kind is Kind.POSTED:
         counted = asks_for_count(question.text.lower().replace("ё", "е"))
-        return await summarize_period(question, plan, rag, counted=counted)
+        draft = await summarize_period(question, plan, rag, counted=counted)
+        return replace(draft, sentences=draft.sentences[:1]) if asks_for_last_post(question.text) else draft
     if answer := _ANSWERS.get(plan.kind):
         return await answer(question, plan, rag)
     if plan.kind is Kind.NEWS and plan.channels is None and asks_whose_posts(question.text):

@@ -50,6 +50,18 @@ def test_importing_twice_adds_nothing(citegram: Cli, export: Path) -> None:
     assert (again.code, again.json()) == (0, first | {"new": 0, "unchanged": 84})
 
 
+def test_an_import_says_how_many_posts_are_searched_which_is_how_many_are_counted(citegram: Cli, export: Path) -> None:
+    file = export / "result.json"
+    chat = json.loads(file.read_text(encoding="utf-8"))
+    picture = chat["messages"][-1] | {"text": "", "text_entities": [], "type": "message", "photo": "photos/1.jpg"}
+    chat["messages"] += [picture | {"id": 900 + n, "date_unixtime": str(1_790_000_000 + n)} for n in range(3)]
+    file.write_text(json.dumps(chat), encoding="utf-8")
+    told = citegram("import", export).out
+    searched = re.search(r"Owl Hill Observers 🔭: (\d+) of 87 posts are searched: an album is one,", told)
+    assert searched
+    assert citegram("ask", "How many posts are there?").out.startswith(f"{searched[1]} posts: ")
+
+
 def test_a_wrong_file_is_one_sentence_and_changes_nothing(citegram: Cli, imported: Path) -> None:
     wrong = imported.parent / "wrong.json"
     assert citegram("import", wrong).is_one_sentence()
@@ -393,6 +405,15 @@ def test_a_count_is_the_number_of_posts_that_hold_the_word(asked: Cli, export: P
     expected = sum("Tawny" in text or "tawny" in text for text in texts)
     (sentence,) = asked("ask", "How many posts mention Tawny?", "--json").json()["sentences"]
     assert sentence["text"].startswith(f"{expected} posts with the word “Tawny”")
+
+
+@pytest.mark.parametrize(
+    ("question", "one"), [("What is the last post?", True), ("последний пост", True), ("last posts", False)]
+)
+def test_the_last_post_is_one(asked: Cli, question: str, one: bool) -> None:
+    first, *others = asked("ask", question, "--json").json()["sentences"]
+    assert first["citations"][0]["link"] == "https://t.me/owl_hill/159"
+    assert (not others) == one
 
 
 def test_a_trace_has_stages_timings_and_counts(asked: Cli) -> None:

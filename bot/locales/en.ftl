@@ -943,6 +943,7 @@ zone-name = { $zone ->
    *[other] { $zone }
 }
 open-private-chat = I can only tell you this in private: open a chat with { $bot } and ask me there.
+answer-alone = Only you see this answer: not everyone here may read its posts.
 button-show-all = Show to all
 show-all-begins = I am asking again for the whole group.
 show-all-closed = Not everyone here may read the posts of this answer, so I showed the group nothing.

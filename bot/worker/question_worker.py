@@ -445,6 +445,8 @@ class QuestionWorker:
             known = {one.key for one in parse_stored_answer(earlier.answer).cited} if earlier else set()
             more = sum(key not in known for key in found.posts())
             text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
+        if asked.mode == "fuller":
+            text = as_list(text, Italic(words("answer-alone")), sep="\n\n")
         if asked.mode == "shared" and not asked.message_id:  # nobody else has seen the question
             text = as_list(Bold(neutralize_links(asked.text)), text, sep="\n\n")
         stored = serialize_answer(found, cited) | {"passed": passed}

@@ -37,6 +37,7 @@ from rag_core.types import Post, PostKey
 PADLOCK, DIGITS = "which digits open the boathouse padlock?", "4417"
 FERRY = "when does the ferry to Owl Island leave?"
 ASK = "/ask@citegram_bot"
+NOW = datetime(2024, 4, 1, 9, tzinfo=UTC)
 ELSEWHERE = "I can only tell you this in private: open a chat with @citegram_bot and ask me there."
 
 
@@ -103,6 +104,7 @@ async def test_who_may_read_more_gets_it_alone_and_the_group_what_all_may_read(s
         question = await say(RITA, f"{ASK} {PADLOCK}")
         (fuller,) = alone(sandbox, RITA)
         assert DIGITS in fuller["text"] and "Crew only" in fuller["text"]
+        assert fuller["text"].endswith("\n\nOnly you see this answer: not everyone here may read its posts.")
         assert fuller["reply_to_message"]["message_id"] == question["message_id"]
         (public,) = visible(sandbox, OTTO)
         assert DIGITS not in str(public) and "Crew" not in str(public)
@@ -153,6 +155,39 @@ async def test_a_group_may_keep_every_answer_to_who_asked(sandbox, with_menu, sa
         await press(sandbox, settings, "Show answers to everyone", OTTO)
         await say(RITA, f"/ask@citegram_bot {FERRY}")
         assert "7:30" in visible(sandbox, ADMIN)[-1]["text"]
+
+
+async def test_a_member_checks_a_message_and_turns_pages_without_others(sandbox, with_menu, say, home):
+    await save(home, *(Post(PostKey(HARBOUR, 200 + n), NOW, f"Tugboat number {n} is for sale.") for n in range(12)))
+    async with with_menu():
+        await menu_is_set(sandbox)
+        claim = await sandbox.say(OTTO, "The boathouse padlock opens with the digits 4417.", chat_id=GROUP)
+        await say(RITA, "/verify", reply_to=claim["message_id"])
+        assert "Crew only" in alone(sandbox, RITA)[-1]["text"]
+        await say(RITA, "/search tugboat")
+        page = alone(sandbox, RITA)[-1]
+        assert "1 из 3" in page["text"]
+        await press(sandbox, page, "▶", RITA)
+        assert "2 из 3" in current(sandbox, page)["text"]
+        await say(RITA, "/search padlock")
+        assert DIGITS in alone(sandbox, RITA)[-1]["text"]
+    assert visible(sandbox, OTTO) == []
+
+
+async def test_who_writes_as_the_group_is_answered_before_all(sandbox, live, say, home):
+    """Telegram does not say who it is, so nobody can be told alone."""
+    async with open_archive(home) as archive:
+        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+    hello = await sandbox.say(OTTO, "hello", chat_id=GROUP)
+    command = {"type": "bot_command", "offset": 0, "length": len(ASK)}
+    anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+    async with live():
+        for text in (f"{ASK} {PADLOCK}", f"{ASK} {FERRY}"):
+            masked = hello | {"text": text, "sender_chat": hello["chat"], "from": anonymous, "entities": [command]}
+            sandbox.push({"message": masked})
+            await wait_until_idle(sandbox, home)
+    assert ["7:30" in one["text"] for one in visible(sandbox, RITA)] == [False, True]
+    assert DIGITS not in str(visible(sandbox, RITA))
 
 
 @pytest.mark.parametrize(("bot_is", "who"), [("administrator", RITA), ("member", ADMIN)])

@@ -398,7 +398,8 @@ class QuestionWorker:
 
     async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
         """Answer a question, from the pinned answer or the cache where there is one."""
-        if asked.mode != keyboards.DEEP_MODE and (pinned := await answer_from_pin(question, self._rag)) is not None:
+        again = asked.mode in {keyboards.DEEP_MODE, keyboards.OTHER_MODE}
+        if not again and (pinned := await answer_from_pin(question, self._rag)) is not None:
             return pinned
         other = asked.mode == keyboards.OTHER_MODE  # of which answer depends on those before it
         key, version = None if other else await self._cache.key(question, asked.mode), self._rag.version

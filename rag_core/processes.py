@@ -99,6 +99,11 @@ class WorkerProcess:
         """Process id."""
         return self._process.pid
 
+    @property
+    def exited(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.returncode is not None
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; to a worker that has ended nothing is sent, and `receive` reports its end."""
         assert self._process.stdin is not None

@@ -3,8 +3,8 @@
 Three ordinary mistakes crash llama.cpp's process, a damaged file may too, and a busy Python thread in the same process
 makes it 5 to 12 times slower. So it runs in a process of its own, which imports as little as it can.
 
-A request has an increasing `id` and a method name in `do`; `{"stop": id}` cancels that request and all before it. Every
-reply names its request; the last one of a request has `over`.
+A request has a method name in `do`; `{"stop": true}` stops the one that runs. The last reply of a request has `over`;
+only then the next request comes.
 """
 
 from __future__ import annotations
@@ -628,28 +628,20 @@ _SHUTDOWN_GRACE_S = 2.0  # for a graceful exit when the parent is gone
 
 
 class RequestServer:
-    """Request loop of the worker: it reads further requests while one runs, so that it can be cancelled."""
+    """Request loop of the worker: it reads on while a request runs, so that this can be stopped."""
 
     def __init__(self, native: LlamaModel, replies: BinaryIO) -> None:
         self._native, self._replies = native, replies
         self._jobs: queue.Queue[Message | None] = queue.Queue()
-        self._lock = threading.Lock()
-        self._running = self._stopped = 0
 
     def listen(self, requests: BinaryIO) -> None:
         """Read requests until the parent is gone; then exit, at the latest after two seconds."""
         while received := read_message(requests):
             message, _ = received
+            self._native.stop("stop" in message)  # the request before is over where another one comes
             if "stop" not in message:
                 self._jobs.put(message)
-                continue
-            with self._lock:
-                self._stopped = max(self._stopped, message["stop"])
-                if self._running <= self._stopped:
-                    self._native.stop(True)
-        with self._lock:
-            self._stopped = sys.maxsize
-            self._native.stop(True)
+        self._native.stop(True)
         self._jobs.put(None)
         time.sleep(_SHUTDOWN_GRACE_S)
         os._exit(0)
@@ -657,14 +649,10 @@ class RequestServer:
     def work(self) -> None:
         """Process one request after another."""
         while (job := self._jobs.get()) is not None:
-            number = job["id"]
 
-            def say(number: int = number, **reply: Any) -> None:
-                write_message(self._replies, {"id": number, **reply})
+            def say(**reply: Any) -> None:
+                write_message(self._replies, reply)
 
-            with self._lock:
-                self._running = number
-                self._native.stop(number <= self._stopped)
             say(began=True)
             end: Message = {}
             try:

@@ -131,18 +131,20 @@ class LlmWorkerRefused(Exception):
 
 
 class LlmWorkerProcess:
-    """Running worker process. One request at a time; an abandoned request is stopped."""
+    """Running worker process. One request after another; one that is abandoned is stopped, or the worker killed."""
 
     def __init__(self, worker: WorkerProcess, log: IO[bytes], patience: float) -> None:
         self.worker, self._log, self._patience = worker, log, patience
-        self._number = self._open = 0  # id of the last request, and of the one still running
-        self._box: asyncio.Queue[Message | None] = asyncio.Queue()  # replies to the last request; None: it ended
-        self._watch: asyncio.TimerHandle | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._exit: object = "it was stopped"
-        self.gone = False
+        self._running: object = None  # the request that runs
+        self._stopping: asyncio.Task[None] | None = None
+        self._closed = False
         self.on_stop: Callable[[], None] = lambda: None  # called when a request ended because it was told to
         self.context, self.name = 0, ""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the process has ended, or is told to."""
+        return self._closed or self.worker.exited
 
     @classmethod
     async def start(cls, path: Path, options: Mapping[str, Any], patience: float) -> LlmWorkerProcess:
@@ -166,58 +168,42 @@ class LlmWorkerProcess:
             raise
         if "ready" in ready:
             child.context, child.name = ready["context"], ready["name"]
-            child._reading = asyncio.create_task(child._read())
             return child
         # of several errors the first has caused the others
         said = next(iter(worker.log_lines()), ready["said"])
         await child.stop()
         raise ModelUnavailable(_explain_load_failure(path, ready["refused"], said))
 
-    async def _read(self) -> None:
-        try:
-            while True:
-                message = await self.worker.receive()
-                if message["id"] == self._number:
-                    self._box.put_nowait(message)
-                if "over" in message:
-                    self._open = 0 if message["id"] == self._open else self._open
-                    if self._watch:
-                        self._watch.cancel()
-                        self._watch = None
-                        self.on_stop()
-        except WorkerExited as exc:
-            self._exit = exc
-        finally:
-            self.gone = True
-            self._box.put_nowait(None)
-
     async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
         """Send a request and yield its replies. Raises LlmWorkerExited, LlmWorkerRefused."""
-        self._number += 1
-        self._box = asyncio.Queue()
-        number = self._open = self._number
+        if self._stopping:
+            await asyncio.wait([self._stopping])
+        running = self._running = object()
         began = False
         try:
-            if self.gone:
-                raise LlmWorkerExited(str(self._exit), began)
-            self.worker.send({"id": number, "do": do, **fields})
+            self.worker.send({"do": do, **fields})
             while True:
                 try:
                     async with asyncio.timeout(self._patience):
-                        reply = await self._box.get()
+                        reply = await self.worker.receive()
                 except TimeoutError:
                     self.worker.kill()
-                    reply = await self._box.get()
-                if reply is None or "stopped" in reply:  # not by this reader: the worker is being stopped
-                    raise LlmWorkerExited(str(self._exit), began)
+                    reply = await self.worker.receive()
                 began = True
+                if "over" in reply:
+                    self._running = None
+                if "stopped" in reply:  # not by its reader: the worker is being stopped
+                    raise LlmWorkerExited("it was stopped", began)
                 if "refused" in reply:
                     raise LlmWorkerRefused(reply["refused"], reply["said"])
                 if "over" in reply:
                     return
                 yield reply
+        except WorkerExited as exc:
+            self._running = None
+            raise LlmWorkerExited(str(exc), began) from exc
         finally:
-            if number == self._number:
+            if self._running is running:
                 self.halt()
 
     async def request(self, do: str, fields: Mapping[str, Any]) -> Message:
@@ -227,20 +213,30 @@ class LlmWorkerProcess:
 
     def halt(self) -> None:
         """Stop the running request, if there is one. A worker that does not stop is killed."""
-        if self._open and not self._watch and not self.gone:
-            self.worker.send({"stop": self._open})
-            self._watch = asyncio.get_running_loop().call_later(_STOP_TIMEOUT_S, self.worker.kill)
+        if self._running:
+            self._running = None
+            self._stopping = asyncio.create_task(self._stop_request())
+
+    async def _stop_request(self) -> None:
+        self.worker.send({"stop": True})
+        try:
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
+                while "over" not in await self.worker.receive():
+                    pass
+            self.on_stop()
+        except TimeoutError:
+            self.worker.kill()
+        except WorkerExited as exc:
+            _log.warning("the language model's process ended with %s", exc)
 
     async def stop(self) -> None:
         """Stop the worker, first gently, and wait for its exit. Calling it twice is no error."""
-        self.gone = True
-        if self._watch:
-            self._watch.cancel()
+        self._closed = True
         try:
             await self.worker.stop(_EXIT_TIMEOUT_S)
         finally:
-            if self._reading:
-                await asyncio.wait([self._reading])
+            if self._stopping:
+                await asyncio.wait([self._stopping])
             self._log.close()
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 
 class Command(NamedTuple):
@@ -153,7 +153,8 @@ def build_parser(named: Sequence[str]) -> CommandParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="say more about what happens")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        added = commands.add_parser(name, help=command.help, description=command.help)
+        shown: dict[str, Any] = {} if name == "completion" else {"help": command.help}  # not needed on the first day
+        added = commands.add_parser(name, description=command.help, **shown)
         if name in named:
             getattr(import_module(f"bot.cli.{command.module}"), command.declare)(added)
             added.set_examples(command.examples)

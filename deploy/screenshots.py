@@ -1,8 +1,8 @@
 """The pictures of the README, made anew from the running demo.
 
-Run it with .venv/bin/python deploy/screenshots.py, in the development environment (make test) and with Chromium.
-Each picture is taken in English and in Russian: a private chat, a group, the sources of an answer, verdicts, a rich
-message.
+Run it with .venv/bin/python deploy/screenshots.py, in the development environment (make test) and with Chromium and an
+emoji font (apt-get install chromium fonts-noto-color-emoji). Each picture is taken in English and in Russian: a private
+chat, the same on a phone in dark colours, a group, the sources of an answer, verdicts, a rich message.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ FLAGS = (
 ).split()
 SIZE = {"width": 1380, "height": 860}
 NARROW = {"width": 920, "height": 860}
+PHONE = {"width": 390, "height": 844}
 WAIT_MS = 15_000
 
 
@@ -82,6 +83,11 @@ async def private(page: Page, tongue: Tongue) -> None:
     await page.wait_for_selector(".highlight")
 
 
+async def phone(page: Page, tongue: Tongue) -> None:
+    """A question in private, without its post."""
+    await ask(page, tongue.alone)
+
+
 async def group(page: Page, tongue: Tongue) -> None:
     """A question in a group, with a vote under the answer."""
     await page.click(f'[data-chat="{GROUP_ID}"]')
@@ -124,6 +130,7 @@ async def rich(page: Page, tongue: Tongue) -> None:
 
 SHOTS: tuple[tuple[str, dict[str, int], Callable[[Page, Tongue], Awaitable[None]]], ...] = (
     ("sandbox", SIZE, private),
+    ("phone", PHONE, phone),
     ("group", NARROW, group),
     ("sources", NARROW, sources),
     ("verify", NARROW, verdicts),
@@ -143,8 +150,8 @@ async def main() -> None:
         browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, size, play in SHOTS:
             for tongue in TONGUES:
-                page = await browser.new_page(viewport=size)
-                await page.goto(f"{sandbox.url}/?user={tongue.user}&lang={tongue.lang}&theme=light")
+                page, theme = await browser.new_page(viewport=size), "dark" if size is PHONE else "light"
+                await page.goto(f"{sandbox.url}/?user={tongue.user}&lang={tongue.lang}&theme={theme}")
                 await play(page, tongue)
                 await page.wait_for_timeout(5_000)  # the page scrolls smoothly, and what the bot says to a press fades
                 await page.screenshot(path=PICTURES / f"{name}-{tongue.lang}.png")

@@ -214,7 +214,7 @@ export class Pane {
   empty(chat) {
     const kind = chat.is_bot ? "emptyChat" : chat.type === "channel" ? "emptyChannel" : "emptyGroup";
     const build = () => make("div", { class: "empty" }, avatar(chat, "large"),
-      make("h2", { text: say(kind) }), make("p", { text: say(`${kind}Hint`).replace("@", `@${store.bot.username}`) }),
+      make("h2", { text: say(kind, store.bot.username) }), make("p", { text: say(`${kind}Hint`, store.bot.username) }),
       chat.is_bot ? this.suggestions() : null);
     return { key: "empty", sign: kind, build };
   }

@@ -47,7 +47,7 @@ function words(chat, message) {
   }
   if (!message) {
     const nothing = chat.is_bot ? "bot" : chat.type === "channel" ? "emptyChannel" : "emptyGroup";
-    return make("span", { class: "words", text: say(nothing) });
+    return make("span", { class: "words", text: say(nothing, store.bot.username) });
   }
   const name = isOwn(message) ? say("you") : chat.type === "supergroup" ? message.from?.first_name : null;
   return make("span", { class: "words", text: `${name ? `${name}: ` : ""}${summary(message)}` });

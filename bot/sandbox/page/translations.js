@@ -25,7 +25,7 @@ const WORDS = {
     "Each number in an answer opens the post it comes from.",
     "Каждый номер в ответе открывает пост, откуда он взят.",
   ],
-  emptyGroup: ["A group: ask with /ask", "Группа: спросите через /ask"],
+  emptyGroup: ["A group: ask with /ask@", "Группа: спросите через /ask@"],
   emptyGroupHint: [
     "Or mention @, or reply to the bot. Otherwise it stays silent here.",
     "Или упомяните @, или ответьте на сообщение бота. Иначе он здесь молчит.",
@@ -118,7 +118,7 @@ export function useLanguage(code) {
   document.documentElement.lang = lang;
 }
 
-export const say = (key) => WORDS[key][lang === "ru" ? 1 : 0];
+export const say = (key, bot = "") => WORDS[key][lang === "ru" ? 1 : 0].replace("@", `@${bot}`);
 
 export function counted(number, key) {
   const forms = COUNTED[key][lang];

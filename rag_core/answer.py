@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from hashlib import blake2b
 
 from rag_core.context.evidence import check_citations, keep_current_citations, keep_current_passages
@@ -196,6 +197,9 @@ async def run_recipe(
         return await run_direct(question, plan, rag, run)
 
 
+_AGED = timedelta(days=183)  # what an older post says of prices and hours has often changed
+
+
 async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: Run) -> Answer:
     """Compose the answer of what its posts still say, or the refusal with the nearest posts."""
     draft, viewer = found.draft, question.viewer
@@ -219,8 +223,11 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
     if quoted and asks_for_address(question.text):
         shown = " ".join(one.text for one in sentences)
         addresses = find_addresses(quoted, shown, stored, found.evidence.boilerplate)
+    plan, first = found.plan, next((c.date for one in sentences for c in one.citations), question.asked_at)
+    timed = plan.since or plan.until
     return Answer(
         sentences=sentences,
+        aged=draft.certainty is Certainty.PROBABLE and not timed and question.asked_at - first > _AGED,
         confidence=draft.covered,
         certainty=draft.certainty,
         recipe=run.recipe,

@@ -508,7 +508,8 @@ class Answer:
     be shown; `certainty` decides how the answer begins. `read_as` and `aliases` are those of the plan; `missing` are
     the parts of the question that nothing was found for. `actions` are for programs and admins; readers never see
     them. `addresses`: links of the cited or nearest posts, where the question asks for one and no sentence shows it.
-    `judged` as in `Draft`, of a refusal too.
+    `judged` as in `Draft`, of a refusal too. `aged`: it is probable, the question names no time, and the post of its
+    first sentence is more than half a year old.
     """
 
     sentences: tuple[Sentence, ...]
@@ -530,6 +531,7 @@ class Answer:
     missing: tuple[str, ...] = ()
     addresses: Mapping[PostKey, tuple[str, ...]] = field(default_factory=dict)
     judged: float | None = None
+    aged: bool = False
 
     def __post_init__(self) -> None:
         """Nothing is sure without a sentence; PROBABLE without one: a group wants only sure answers."""

@@ -115,13 +115,11 @@ unnamed-origin = someone
 footer-model = Written by { $model } from these posts
 
 refused = I found nothing about this in the channels I read for you.
+refused-sought = I looked for “{ $sought }”: the channels I read for you say nothing about it.
 refused-group = I found nothing about this in this group's channels.
-refused-unsure = I did not find a sure answer.
-refused-partly = I did not find an answer, but I could not search everything.
-nearest = { $count ->
-    [one] This post comes nearest:
-   *[other] These posts come nearest:
-}
+refused-unsure = The posts do not say it outright.
+refused-partly = I found no answer, but I could not look everywhere just now. Please ask again in a minute.
+nearest = Closest:
 
 shortfall = { $stage ->
     [plan] I searched for your question as you wrote it.
@@ -155,7 +153,7 @@ shortfall = { $stage ->
 trouble-archive = I cannot reach the posts right now. Please try again later.
 trouble-unchecked = I could not check whether you may still see this. Please try again in a minute.
 trouble-index = The search is down right now, so I cannot say whether the posts have this. Please try again later.
-trouble-timeout = This took too long, so I stopped. Try a shorter question.
+trouble-timeout = I am slow right now and had to stop. Please ask again in a minute.
 trouble-general = Something went wrong on my side. Please try again later.
 trouble-reason = For the admin: { $reason }
 
@@ -777,7 +775,7 @@ answer-changed = A post behind this answer has changed or is closed to you now. 
 answer-already = It is already below.
 answer-not-yours = This is for the person who asked. Ask me yourself!
 answer-not-member = This is for members of this group.
-sources-none = This answer quotes no post: I did not find a sure answer.
+sources-none = This answer quotes no post: the posts do not say it outright.
 sources-counted = I counted this over all the posts that I read for you.
 remark-sure = My answer stands on these posts. Whether they are right I cannot know.
 remark-unsure = No, I am not sure: these posts only come nearest to your question.
@@ -1020,6 +1018,7 @@ live-place = { $count ->
     [one] { $count } question is ahead of yours.
    *[other] { $count } questions are ahead of yours.
 }
+answer-aged = The post is of { $date }, so it may be out of date:
 answer-probable = The answer is probably here:
 answer-further = { $count ->
     [one] If not, perhaps here:

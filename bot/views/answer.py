@@ -97,7 +97,10 @@ def render_answer(answer: Answer, posts: Mapping[PostKey, Post], shown: RenderCo
     if answer.refused:
         blocks += _render_refusal(answer, shown)
     else:
-        if answer.certainty is Certainty.PROBABLE:
+        if answer.aged:
+            date = words.date(answer.sentences[0].citations[0].date, shown.zone)
+            blocks.append(Text(words("answer-aged", date=date)))
+        elif answer.certainty is Certainty.PROBABLE:
             blocks.append(Text(words("answer-probable")))
         blocks.append(render_sentences(answer, shown))
         if answer.missing:
@@ -167,7 +170,8 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         # words before the quote, such as "Earlier, on 1 May:"; a quote of several lines may be one line
         framed = any(quote and said.endswith(quote) and said != quote for quote in quotes)
         dates = () if framed else [c.date for c in sentence.citations]
-        if shown and dates and answer.certainty is Certainty.PROBABLE:
+        told = answer.aged and not place  # by the line above
+        if shown and dates and answer.certainty is Certainty.PROBABLE and not told:
             text = Text(Bold(shown.words.date(max(dates), shown.zone)), ": ", text)
         folds = shown and place and sentence.further and answer.certainty is Certainty.PROBABLE
         if folds:
@@ -247,8 +251,11 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
     sentence = (
         "refused-partly" if partly else "refused-unsure" if unsure else "refused-group" if shown.group else "refused"
     )
-    blocks = [Text(shown.words(sentence))]
-    nearest = []
+    said = Text(shown.words(sentence))
+    if sentence == "refused" and answer.read_as:  # not what was typed
+        read = ", ".join(join_lines(read) for _, read in answer.read_as)
+        said = shown.words.rich("refused-sought", sought=neutralize_links(read))
+    blocks, nearest = [said], list[Text]()
     for number, passage in enumerate(answer.nearest, 1):
         channel = answer.channels.get(passage.key.chat_id)
         line = Text(f"{number}. ", format_reference(passage.key, passage.date, passage, channel, shown))
@@ -257,7 +264,7 @@ def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
         nearest.append(Text(line, *words, *_list_addresses(passage.key, answer)))
     if nearest:
         quoted = BlockQuote(as_list(*nearest, sep="\n\n"))
-        blocks.append(Text(shown.words("nearest", count=len(nearest)), "\n", quoted))
+        blocks = [Text(said, " ", shown.words("nearest"), "\n", quoted)]
     return blocks
 
 

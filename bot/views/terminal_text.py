@@ -40,7 +40,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
         partly = set(answer["without"]) - WRITING_STAGES
         lines = [words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")]
         sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
-        sources[:0] = [words("nearest", count=len(sources))] if sources else []
+        lines[0] += f" {words('nearest')}" if sources else ""
     else:
         first, further = list[str](), list[str]()
         for place, (sentence, marks) in enumerate(zip(answer["sentences"], found["marks"], strict=True)):

@@ -69,7 +69,7 @@ async def test_every_recipe_answers_with_a_model_that_does_its_part(live: Any, a
 async def test_every_recipe_refuses_with_a_model_that_finds_nothing(live: Any, ask: Any, home: Path) -> None:
     async with serve_roles(QUIET) as model, live(sections={"llm": {"url": model.url}}):
         replies = await asked_of_each(ask, home, ZEPPELIN)
-    refusals = ("did not find a sure", "found nothing about this")  # with what comes nearest, or without
+    refusals = ("do not say it outright", "found nothing about this")  # with what comes nearest, or without
     assert all(any(words in reply["text"] for words in refusals) for reply in replies)
 
 

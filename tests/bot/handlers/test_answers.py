@@ -392,7 +392,7 @@ async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, live
     async with live():
         await ask(OTTO, NOBODY)
         assert (await say_text(sandbox, OTTO, "more")).startswith("Try the words that a post would use")
-        nothing = "This answer quotes no post: I did not find a sure answer."
+        nothing = "This answer quotes no post: the posts do not say it outright."
         assert [await say_text(sandbox, OTTO, text) for text in ("source?", "really?", "tldr")] == [nothing] * 3
         await ask(OTTO, "/verify Zeppelins were never painted violet.")
         assert "counted" not in (await ask(OTTO, "source?"))["text"]
@@ -401,7 +401,9 @@ async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, live
 async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(sandbox, live, ask, monkeypatch):
     monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
     async with live():
-        assert (await ask(OTTO, FERRY))["text"].startswith("The answer is probably here:")
+        assert (await ask(OTTO, FERRY))["text"].startswith(
+            "The post is of 12 March 2024, so it may be out of date:\n\nThe"
+        )
         assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not sure")
         assert (await say_text(sandbox, OTTO, "tldr")).startswith("The answer is probably here:")
 

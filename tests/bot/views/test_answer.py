@@ -148,11 +148,19 @@ FAILED = (Shortfall("search", "a"), Shortfall("search", "b"), Shortfall("unheard
     [
         (answered(YES, cited("Two.", PostKey(PUBLIC, 1)), model="m"), False, "Yes. [1] Two. [1]\n\nSource\n"),
         (answered(), True, "I found nothing about this in this group's channels."),
-        (answered(nearest=(nearest("x"),), certainty=Certainty.PROBABLE), True, "I did not find a sure answer.\n\n"),
-        (answered(shortfalls=FAILED), False, "I did not find an answer, but I could not search everything.\n"),
+        (answered(nearest=(nearest("x"),), certainty=Certainty.PROBABLE), True, "The posts do not say it outright. Cl"),
+        (answered(read_as=(("stolen", "stollen"),)), False, "I looked for “stollen”: the channels I read for you say"),
+        (answered(shortfalls=FAILED), False, "I found no answer, but I could not look everywhere just now. Please"),
         (answered(YES, shortfalls=FAILED), False, "Yes. [1]"),
     ],
-    ids=["a paragraph of a model", "a refusal in a group", "what a group withholds", "half a search", "shortfalls"],
+    ids=[
+        "a paragraph of a model",
+        "a refusal in a group",
+        "what a group withholds",
+        "a word that was read otherwise",
+        "half a search",
+        "shortfalls",
+    ],
 )
 def test_an_answer_begins_with(answer, group, said):
     text, _ = render_answer(answer, {}, replace(EN, group=group)).render()

@@ -47,8 +47,8 @@ def raising(error: Exception) -> Any:
         ),
         (
             StageTimeout("search took too long: /srv/x"),
-            "Поиск занял слишком много времени, и я остановился.",
-            "This took too long, so I stopped. Try",
+            "Сейчас я отвечаю медленно и не успел.",
+            "I am slow right now and had to stop.",
         ),
         (ZeroDivisionError("/srv/x"), "У меня что-то сломалось. Попробуйте", "Something went wrong on my side. Please"),
     ],

@@ -815,16 +815,16 @@ stats-votes = Votes in 7 days: 👍 { $good }, 👎 { $bad } (wrong { $wrong }, 
 
 privacy-what = What I keep about you on my owner's machine:
 privacy-brief = { $days ->
-    [one] I keep your questions, and which posts answered them, for { $days } day. After that I only keep a count.
-   *[other] I keep your questions, and which posts answered them, for { $days } days. After that I only keep a count.
+    [one] I keep your questions, and which posts answered them, for { $days } day. After that only how many there were, when, and whether I had an answer.
+   *[other] I keep your questions, and which posts answered them, for { $days } days. After that only how many there were, when, and whether I had an answer.
 }
 privacy-unanswered = • questions I could not answer: admins see how many and what about, in words that the posts have too; your own words only once two people have asked the same, and never who asked. A pinned answer keeps none of the words. They go with your questions, or with /forget
 button-details = Details
 privacy-questions = { $days ->
-    [one] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } day. If a model wrote the answer, its sentences too. After that I only count that something was asked.
-   *[other] • your questions, with your Telegram id, the chat, the time and the passages that answered them: { $days } days. If a model wrote the answer, its sentences too. After that I only count that something was asked.
+    [one] • your questions, with your Telegram id, the chat, the time, the passages that answered them and the posts I looked at: { $days } day. If a model wrote the answer, its sentences too. After that only that something was asked then, and whether I was sure of an answer.
+   *[other] • your questions, with your Telegram id, the chat, the time, the passages that answered them and the posts I looked at: { $days } days. If a model wrote the answer, its sentences too. After that only that something was asked then, and whether I was sure of an answer.
 }
-privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions
+privacy-votes = • your 👍 and 👎 with the reason, and your links to long questions: as long as your questions. Admins see how many votes there are, not whose
     • the settings of this chat, such as its time zone: until they are changed
 privacy-alone = • what only you see in a group: like your other questions. If a post behind it changes I correct it where Telegram lets me; the message itself goes when Telegram drops it, not with /forget
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
@@ -835,13 +835,13 @@ privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until /new
    *[other] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minutes, or until /new
 }
-privacy-memory = • in memory only: how I searched for your question, 10 minutes
+privacy-memory = • in memory only: how I searched and what I answered, 10 minutes; what a model judged or wrote and I left out, a day; which questions I offered you, until /new
 privacy-backups = { $count ->
     [0] There are no backups.
     [one] Every night I back all this up and keep { $count } copy. /forget does not change it, but the next one replaces it.
    *[other] Every night I back all this up and keep { $count } copies. /forget does not change them, but all of them are replaced after that many nights.
 }
-privacy-not = Not kept: your name, and what you look for with /search.
+privacy-not = Not kept: your name, what you look for with /search, and what you type after my name in other chats.
 privacy-log = { $texts ->
     [yes] The log holds the texts of questions, because an admin has switched that on.
    *[other] The log holds no texts of questions or answers, only numbers, times and failures.
@@ -1018,7 +1018,7 @@ live-place = { $count ->
     [one] { $count } question is ahead of yours.
    *[other] { $count } questions are ahead of yours.
 }
-answer-aged = The post is of { $date }, so it may be out of date:
+answer-aged = This is from { $date } and may be out of date:
 answer-probable = The answer is probably here:
 answer-further = { $count ->
     [one] If not, perhaps here:

@@ -401,9 +401,7 @@ async def test_after_a_refusal_a_remark_says_that_there_is_nothing(sandbox, live
 async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brief(sandbox, live, ask, monkeypatch):
     monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.PROBABLE)
     async with live():
-        assert (await ask(OTTO, FERRY))["text"].startswith(
-            "The post is of 12 March 2024, so it may be out of date:\n\nThe"
-        )
+        assert (await ask(OTTO, FERRY))["text"].startswith("This is from 12 March 2024 and may be out of date:\n\nThe")
         assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not sure")
         assert (await say_text(sandbox, OTTO, "tldr")).startswith("The answer is probably here:")
 

@@ -363,8 +363,9 @@ async def test_a_public_answer_is_not_read_by_what_only_its_asker_was_shown(sand
         await wait_until_idle(sandbox, home)
         await say(RITA, f"{ASK} Who keeps the boathouse key?")
         assert "Zelda" in alone(sandbox, RITA)[-1]["text"]
-        await say(RITA, f"{ASK} What else is known about her?")
+        await say(RITA, f"{ASK} When did she come?")
         assert "Zelda" not in visible(sandbox, OTTO)[-1]["text"]
     sql = "SELECT thread, entities FROM talks WHERE user_id = ? ORDER BY id"
     kept = [(thread < 0, "Zelda" in names) for thread, names in execute(home, sql, RITA)]
-    assert kept == [(False, False), (True, True), (False, False), (True, True)]
+    assert (True, True) in kept
+    assert (False, True) not in kept

@@ -274,7 +274,10 @@ async def submit_question(message: Message, text: str, update_id: int, context: 
 
 async def _reply_to_talk(message: Message, talk: Talk, context: AppContext, words: Translator) -> None:
     if message.chat.type != "private":
-        await call_best_effort(message.react([ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))]))
+        if message.ephemeral_message_id is None:
+            await call_best_effort(message.react([ReactionTypeEmoji(emoji=_REACTIONS.get(talk.kind, "👍"))]))
+        elif talk.kind is not TalkKind.ABOUT_CHANNEL:  # it has no reactions
+            await message.reply(**render_talk(talk, words.lang, ()).as_kwargs())
         return
     viewer = await access.build_viewer(context.admins, get_reader(message))
     lang = talk.lang or words.lang

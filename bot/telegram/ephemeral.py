@@ -25,12 +25,8 @@ from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramFor
 from aiogram.methods import (
     DeleteEphemeralMessage,
     DeleteMessage,
-    EditEphemeralMessageCaption,
-    EditEphemeralMessageMedia,
     EditEphemeralMessageReplyMarkup,
     EditEphemeralMessageText,
-    EditMessageCaption,
-    EditMessageMedia,
     EditMessageReplyMarkup,
     EditMessageText,
     SendMessage,
@@ -50,8 +46,6 @@ _REMINDER_SECONDS = 600.0  # until the public sentence is said to the same membe
 _SKIPPED_METHODS = frozenset({"setMessageReaction", "sendChatAction"})  # all would see them
 _COUNTERPARTS: dict[type[TelegramMethod[Any]], type[TelegramMethod[Any]]] = {
     EditMessageText: EditEphemeralMessageText,
-    EditMessageCaption: EditEphemeralMessageCaption,
-    EditMessageMedia: EditEphemeralMessageMedia,
     EditMessageReplyMarkup: EditEphemeralMessageReplyMarkup,
     DeleteMessage: DeleteEphemeralMessage,
 }
@@ -196,8 +190,9 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         place = ("message_thread_id", "reply_parameters", "reply_markup", "ephemeral_message_parameters")
         private: dict[str, Any] = {"chat_id": address.receiver, **dict.fromkeys(place)}
         with suppress(*_REFUSALS):
-            sent: Message = await make_request(bot, method.model_copy(update=private))
-            return sent.model_copy(update={"message_id": 0})
+            if address.receiver > 0:  # else who wrote as a chat
+                sent: Message = await make_request(bot, method.model_copy(update=private))
+                return sent.model_copy(update={"message_id": 0})
         said = get_translator(address.lang)("open-private-chat", bot=f"@{(await bot.me()).username}")
         if address.pressed:
             raise Refusal(said)

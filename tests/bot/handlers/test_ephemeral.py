@@ -190,6 +190,24 @@ async def test_who_writes_as_the_group_is_answered_before_all(sandbox, live, say
     assert DIGITS not in str(visible(sandbox, RITA))
 
 
+@pytest.mark.parametrize("text", [f"/ask {FERRY}", "/why", "/settings", "/help"])
+async def test_an_ephemeral_command_of_nobody_is_not_answered_before_all(sandbox, live, home, text):
+    room = sandbox.world.room(GROUP).wire()
+    anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+    command = {"type": "bot_command", "offset": 0, "length": len(text.split()[0])}
+    masked = {
+        "message_id": 0,
+        "ephemeral_message_id": 7,
+        "date": int(sandbox.world.clock()),
+        "chat": room,
+        "text": text,
+    }
+    async with live():
+        sandbox.push({"message": masked | {"sender_chat": room, "from": anonymous, "entities": [command]}})
+        await wait_until_idle(sandbox, home)
+    assert [one["text"] for one in visible(sandbox, OTTO)] == [ELSEWHERE]
+
+
 @pytest.mark.parametrize(("bot_is", "who"), [("administrator", RITA), ("member", ADMIN)])
 async def test_every_call_for_an_ephemeral_message_and_a_press_on_one_has_its_receiver(
     sandbox, with_menu, say, home, bot_is, who

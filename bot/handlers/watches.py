@@ -19,7 +19,7 @@ from bot.app_context import AppContext
 from bot.i18n import Translator
 from bot.middlewares import ChatCommand
 from bot.notifications import compute_next_due, send_digest
-from bot.telegram.recheck import View, collect_content_of_posts
+from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
 from bot.views.answer import link_number
 from bot.views.format import neutralize_links
 from bot.views.keyboards import LabelledPress, Press, build_keyboard, on_press
@@ -143,7 +143,11 @@ async def _on_digest(
         if not await send_digest(bot, context, asked, now - timedelta(days=asked.days), until):
             viewer = await access.build_viewer(context.admins, reader)
             asked_of = viewer if asked.channels is None else viewer.narrow(asked.channels)
-            await message.answer(access.describe_shortfalls(asked_of, words) or words("digest-nothing"))
+            spans = [await visible_posts.fetch_post_span(archive, one) for one in asked_of.channels]
+            last = max((span.last for span in spans if span), default=None)
+            nothing = words("digest-nothing", day=words.date(last, zone) if last else "none")
+            text = Text(access.describe_shortfalls(asked_of, words) or nothing)
+            await View(text, ShownContent(counted=asked_of.channels)).send(message.answer, reader, context.admins)
         return
     if wanted:
         readable = await access.get_readable_channels(context.admins, reader)

@@ -1284,7 +1284,10 @@ digest-on = { $days ->
     [1] A digest comes every day, next on { $due }.
    *[7] A digest comes every week, next on { $due }.
 }
-digest-nothing = Nothing new.
+digest-nothing = { $day ->
+    [none] Nothing new.
+   *[other] Nothing new since { $day }.
+}
 digest-title = New from { $since } to { $until }
 digest-day = New on { $date }
 digest-related = { $count ->

@@ -1370,7 +1370,10 @@ digest-on = { $days ->
     [1] Сводка приходит каждый день, следующая — { $due }.
    *[7] Сводка приходит каждую неделю, следующая — { $due }.
 }
-digest-nothing = Нового нет.
+digest-nothing = { $day ->
+    [none] Нового нет.
+   *[other] Нового нет с { $day }.
+}
 digest-title = Новое с { $since } по { $until }
 digest-day = Новое за { $date }
 digest-related = { $count ->

@@ -186,7 +186,7 @@ async def fill(sandbox: Sandbox, home: Path) -> None:
 
 async def test_a_digest_has_each_event_once_and_only_what_its_reader_may_read(sandbox, live, home):
     async with live():
-        assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new."
+        assert await say_text(sandbox, OTTO, "/digest now") == "Nothing new since 15 March 2024."
         await fill(sandbox, home)
         reply = await say(sandbox, OTTO, "/digest now")
         first, second = reply["text"].split("\n\n")[1:]

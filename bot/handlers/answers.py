@@ -400,7 +400,7 @@ async def _reply_to_complaint(
         if named:
             content = ShownContent(channels=frozenset(named))
             titles = as_list(*(link_channel_title(known[chat], words) for chat in sorted(named)), sep=", ")
-            blocks.append(words.rich("complaint-channels", count=len(named), channels=titles))
+            blocks.append(words.rich("complaint-channels", channels=titles))
     blocks.append(words.rich("complaint-contact", contact=contact) if contact else Text(words("complaint-nobody")))
     await reply_in_pages(message, View(as_list(*blocks, sep="\n\n"), content, buttons), reader, context, words.lang)
 

@@ -788,10 +788,7 @@ remark-no-more = I have looked deeper already: that is all that I found. Ask abo
 sources-changed = This post has changed since my answer. Open it to read it now.
 complaint = I am sorry. I am a program, and I can pick the wrong post.
 complaint-which = What was wrong with my answer to “{ $question }”?
-complaint-channels = { $count ->
-    [one] The channel it came from: { $channels }
-   *[other] The channels it came from: { $channels }
-}
+complaint-channels = The answer came from: { $channels }
 complaint-contact = To reach a person: { $contact }
 complaint-nobody = Those who run me left no address here, but they see how often answers are marked as wrong.
 other-none = I have no other post for this question. Try asking it in other words.

@@ -377,7 +377,7 @@ async def test_a_complaint_is_answered_with_an_apology_and_the_address_that_the_
         await ask(OTTO, FERRY)
         told = await say(sandbox, OTTO, "you got that wrong, i want to talk to a human")
         assert f"What was wrong with my answer to “{FERRY}”?" in told["text"]
-        assert "The channel it came from: Harbour News" in told["text"]
+        assert "The answer came from: Harbour News" in told["text"]
         assert "no address here" in told["text"]
         assert str(ADMIN) not in json.dumps(told)  # nobody is named whom the owner did not name
         assert await press(sandbox, told, "Out of date", OTTO) == "Thank you, noted."

@@ -123,29 +123,9 @@ class Archive:
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run one write transaction in the writer's thread: all or nothing, also if the caller is cancelled."""
-        connection, caller = self._writer._conn, asyncio.current_task()
-        before = caller.cancelling() if caller else 0
-
-        def stop_if_cancelled() -> None:
-            if caller and caller.cancelling() > before:  # at once, also while the event loop is busy
-                raise asyncio.CancelledError
-
-        def run() -> T:
-            try:
-                stop_if_cancelled()
-                connection.execute("BEGIN IMMEDIATE")
-                result = work(connection)
-                stop_if_cancelled()
-                connection.commit()
-            except BaseException:
-                connection.rollback()
-                raise
+        async with self.writing() as connection:
+            result: T = await connection._execute(work, connection._conn)  # type: ignore[no-untyped-call]
             return result
-
-        async with self._turn:
-            with translate_sqlite_errors(self.folder / ARCHIVE_FILE):
-                result: T = await self._writer._execute(run)  # type: ignore[no-untyped-call]
-                return result
 
     async def execute(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one statement in a transaction of its own; returns the number of changed rows."""

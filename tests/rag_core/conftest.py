@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from tiny_gguf import build
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -101,47 +98,6 @@ def make_reranker(tmp_path: Path) -> MakeModel:
         return row, folder
 
     return make
-
-
-@pytest.fixture(scope="session")
-def maxsim(offline_models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelSpec, Path]:
-    """The row and folder of a reranker that truly reranks English, built from the offline MiniLM.
-
-    In the shape of a cross-encoder, pair in and logit out: each word of a question finds its nearest in the text.
-    """
-    encoder, folder = offline_models / "all-MiniLM-L6-v2", tmp_path_factory.mktemp("maxsim")
-    model = onnx.load(encoder / "model.onnx")
-    hidden = model.graph.output[0].name
-    values = {"cls": np.int64(101), "sep": np.int64(102), "far": np.float32(-1e4), "one": np.float32(1),
-              "tiny": np.float32(1e-9), "last": np.array([-1]), "mid": np.array([1])}  # fmt: skip
-    for name, value in values.items():
-        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), f"maxsim {name}"))
-
-    def op(kind: str, *inputs: str, **attributes: Any) -> str:
-        out = f"maxsim {len(model.graph.node)}"
-        given = [f"maxsim {name}" if name in values else name for name in inputs]
-        model.graph.node.append(helper.make_node(kind, given, [out], **attributes))
-        return out
-
-    unit = op("Div", hidden, op("ReduceL2", hidden, "last", keepdims=1))
-    near = op("MatMul", unit, op("Transpose", unit, perm=[0, 2, 1]))
-    special = op("Or", op("Equal", "input_ids", "sep"), op("Equal", "input_ids", "cls"))
-    plain = op("Cast", op("Not", special), to=TensorProto.FLOAT)
-    word = op("Mul", op("Cast", "attention_mask", to=TensorProto.FLOAT), plain)
-    second = op("Cast", "token_type_ids", to=TensorProto.FLOAT)
-    question, text = op("Mul", word, op("Sub", "one", second)), op("Mul", word, second)
-    hide = op("Unsqueeze", op("Mul", op("Sub", "one", text), "far"), "mid")
-    best = op("ReduceMax", op("Add", near, hide), "last", keepdims=0)
-    total = op("ReduceSum", op("Mul", best, question), "last", keepdims=1)
-    words = op("Add", op("ReduceSum", question, "last", keepdims=1), "tiny")
-    model.graph.node.append(helper.make_node("Div", [total, words], ["logits"]))
-    del model.graph.output[:]
-    model.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1]))
-    onnx.save(model, folder / "model.onnx")
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        shutil.copy(encoder / name, folder / name)
-    write_manifest(folder, model="maxsim")
-    return ModelSpec("maxsim", ModelTier.OFFLINE, ModelRole.RERANKER, "MIT", frozenset({"en"}), max_tokens=256), folder
 
 
 @pytest.fixture(scope="session")

@@ -59,8 +59,9 @@ async def test_what_is_no_reranker_is_one_sentence(
 
 
 @pytest.fixture(scope="module")
-def reranker(maxsim: tuple[ModelSpec, Path]) -> Iterator[Reranker]:
-    reranker = asyncio.run(open_reranker(*maxsim, threads=1))
+def reranker(pull_embedder: Callable[[str, str], Path]) -> Iterator[Reranker]:
+    (row,) = find_models("minilm-maxsim")
+    reranker = asyncio.run(open_reranker(row, pull_embedder(row.name, "rerankers"), threads=1))
     yield reranker
     asyncio.run(reranker.close())
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rag_core.conversation.followups import QUESTION_WORD_PATTERN, strip_lead_in
 from rag_core.text.numbers import compile_pattern
-from rag_core.text.tokens import detect_language, fold_case, is_dictionary_word, read_phrases, read_word
+from rag_core.text.tokens import detect_language, fold_case, read_phrases, read_word
 
 
 class TalkKind(StrEnum):
@@ -63,18 +63,6 @@ _ASKING_START = re.compile(
     r"(?:а|и|is|are|was|were|do|does|did|can|could|will|would|how|what|why|почему|зачем|что|там|это)\b "
 )
 _SPOKEN_TO = re.compile(r"\b(?:you|u|bot|ты|вы|бот)\b")
-_KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "йцукенгшщзхъ", "фывапролджэ", "ячсмитьбю")
-_MIN_MASH_LENGTH = 5
-_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|[бвгджзйклмнпрстфхцчшщ]{6}")
-_FIRST_KEYS = {row[:3] for row in _KEYBOARD_ROWS}
-_KEY_RUNS = {
-    row[start:end]
-    for keys in _KEYBOARD_ROWS
-    for row in (keys, keys[::-1])
-    for start in range(len(row))
-    for end in range(start + 3, len(row) + 1)
-}
-_MASH = rf"(?:{'|'.join(sorted(_KEY_RUNS, key=len, reverse=True))})++"
 _WORD = re.compile(r"[^\W_]+")
 _REPEATED_LETTER = re.compile(r"([^\W\d_])\1{2,}")
 _SMILEY = re.compile(r"[\s:;=8xх'^-]*[)(D*/\\|]+[\s)(]*|\^_*\^|<3+|[:;=]-?[PpРр]")
@@ -91,8 +79,6 @@ def detect_talk(text: str) -> Talk | None:
         pictures = any(unicodedata.category(char) == "So" for char in text)
         return Talk(TalkKind.EMOJI if pictures or smiles else TalkKind.UNCLEAR, None)
     kind = _detect_kind(words)
-    if kind is None and len(words) <= 2 and all(map(_is_keyboard_mash, words)):
-        kind = TalkKind.UNCLEAR
     if kind is None and _speaks_of_bot(words):
         kind = TalkKind.WHO_ARE_YOU
     return Talk(kind, lang) if kind else None
@@ -149,19 +135,6 @@ def _speaks_of_bot(words: tuple[str, ...]) -> bool:
             for r in readings
         )
     )
-
-
-def _is_keyboard_mash(word: str) -> bool:
-    """Whether a word is one letter, runs of neighbouring keys ("asdf"), or no word by consonants or one row of keys."""
-    if len(set(word)) == 1:
-        return word.isalpha()
-    if word in _FIRST_KEYS or (len(word) > 3 and compile_pattern(_MASH).fullmatch(word)):
-        return True
-    if len(word) < _MIN_MASH_LENGTH or not word.isalpha():
-        return False
-    if word.isascii() or _CONSONANTS.search(word):
-        return bool(_CONSONANTS.search(word)) and not is_dictionary_word(word)
-    return not is_dictionary_word(word) and any(set(word) <= set(row) for row in _KEYBOARD_ROWS)
 
 
 _SIGNS = r"[\s,.!?;:…()–—-]"

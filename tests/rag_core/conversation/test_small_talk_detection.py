@@ -22,7 +22,7 @@ TALK = {
     TalkKind.JOKE: "расскажи анекдот|пошути|tell me a joke please|make me laugh",
     TalkKind.ABUSE: "тупой бот|бесполезная штука|fuck you|you are useless|why are you so dumb",
     TalkKind.EMOJI: "👍|❤️|:)|)))",
-    TalkKind.UNCLEAR: "???|.|asdfgh|ывапро|фывфыв|zzzz",
+    TalkKind.UNCLEAR: "???|.",
 }
 QUESTIONS = (
     "помощь с ремонтом чайника где", "привет, сколько стоит проезд?", "пока ремонт, где библиотека", "почему?", "how?",

@@ -193,11 +193,6 @@ class Span:
         """Whether this is a tool, or a stage that does what a tool does, and was begun."""
         return self.stage.startswith("tool.") or (self.stage in ACTION_STAGES and "skipped" not in self.counts)
 
-    @property
-    def timed_out(self) -> bool:
-        """Whether its timeout ended it."""
-        return self.error == StageTimeout.__name__ or bool(self.counts.get("late"))
-
 
 T = TypeVar("T")
 

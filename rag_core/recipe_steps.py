@@ -95,8 +95,8 @@ async def search_and_extract(question: Question, plan: Plan, rag: Engine, run: R
     hits = await search_passages(plan, question, rag, run)
     if rag.reranker:  # it may take seconds
         await report_extract(question, plan, hits, rag, run)
-    best = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
-    return await extract_from_hits(question, plan, best, rag, run)
+        hits = await run.attempt(Stage.RERANK, rerank_hits(question, hits, rag, run), hits)
+    return await extract_from_hits(question, plan, hits, rag, run)
 
 
 async def compare_sources(question: Question, plan: Plan, evidence: Evidence, rag: Engine, run: Run) -> Evidence:

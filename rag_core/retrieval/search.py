@@ -218,11 +218,6 @@ HYDE_WEIGHT = 1.0  # RRF weight of the hypothetical post (HyDE); not fitted, and
 _EXPANSION_PASSAGES, _EXPANSION_NAMES = 2, 6
 
 
-async def search_each_query(queries: Sequence[str], only: SearchFilter, n: int, rag: Engine) -> list[RankedPlaces]:
-    """Search the lexical index for each query, in one thread: searches are short, and threads would compete."""
-    return await asyncio.to_thread(rag.lexical.search_each, [*map(tokenize, queries)], only, n) if queries else []
-
-
 def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
     """Extract up to six names from the two best passages that the question lacks, for multi-hop questions."""
     asked = set(tokenize(question))
@@ -307,26 +302,32 @@ async def _run_search(
     further_queries = (*plan.queries[1:], " ".join(plan.must)) if plan.must else plan.queries[1:]
     with ExitStack() as running:
         # beside the own query: this process has nothing to do while another compares the vectors
-        searches = search_each_query(further_queries, only, plan.k_per_query, rag)
-        variants = running.enter_context(run_beside(searches))
+        variants = expansions = None
+        if further_queries:  # in one thread: searches are short, and threads would compete
+            terms = [*map(tokenize, further_queries)]
+            searching = asyncio.to_thread(rag.lexical.search_each, terms, only, plan.k_per_query)
+            variants = running.enter_context(run_beside(searching))
         own = await search_hybrid(query, rag, run)
         places = [place for place, _ in own.ranked]
         # the names of the two best are searched while all others are read and ordered
         best = places[:_EXPANSION_PASSAGES] if own.by_words and multi_hop else []
         passages = await run.require(Stage.FETCH, fetch_passages(rag.archive, best)) if best else {}
-        expanding = _run_expansions(plan, query, own, [*passages.values()], rag, run)
-        expansions = running.enter_context(run_beside(expanding))
+        if best or plan.like:
+            expanding = _run_expansions(plan, query, own, [*passages.values()], rag, run)
+            expansions = running.enter_context(run_beside(expanding))
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, places[len(best) :]))
         statistics = rag.lexical.statistics(question.viewer.channels)
         ordering = asyncio.to_thread(rerank_by_features, own, passages, plan, question, statistics)
         ranked = await run.attempt(Stage.ORDER, ordering, [pair for pair in own.ranked if pair[0] in passages])
         own = replace(own, ranked=ranked)
         further: list[tuple[RankedPlaces, float]] = []
-        if own.by_words:
+        if own.by_words and variants:
             others = await run.attempt(Stage.QUERIES, variants, list[RankedPlaces])
             further = [(ranking, VARIANT_WEIGHT) for ranking in others]
+        if own.by_words and expansions:
             further += await expansions
-        fused = append_expansion_hits(own.ranked, further)[: max(_FETCHED_PASSAGES, 2 * keep)]
+        fused = append_expansion_hits(own.ranked, further) if further else own.ranked
+        fused = fused[: max(_FETCHED_PASSAGES, 2 * keep)]
         more = [place for place, _ in fused if place not in passages]
         passages |= await run.require(Stage.FETCH, fetch_passages(rag.archive, more)) if more else {}
         fused = [pair for pair in fused if pair[0] in passages]

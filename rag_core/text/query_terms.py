@@ -221,16 +221,10 @@ class QueryTerms:
         shares = {term: weight / total for term, weight in weights.items()}
         return cls(text, order, shares, detect_answer_type(text), variants)
 
-    def match(self, term: str, found: frozenset[str]) -> float:
-        """Credit of a term, 0..1: 1 where it was found, else the weight of its best variant that was found."""
-        if term in found:
-            return 1.0
-        return max((weight for variant, weight in self.variants.get(term, {}).items() if variant in found), default=0.0)
-
     def matched_share(self, found: frozenset[str]) -> float:
         """Weight share of the question's terms that are among the found terms; variants count by their weights."""
         covered = 0.0
-        for term, share in self.share.items():  # without `match`: a question calls this for hundreds of sentences
+        for term, share in self.share.items():
             if term in found:
                 covered += share
             elif near := self.variants.get(term):
@@ -239,11 +233,13 @@ class QueryTerms:
 
     def similar_share(self, found: frozenset[str]) -> float:
         """Weight share that similar stems cover beyond what `matched_share` counts, in proportion to their similarity."""
-        return sum(
-            share * max(0.0, measure_stem_similarity(term, found) - self.match(term, found))
-            for term, share in self.share.items()
-            if term not in found
-        )
+        covered = 0.0
+        for term, share in self.share.items():
+            if term not in found:
+                variants = self.variants.get(term, {}).items()
+                credit = max((weight for variant, weight in variants if variant in found), default=0.0)
+                covered += share * max(0.0, measure_stem_similarity(term, found) - credit)
+        return covered
 
     def weigh_variants(self) -> dict[str, dict[str, float]]:
         """Variants for the lexical search. A long question has words enough of its own: its variants weigh less.

@@ -151,29 +151,6 @@ def _list_sentences(source: Source, evidence: Evidence) -> list[TextSpan]:
     return kept
 
 
-def _measure_superseded(asked: QueryTerms, evidence: Evidence) -> list[float]:
-    """Measure for each source the share of later ones among the posts of its channel that say as much."""
-    words = [frozenset(tokenize(s.passage.header)) | collect_terms(s.passage.text) for s in evidence.sources]
-    said = [
-        asked.matched_share(there)
-        + asked.similar_share(there)
-        + contains_answer_type(asked.want, s.passage.text, asked.text)
-        for s, there in zip(evidence.sources, words, strict=True)
-    ]
-    measured = []
-    for source, amount in zip(evidence.sources, said, strict=True):
-        siblings = [
-            other.passage.date
-            for other, much in zip(evidence.sources, said, strict=True)
-            if other is not source
-            and other.passage.key.chat_id == source.passage.key.chat_id
-            and much >= amount - _SAME_AMOUNT
-        ]
-        later = sum(date > source.passage.date for date in siblings)
-        measured.append(later / len(siblings) if siblings else 0.0)
-    return measured
-
-
 def _score_candidates(
     asked: QueryTerms, evidence: Evidence, pieces: _Pieces, superseded: float, near: Sequence[tuple[float, float]]
 ) -> list[ExtractCandidate]:
@@ -255,6 +232,24 @@ def rank_candidates(
         else [(0.0, 0.0)] * len(one.places)
         for one in pieces
     ]
-    superseded = _measure_superseded(asked, evidence)
+    # for each source the share of later ones among the posts of its channel that say as much
+    words = [frozenset(tokenize(s.passage.header)) | collect_terms(s.passage.text) for s in evidence.sources]
+    said = [
+        asked.matched_share(there)
+        + asked.similar_share(there)
+        + contains_answer_type(asked.want, s.passage.text, asked.text)
+        for s, there in zip(evidence.sources, words, strict=True)
+    ]
+    superseded = []
+    for source, amount in zip(evidence.sources, said, strict=True):
+        siblings = [
+            other.passage.date
+            for other, much in zip(evidence.sources, said, strict=True)
+            if other is not source
+            and other.passage.key.chat_id == source.passage.key.chat_id
+            and much >= amount - _SAME_AMOUNT
+        ]
+        later = sum(date > source.passage.date for date in siblings)
+        superseded.append(later / len(siblings) if siblings else 0.0)
     scored = (_score_candidates(asked, evidence, *each) for each in zip(pieces, superseded, near, strict=True))
     return sorted(chain.from_iterable(scored), key=lambda one: -one.score)

@@ -35,22 +35,22 @@ async def test_the_models_k_and_fusion_are_obeyed(
     library: Any, make_post: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, diversified = list[int](), list[int]()
-    own, each, diverse = search.search_lexical, search.search_each_query, search.diversify_hits
+    own, each, diverse = search.search_lexical, library.rag.lexical.search_each, search.diversify_hits
 
     async def counted_own(query: Any, only: Any, n: int, *rest: Any) -> Any:
         asked.append(n)
         return await own(query, only, n, *rest)
 
-    async def counted(queries: Any, only: Any, n: int, rag: Any) -> Any:
+    def counted(queries: Any, only: Any, n: int) -> Any:
         asked.append(n)
-        return await each(queries, only, n, rag)
+        return each(queries, only, n)
 
     async def measured(fused: Any, *rest: Any) -> Any:
         diversified.append(len(fused))
         return await diverse(fused, *rest)
 
     monkeypatch.setattr(search, "search_lexical", counted_own)
-    monkeypatch.setattr(search, "search_each_query", counted)
+    monkeypatch.setattr(library.rag.lexical, "search_each", counted)
     monkeypatch.setattr(search, "diversify_hits", measured)
     question = library.question(TICKET)
     rag = replace(library.rag, keep=5)

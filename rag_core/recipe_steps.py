@@ -122,6 +122,9 @@ async def extract_from_hits(question: Question, plan: Plan, hits: Sequence[Hit],
     # with the copies of the posts, without them where the archive fails
     gathering = gather_evidence(hits, question.viewer, rag)
     evidence = await run.attempt(Stage.COPIES, gathering, lambda: compose_evidence(hits))
+    if rag.passed:
+        new = (one for one in evidence.sources if rag.passed.isdisjoint((one.passage.key, *one.passage.copies)))
+        evidence = replace(evidence, sources=tuple(new))
     evidence = await compare_sources(question, plan, evidence, rag, run)
     async with run.stage(Stage.RANK):
         # long posts have many pieces to score: in a thread, not on the event loop

@@ -340,7 +340,8 @@ async def test_more_asks_again_with_a_wider_search_and_once(sandbox, live, ask, 
 async def test_no_the_other_one_answers_from_the_next_posts_until_there_is_none(sandbox, live, ask, home, monkeypatch):
     monkeypatch.setattr(Calibration, "grade", lambda *args, **kwargs: Certainty.SURE)
     async with live():
-        for text in ("The ferry to Gull Rock leaves at noon.", "Owl Island has a second ferry in August."):
+        islands = ("Gull Rock", "Owl Island village", "Bear Island", "Owl Island lighthouse", "Seal Bank")
+        for text in (f"A ferry to {island} leaves when the tide is in." for island in islands):
             await sandbox.post(HARBOUR, text)
         await wait_until_idle(sandbox, home)
         told, shown = await ask(OTTO, FERRY), list[set[str]]()

@@ -156,6 +156,7 @@ _DEEP_PASSAGES = 80  # passages kept of both legs: twice as many as usual
 _WORKER_COUNT = 16
 # A question that was interrupted this often is answered with an apology instead.
 _MAX_ATTEMPTS = 10
+_LOOK_UP_SECONDS = 1.0  # the longest that an answer waits until it is known what its asker may read beside the group
 # Time for running questions to finish after the bot was told to stop.
 _DRAIN_SECONDS = 5.0
 
@@ -252,19 +253,19 @@ class QuestionWorker:
                 self._free.discard(bell)
                 self.wake()  # there may be more
                 started = asyncio.get_running_loop().time()
-                with self.meter.turn(asked):
+                with self.meter.turn(asked), ExitStack() as stack:
                     queueing = asyncio.create_task(self._queue_fuller_answer(asked))
+                    stack.callback(queueing.cancel)
                     try:
                         waiting, stored = await self._prepare_delivery(asked)
-                        await queueing
                     except Exception:
                         requeue = partial(questions.requeue_questions, self._rag.archive, asked.id)
                         await retry_until_saved(requeue, self._job_log)
                         raise
-                    finally:
-                        queueing.cancel()
                     self._positions.forget(asked)
+                    await asyncio.wait([queueing], timeout=_LOOK_UP_SECONDS)
                     await self._outbox.send(asked, waiting, stored)
+                    await queueing
                 self._job_log.record_success(ANSWERS_JOB, asyncio.get_running_loop().time() - started)
             except Exception as exc:  # the worker itself must not die
                 self._job_log.record_failure(ANSWERS_JOB, exc)

@@ -31,6 +31,7 @@ from bot.sandbox.page_api import build_snapshot
 from bot.sandbox.state import Membership, get_message_key, is_message_visible, set_chat_member
 from bot.telegram.session import publish_menu
 from bot.views.format import BOT_COMMANDS
+from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts, readers
 from rag_core.types import Post, PostKey
 
@@ -265,6 +266,38 @@ async def test_what_cannot_be_delivered_to_one_is_not_said_to_all(sandbox, live,
     assert (DIGITS in told, "Это могут только администраторы этой группы" in told) == (started, started)
     assert len(shown) == (0 if started else 1)  # that is said once
     assert all(text == ELSEWHERE for text in shown)
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_an_answer_that_only_the_asker_may_see_is_never_public(sandbox, live, say, home, started):
+    sandbox.world.ephemeral, sandbox.world.people[RITA].started = False, started
+    async with open_archive(home) as archive:
+        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+    async with live():
+        await say(RITA, f"{ASK} {FERRY}")
+        await say(RITA, f"@citegram_bot {PADLOCK}")
+    assert [one["text"] for one in visible(sandbox, OTTO)] == ([] if started else [ELSEWHERE])
+    told = [one["text"] for one in sandbox.world.room(RITA).messages.values()]
+    assert ["7:30" in text for text in told] == ([True, False] if started else [])
+    assert [DIGITS in text for text in told] == ([False, True] if started else [])
+
+
+async def test_limits_and_failures_are_told_to_who_meets_them(sandbox, live, say, monkeypatch):
+    async def broken(*_: Any) -> Any:
+        raise ArchiveUnavailable("The file is gone.")
+
+    async with live(reader_limit=2):
+        for _ in range(3):
+            await say(RITA, f"{ASK} {FERRY}")
+        assert alone(sandbox, RITA)[-1]["text"].startswith("Вопросов было очень много!")
+        public = len(visible(sandbox, OTTO))
+        monkeypatch.setattr("bot.access.build_viewer", broken)
+        await say(OTTO, f"{ASK} {FERRY}")
+        assert alone(sandbox, OTTO)[-1]["text"].startswith("I cannot reach the posts right now.")
+        monkeypatch.setattr("bot.handlers.groups.readers.load_group_rules", broken)
+        await say(OTTO, "/settings@citegram_bot")
+        assert alone(sandbox, OTTO)[-1]["text"].startswith("I cannot reach the posts right now.")
+    assert len(visible(sandbox, ADMIN)) == public == 2
 
 
 async def test_a_server_that_shows_it_to_all_is_noticed_and_taken_back(sandbox, live, say, monkeypatch):

@@ -37,7 +37,7 @@ from rag_core.text.names import list_names_in_other_script
 from rag_core.text.numbers import compile_pattern
 from rag_core.text.sentences import is_pasted
 from rag_core.text.tokens import stem, tokenize
-from rag_core.types import DENSE_FIRST, HYBRID, LEXICAL_ONLY, TELEGRAM_START, Channel, Kind, Plan, Question
+from rag_core.types import DENSE_FIRST, HYBRID, TELEGRAM_START, Channel, Kind, Plan, Question
 
 if TYPE_CHECKING:
     from rag_core.engine import Engine
@@ -87,13 +87,9 @@ _COUNT_ASKED = re.compile(r"^(?:а )?(?:сколько раз|как часто|
 
 def choose_retrievers(plan: Plan) -> tuple[str, str]:
     """Choose the retrievers by the first query of the plan, with the reason."""
-    text = plan.queries[0] if plan.queries else ""
-    terms = len(set(tokenize(text)))
-    if not terms:
-        return LEXICAL_ONLY, "no terms"
-    if terms >= _LONG_QUERY_TERMS and not plan.should:
+    if len(set(tokenize(plan.queries[0]))) >= _LONG_QUERY_TERMS and not plan.should:
         return DENSE_FIRST, "long and without names"
-    return HYBRID, "several terms"
+    return HYBRID, "words and meaning"
 
 
 def route_plan(plan: Plan, text: str) -> Plan:

@@ -37,7 +37,6 @@ from rag_core.text.sentences import (
 )
 from rag_core.text.tokens import detect_language, tokenize
 from rag_core.types import (
-    HYBRID,
     LEXICAL_ONLY,
     Certainty,
     Channel,
@@ -157,8 +156,7 @@ def plan_claim_search(question: Question) -> Plan:
     queries = tuple(dict.fromkeys((text, *others)))[:MAX_QUERIES]
     plan = Plan(queries, Kind.CLAIM, text, *extract_phrases(text), asked=text)
     legs, why = choose_retrievers(plan)
-    # without a wrong number too few words are left for lexical search alone
-    return replace(plan, legs=HYBRID if legs == LEXICAL_ONLY else legs, reasons=(f"{legs}: {why}",))
+    return replace(plan, legs=legs, reasons=(f"{legs}: {why}",))
 
 
 async def retrieve_claim_passages(question: Question, plan: Plan, rag: Engine, run: Run) -> tuple[Passage, ...]:

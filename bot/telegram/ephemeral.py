@@ -119,10 +119,14 @@ class EphemeralMiddleware(BaseRequestMiddleware):
     def __init__(self) -> None:
         self._known: bool | None = None  # whether the server knows ephemeral messages
         self._told: dict[tuple[int, int], tuple[float, Message]] = {}
+        self._presses: dict[tuple[int, int], tuple[float, str]] = {}  # the last of each chat and member
 
     async def __call__(self, make_request: Any, bot: Bot, method: TelegramMethod[Any]) -> Any:
         """Make the request, or that which only the member sees."""
-        address, name = _ADDRESS.get(), method.__api_method__
+        address, name, now = _ADDRESS.get(), method.__api_method__, time.monotonic()
+        if address is not None and address.pressed:
+            self._presses = {who: last for who, last in self._presses.items() if now - last[0] < _REPLY_SECONDS}
+            self._presses[address.chat_id, address.receiver] = now, address.pressed
         if address is None or getattr(method, "chat_id", None) != address.chat_id or name.startswith("get"):
             return await make_request(bot, method)
         if name in _SKIPPED_METHODS:
@@ -141,7 +145,9 @@ class EphemeralMiddleware(BaseRequestMiddleware):
         self, make_request: Any, bot: Bot, method: TelegramMethod[Any], address: EphemeralAddress
     ) -> Message:
         failure: TelegramAPIError = TelegramBadRequest(method, "The server knows no ephemeral messages.")
-        parameters = EphemeralMessageParameters(receiver_user_id=address.receiver, callback_query_id=address.pressed)
+        at, pressed = self._presses.get((address.chat_id, address.receiver), (float("-inf"), None))
+        pressed = pressed if time.monotonic() - at < _REPLY_SECONDS else None  # it gives the right to answer
+        parameters = EphemeralMessageParameters(receiver_user_id=address.receiver, callback_query_id=pressed)
         own = {"ephemeral_message_parameters": parameters, "receiver_user_id": None, "callback_query_id": None}
         for reply in _list_replies(method, address) if await self._is_known(make_request, bot, address) else ():
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,23 @@ async def test_what_cannot_be_delivered_to_one_is_not_said_to_all(sandbox, live,
     assert (DIGITS in told, "Это могут только администраторы этой группы" in told) == (started, started)
     assert len(shown) == (0 if started else 1)  # that is said once
     assert all(text == ELSEWHERE for text in shown)
+
+
+async def test_what_a_press_asks_for_is_an_answer_to_the_press(sandbox, with_menu, say, home):
+    sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
+    async with open_archive(home) as archive:
+        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+    async with with_menu():
+        await menu_is_set(sandbox)
+        hide_all_commands(sandbox)
+        await say(RITA, f"/ask {FERRY}")
+        later = time.time() + 20
+        sandbox.world.clock = lambda: later  # too late to answer the command
+        await press(sandbox, alone(sandbox, RITA)[0], "Deeper", RITA)
+        await wait_until_idle(sandbox, home)
+        first, deeper = alone(sandbox, RITA)
+    assert "7:30" in deeper["text"] and first["text"] != deeper["text"]
+    assert visible(sandbox, OTTO) == []
 
 
 @pytest.mark.parametrize("started", [True, False])

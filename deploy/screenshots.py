@@ -51,7 +51,7 @@ TONGUES = (
     Tongue(
         "en",
         READER_ID,
-        "How many Perseids in four hours?",
+        "How much is membership in 2027?",
         "How many Perseids in four hours?",
         "What was posted in August 2025?",
         "Membership for 2027 is 1,500 ₽ a year. Students pay 900 ₽.",

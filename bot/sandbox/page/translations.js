@@ -25,7 +25,7 @@ const WORDS = {
     "Each number in an answer opens the post it comes from.",
     "Каждый номер в ответе открывает пост, откуда он взят.",
   ],
-  emptyGroup: ["A group: ask with /ask@", "Группа: спросите через /ask@"],
+  emptyGroup: ["Ask with /ask@", "Спросите через /ask@"],
   emptyGroupHint: [
     "Or mention @, or reply to the bot. Otherwise it stays silent here.",
     "Или упомяните @, или ответьте на сообщение бота. Иначе он здесь молчит.",
@@ -43,7 +43,7 @@ const WORDS = {
   findableByMeaning: ["found by meaning, by words soon", "находится по смыслу, скоро и по словам"],
   findableByWords: ["found by words, by meaning soon", "находится по словам, скоро и по смыслу"],
   less: ["Show less", "Свернуть"],
-  leads: ["an admin", "администратор"],
+  leads: ["an admin", "админ"],
   legBoth: ["has words of your question, and is like it", "есть слова из вопроса, и похоже на него"],
   legDense: ["found by likeness, may be about something else", "похоже, но может быть о другом"],
   legLexical: ["has words of your question", "есть слова из вопроса"],

@@ -229,7 +229,7 @@ async def test_person_and_language_go_together_and_the_list_is_searched(
     await page.click("text=Русский")
     await expect(page.locator("#who")).to_contain_text("Вы Митя, читатель")
     await page.click("text=Соседи")
-    await expect(page.locator("#main .empty")).to_contain_text("Группа: спросите через /ask@citegram_bot")
+    await expect(page.locator("#main .empty")).to_contain_text("Спросите через /ask@citegram_bot")
     await page.click("#who")
     await page.click("text=Nora")
     await expect(page.locator("#who")).to_contain_text("You are Nora, an admin")

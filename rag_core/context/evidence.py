@@ -49,8 +49,9 @@ async def load_boilerplate(chats: Iterable[int], rag: Engine) -> dict[int, froze
     version = rag.version_of_posts
     found = {chat: rag.boilerplate.get(chat, version) for chat in chats}
     if new := [chat for chat, lines in found.items() if lines is None]:
-        for chat, texts in (await visible_posts.list_latest_texts(rag.archive, new, _LATEST_POSTS)).items():
-            found[chat] = lines = find_repeated_lines(texts)
+        reading = visible_posts.summarize_latest_texts(rag.archive, new, _LATEST_POSTS, find_repeated_lines)
+        for chat, lines in (await reading).items():
+            found[chat] = lines
             rag.boilerplate.store(chat, version, lines)
     return {chat: lines for chat, lines in found.items() if lines}
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import (
@@ -31,6 +31,7 @@ from rag_core.types import Channel, Post, PostKey, Visibility
 
 SHOWN_COLUMN = f"({VISIBLE_POSTS}) AS shown"
 _AlbumKey = tuple[int, str]
+T = TypeVar("T")
 
 
 def _read_visible(
@@ -44,17 +45,20 @@ async def _list_visible(archive: Archive, which: str, order: str, most: int, val
     return await archive.read(lambda connection: _read_visible(connection, which, order, most, values))
 
 
-async def list_latest_texts(archive: Archive, chats: Sequence[int], most: int) -> dict[int, list[str]]:
-    """List the texts of the latest visible posts of each channel without their spoilers, the newest first."""
+async def summarize_latest_texts(
+    archive: Archive, chats: Sequence[int], most: int, summarize: Callable[[list[str]], T]
+) -> dict[int, T]:
+    """Summarize the texts of the latest visible posts of each channel, the newest first, without their spoilers.
 
-    def read(connection: sqlite3.Connection) -> dict[int, list[str]]:
-        return {
-            chat: [
-                split_off_spoilers(post.text, post.entities)[0]
-                for post in _read_visible(connection, "t.chat_id = ?", "t.message_id DESC", most, (chat,))
-            ]
-            for chat in chats
-        }
+    `summarize` runs in the thread that reads them.
+    """
+
+    def read(connection: sqlite3.Connection) -> dict[int, T]:
+        found = {}
+        for chat in chats:
+            latest = _read_visible(connection, "t.chat_id = ?", "t.message_id DESC", most, (chat,))
+            found[chat] = summarize([split_off_spoilers(post.text, post.entities)[0] for post in latest])
+        return found
 
     return await archive.read(read)
 

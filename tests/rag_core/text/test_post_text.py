@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.storage.visible_posts import list_latest_texts
+from rag_core.storage.visible_posts import summarize_latest_texts
 from rag_core.text.post_text import (
     PostLink,
     cover_spoilers,
@@ -152,4 +152,5 @@ def test_thousands_of_spoilers_take_no_seconds_and_hide_all(make_post: Any) -> N
 async def test_profiles_of_channels_are_made_of_what_posts_show(library: Any, make_post: Any) -> None:
     post = make_post(50, "The code is MARLIN.", chat=library.safe, entities=(Entity("spoiler", 12, 6),))
     await library.keep(post)
-    assert await list_latest_texts(library.rag.archive, [library.safe], 5) == {library.safe: ["The code is       ."]}
+    latest = await summarize_latest_texts(library.rag.archive, [library.safe], 5, list)
+    assert latest == {library.safe: ["The code is       ."]}

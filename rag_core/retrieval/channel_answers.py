@@ -11,24 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum
+from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from rag_core.engine import Engine
 from rag_core.planning.intents import ChannelAspect, detect_channel_question, find_defined_name
-from rag_core.retrieval.definitions import (
-    Definition,
-    compile_name,
-    is_written_as_name,
-    list_time_stems,
-    read_definition,
-)
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
 from rag_core.storage.visible_posts import list_first_posts, list_posts_between
 from rag_core.text.names import find_names, strip_inflection
 from rag_core.text.post_text import find_poll
 from rag_core.text.sentences import MAX_SENTENCE_LENGTH, TextSpan, build_text_key, find_opening, split_into_pieces
-from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, tokenize
+from rag_core.text.tokens import fold_case, is_noun, list_dictionary_forms, stem, tokenize
 from rag_core.types import TELEGRAM_START, Certainty, Draft, Plan, Post, Question, Viewer
 from rag_core.writing.extract import quote_span
 
@@ -72,6 +68,13 @@ async def profile_channel(archive: Archive, chat_id: int, weigh: Callable[[str],
     return ChannelProfile(span.posts, span.first, span.last, span.recent / 4, read, names, subjects)
 
 
+_TIME_WORDS = (
+    "год день дня неделя месяц час утро вечер ночь весна лето осень зима январь февраль март апрель май июнь июль "
+    "август сентябрь октябрь ноябрь декабрь понедельник вторник среда четверг пятница суббота воскресенье year day "
+    "week month time monday tuesday wednesday thursday friday saturday sunday раз once name word слово имя"
+)
+
+
 _Counts = tuple[tuple[str, int], ...]
 
 
@@ -97,7 +100,8 @@ def _extract_topics(texts: Sequence[str], weigh: Callable[[str], float]) -> tupl
     )
     most = _MAX_SHARE * len(texts) if len(texts) >= _MIN_SHARED_POSTS else len(texts)
     named = [(written, count) for _, written, count in _list_frequent(names) if count <= most]
-    common = [one for one in _list_frequent(words) if one[2] <= most and one[0] not in list_time_stems()]
+    time_stems = frozenset(tokenize(_TIME_WORDS))  # they name nothing
+    common = [one for one in _list_frequent(words) if one[2] <= most and one[0] not in time_stems]
     subjects = sorted(common, key=lambda one: (-one[2] * weigh(str(one[0])), one[1]))
     nouns = [
         (next(iter(list_dictionary_forms(word)), word), count)
@@ -120,6 +124,80 @@ def _list_frequent(found: Iterable[tuple[int, Hashable, str]]) -> list[tuple[Has
         if len(posts) >= _MIN_COUNT
     ]
     return sorted(frequent, key=lambda one: (-one[2], one[1]))
+
+
+_MIN_PREFIX = 3  # characters
+
+
+class Definition(IntEnum):
+    """How a sentence says what a name stands for: not at all, in passing ("our cat X"), plainly ("X is a cat")."""
+
+    NONE = 0
+    IN_PASSING = 1
+    PLAIN = 2
+
+
+_HOLDER_ROLES = (
+    r"(?:president|chair\w*|secretary|treasurer|director|manager|head|editor|owner|founder|captain|mate|warden|caretaker|"
+    r"porter|teacher|coach|member|cat|dog|председател\w+|президент\w*|секретар\w+|казначе\w+|директор\w*|заведующ\w+|"
+    r"редактор\w*|хозя[ий]\w+|основател\w+|сторож\w*|тренер\w*|учител\w+|художни\w+|пекар\w+|врач\w*|мастер\w*|кот\w*|"
+    r"кошк\w+|собак\w+|п[её]с\w*)"
+)
+_GAP = r"[\s:,\"«“„(—–-]{1,3}"
+_WINDOW = 40  # characters before and after a name that tell what it is
+_PLAIN_AFTER = re.compile(r"\s+(?:is|was|are|were)\s(?:an?|the|our|your)\s|(?:\s[—–-])?\s+это\s", re.IGNORECASE)
+_PLAIN_BEFORE = re.compile(rf"(?<!\w)(?:meet|this is|знакомьтесь|встречайте|представляем){_GAP}\Z", re.IGNORECASE)
+_PASSING_AFTER = re.compile(
+    r"\s?\(|\s+[—–-]\s|\s+(?:is|was|are|were)\s(?:(?-i:[A-ZА-ЯЁ])|no longer\s|not\s)|\s+(?:зовут|теперь|больше не)\s|"
+    r",\s(?:an?|the|our|my|who|whose|which|наш\w*|котор\w+|для всех|[а-яё]{2,20}(?:ый|ая|ое|ий|ой)\s)|"
+    rf"(?:['’]s)?,?\s(?:\w{{1,20}}\s){{0,2}}{_HOLDER_ROLES}(?!\w)",
+    re.IGNORECASE,
+)
+_PASSING_BEFORE = re.compile(
+    rf"(?<!\w)(?:(?:зовут|называ\w+|назвали|назвать|прозва\w+|кличк\w|по имени|для всех|called?|calls|named?|known as|"
+    rf"name is){_GAP}(?:\w{{1,20}}{_GAP}){{0,2}}|это{_GAP}|"
+    rf"{_HOLDER_ROLES}(?: (?:is|was|it['’]s))?{_GAP}(?:\w{{1,20}} )?)\Z|"
+    r"\w\s[—–]\s\Z",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"(?<!\w)(?:не|not)\W{1,3}\Z", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def compile_name(name: str) -> re.Pattern[str]:
+    """Compile a pattern of a name in all its forms, a surname and quotes about it included."""
+    words = fold_case(name).split()
+    forms = r"\W{1,3}".join(re.escape(word) if word.isascii() else _match_russian_forms(word) for word in words)
+    return re.compile(rf"(?<!\w)[«\"“„]?{forms}(?: (?-i:[A-ZА-ЯЁ])\w{{1,30}})?[»\"”]?(?!\w)", re.IGNORECASE)
+
+
+def _match_russian_forms(word: str) -> str:
+    """Pattern of the forms of a Russian word: what it shares with its stem, and an ending."""
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem(word), strict=False)))
+    kept = word[:shared] if shared >= _MIN_PREFIX else word
+    return rf"{re.escape(kept)}\w{{0,4}}"
+
+
+def read_definition(sentence: str, name: str) -> Definition:
+    """Read how a sentence says what a name stands for, from the few characters before and after it."""
+    best = Definition.NONE
+    for found in compile_name(name).finditer(sentence):
+        before, after = sentence[max(0, found.start() - _WINDOW) : found.start()], sentence[found.end() :][:_WINDOW]
+        if _DENIED.search(before):
+            continue
+        if _PLAIN_AFTER.match(after) or _PLAIN_BEFORE.search(before):
+            return Definition.PLAIN
+        if _PASSING_AFTER.match(after) or _PASSING_BEFORE.search(before):
+            best = Definition.IN_PASSING
+    return best
+
+
+def is_written_as_name(sentence: str, name: str) -> bool:
+    """Whether a sentence writes a name as one: in quotes, or with a capital letter that does not begin the sentence."""
+    for found in compile_name(name).finditer(sentence):
+        if found[0][0] in '«"“„' or (found[0][0].isupper() and sentence[: found.start()].rstrip()[-1:].isalnum()):
+            return True
+    return False
 
 
 _MAX_NAMING_POSTS = 500  # the newest that have all words of the name, and the first

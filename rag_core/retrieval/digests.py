@@ -24,7 +24,7 @@ from rag_core.dates.calendar_arithmetic import shift_months
 from rag_core.engine import Engine
 from rag_core.retrieval.search import resolve_filter
 from rag_core.storage import Archive, visible_posts
-from rag_core.storage.near_duplicates import PostCopies, fetch_copies
+from rag_core.storage.near_duplicates import DisjointSets, PostCopies, fetch_copies
 from rag_core.storage.posts import fetch_passages
 from rag_core.text.sentences import MAX_ANSWER_LENGTH, build_text_key, find_opening, says_something, split_sentences
 from rag_core.text.tokens import tokenize
@@ -202,23 +202,15 @@ def _find_subjects(firsts: Sequence[Post], spoken: Mapping[str, int]) -> dict[Po
 
 def _group_families(found: Sequence[Post], copies: Mapping[PostKey, PostCopies]) -> list[list[Post]]:
     """Group posts into families, the original first; posts must be in order of their dates."""
-    root = list(range(len(found)))
-
-    def find_root(place: int) -> int:
-        while root[place] != place:
-            root[place] = root[root[place]]
-            place = root[place]
-        return place
-
-    first_of_family: dict[int, int] = {}
+    families, first_of_family = DisjointSets(), dict[int, int]()
     for place, post in enumerate(found):
         if post.key in copies:
-            root[place] = find_root(first_of_family.setdefault(copies[post.key].family, place))
+            families.join(first_of_family.setdefault(copies[post.key].family, place), place)
     for one, other in _find_rewordings(found):
-        root[find_root(max(one, other))] = find_root(min(one, other))
+        families.join(min(one, other), max(one, other))
     grouped: defaultdict[int, list[Post]] = defaultdict(list)
     for place, post in enumerate(found):
-        grouped[find_root(place)].append(post)
+        grouped[families.root(place)].append(post)
     return [order_copies(family) for family in grouped.values()]
 
 

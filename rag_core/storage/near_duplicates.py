@@ -189,7 +189,7 @@ def _group_families(held: Sequence[PostCopy], pairs: Sequence[tuple[bytes, bytes
     for one in held:
         texts.setdefault(one.exact, []).append(one)
     near = {(one, other) for one, other in pairs if one in texts and other in texts}
-    posts, kinds = _DisjointSets(), _DisjointSets()
+    posts, kinds = DisjointSets(), DisjointSets()
     for text in texts.values():
         for one in text:
             posts.join(one.key, one.key if one.today else text[0].key)
@@ -217,15 +217,19 @@ def _group_families(held: Sequence[PostCopy], pairs: Sequence[tuple[bytes, bytes
     return list(families.values())
 
 
-class _DisjointSets:
+class DisjointSets:
+    """Union-find: disjoint sets of hashable things; of two that are joined the first one's root stays."""
+
     def __init__(self) -> None:
         self._parents: dict[Any, Any] = {}
 
     def root(self, one: Any) -> Any:
+        """Representative of the set of a thing."""
         while (parent := self._parents.setdefault(one, one)) != one:
             self._parents[one] = self._parents[parent]
             one = parent
         return one
 
     def join(self, one: Any, other: Any) -> None:
+        """Join the sets of two things."""
         self._parents[self.root(other)] = self.root(one)

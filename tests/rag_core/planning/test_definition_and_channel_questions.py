@@ -12,7 +12,7 @@ from rag_core.planning.intents import (
     detect_channel_question,
     find_defined_name,
 )
-from rag_core.retrieval.definitions import Definition, is_written_as_name, read_definition
+from rag_core.retrieval.channel_answers import Definition, is_written_as_name, read_definition
 
 NAMES = {
     "who is Moth": "Moth", "who's ludo?": "ludo", "what is Tawny?": "Tawny", "кто такая Зинаида?": "Зинаида",

@@ -32,6 +32,7 @@ from bot.access import Reader, Refusal, check_may_change_settings, get_reader, g
 from bot.app_context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.stored_answer import compare_with_posts, parse_stored_answer
+from bot.telegram.ephemeral import get_message_key
 from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.telegram.session import respond
 from bot.views.answer import format_channel_title, make_link, strip_sources
@@ -144,7 +145,7 @@ async def _on_verify(
     elif parent:
         text, ours = parent.text or parent.caption or "", parent.from_user and parent.from_user.id == bot.id
         text = strip_sources(text, parent.entities or ()) if ours else text.strip()
-        text = text or (await _compose_rich_answer(parent.message_id, message, bot, context) if ours else "")
+        text = text or (await _compose_rich_answer(parent, message, bot, context) if ours else "")
     if text:
         await queue_message_text(message, text, event_update.update_id, context, words, lang=lang, kind="verify")
     elif addressed:
@@ -152,9 +153,10 @@ async def _on_verify(
         await respond(message, **refusal.as_kwargs())
 
 
-async def _compose_rich_answer(message_id: int, message: Message, bot: Bot, context: AppContext) -> str:
+async def _compose_rich_answer(parent: Message, message: Message, bot: Bot, context: AppContext) -> str:
     """Compose the sentences of a rich answer, whose words are in no update, as far as the sender may read its posts."""
-    asked = await questions.find_question_of_message(context.archive, bot.id, message.chat.id, message_id)
+    key = get_message_key(parent, get_reader_id(message))
+    asked = await questions.find_question_of_message(context.archive, bot.id, message.chat.id, *key)
     if asked is None:
         return ""
     given, viewer = parse_stored_answer(asked.answer), await access.build_viewer(context.admins, get_reader(message))

@@ -115,7 +115,7 @@ async def _press_search(
     asked, message = await check_button_access(pressed, callback_data, context, words)
     await pressed.answer()
     command = Text("/search", " ", neutralize_links(extract_search_words(asked.text)))
-    reader = access.Reader(pressed.from_user.id, asked.chat_id, asked.private, asked.asker_only)
+    reader = access.Reader(pressed.from_user.id, asked.chat_id, asked.private, alone=not asked.private)
     with send_to_asker(get_asker_address(pressed, words.lang, always=True)):
         sent = await message.answer(**command.as_kwargs())
         await _reply_with_first_page(sent, reader, context, words, searches)
@@ -134,15 +134,17 @@ async def _reply_with_first_page(
 async def _press_page(
     pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator, searches: SearchQueue
 ) -> None:
-    """Turn a page. In a group only the searcher may; who writes as a chat, or presses a button, is not known."""
+    """Turn a page. In a group only the searcher may; who writes as a chat is not known."""
     message = pressed.message if isinstance(pressed.message, Message) else None
     search, _, shown = callback_data.token.partition(".")
     alone = message is not None and message.ephemeral_message_id is not None
     asked = searches.ephemeral.get(search) if alone else message.reply_to_message if message else None
     if asked is None or _make_search_token(asked, context.archive) != search:
         raise access.Refusal(words("search-stale"))  # deleted or edited, or forged callback data
-    by_bot = not alone and asked.from_user is not None and asked.from_user.is_bot
-    if not (by_bot or asked.sender_chat) and access.get_reader_id(asked) != pressed.from_user.id:
+    searcher = (
+        asked.receiver_user or asked.from_user
+    )  # the first of a command that the bot sent to who pressed a button
+    if searcher and not (searcher.is_bot or asked.sender_chat) and searcher.id != pressed.from_user.id:
         raise access.Refusal(words("search-not-yours"))
     async with searches.wait_turn(pressed.from_user.id, words):
         try:

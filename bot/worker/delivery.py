@@ -19,6 +19,7 @@ from typing import Any
 
 from aiogram import Bot
 from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest, TelegramMigrateToChat
+from aiogram.methods import SendMessage
 from aiogram.types import InlineKeyboardMarkup, InputRichMessage, MessageEntity, ReplyParameters
 from pydantic import ConfigDict, TypeAdapter
 
@@ -114,7 +115,7 @@ class AnswerDelivery:
         del kept["rich_message"]
         await self.keep(json.dumps(kept, ensure_ascii=False))
         sent = await self._send_messages()
-        if sent[0]:  # not to the asker's private chat in place of the group
+        if not self.asked.asker_only:  # what one member cannot be sent says nothing of the group
             with self.log_archive_errors():
                 await save_rich_chat(self.archive, self.asked.chat_id, rich=False)
         return sent
@@ -134,11 +135,10 @@ class AnswerDelivery:
         if message.message_id is not None and await self._edit_message(content, message.message_id):
             return message.message_id
         first = message.message_id
+        send, where = SendRichOnce if rich else SendOnce, {"chat_id": self.asked.chat_id, **self._build_target(message)}
         if not message.tried:
             message = await self._save_state(replace(message, tried=True, message_id=None))
             try:
-                where = {"chat_id": self.asked.chat_id, **self._build_target(message)}
-                send = SendRichOnce if rich else SendOnce
                 return (await self.bot(send(**where, **content))).message_id
             except Exception as exc:
                 if not rich and self.asked.asker_only and first is not None and isinstance(exc, PERMANENT_ERRORS):
@@ -149,10 +149,11 @@ class AnswerDelivery:
                 log.warning("question %d: nobody knows whether message %d arrived", self.asked.id, message.page + 1)
         # Send a short message and edit the text into it: the reader may then see the text twice.
         notice = get_translator(self.asked.lang)("delivery-again")
-        short = await self.bot.send_message(self.asked.chat_id, notice, **self._build_target(message))
+        short = await self.bot(SendMessage(**where, text=notice))
         await self._save_state(replace(message, message_id=short.message_id))
-        await self._edit_message(content, short.message_id)
-        return short.message_id
+        if short.message_id and await self._edit_message(content, short.message_id):
+            return short.message_id
+        return (await self.bot(send(**where, **content))).message_id  # in the private chat in place of the group
 
     async def _edit_message(self, content: dict[str, Any], message_id: int) -> bool:
         """Edit the content into a message; False where the message is gone."""
@@ -261,8 +262,10 @@ class Outbox:
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
-        final = dump_with_messages(json.loads(stored), sent) if sent and stored is not None else None
-        state, first = "answered" if final else "failed", sent[0] if sent else None
+        own = asked.private or asked.asker_only or not delivery.notice  # else the ids are of ephemeral messages
+        messages = sent if own else []
+        final = dump_with_messages(json.loads(stored), messages) if sent and stored is not None else None
+        state, first = "answered" if final else "failed", messages[0] if messages else None
         close = partial(questions.finish_question, self.archive, asked.id, state=state, answer=final, message_id=first)
         await retry_until_saved(close, self.job_log)
         return True

@@ -234,7 +234,7 @@ class QuestionWorker:
         left = await questions.cancel_waiting_questions(self._rag.archive, chat_id, reader, question)
         for asked in left:
             await self._positions.remove(asked)
-        return len(meant), len(left)
+        return len(meant), sum(asked.mode != "fuller" for asked in left)  # nobody asked for fuller ones
 
     def forget_answers(self) -> None:
         """Drop all cached answers."""

@@ -328,11 +328,12 @@ async def list_refused_questions(archive: Archive, most: int) -> list[AnsweredQu
 async def cancel_waiting_questions(
     archive: Archive, chat_id: int, user_id: int, question_id: int | None = None
 ) -> list[QuestionRow]:
-    """Cancel a reader's waiting questions in a chat, or one of them. Returns the cancelled ones."""
+    """Cancel a reader's waiting questions in a chat, or one and the fuller answer to it. Returns those cancelled."""
     async with archive.writing() as connection:
         rows = await connection.execute_fetchall(
             "UPDATE questions SET state = 'failed', finished_at = ? WHERE state = 'queued' AND chat_id = ? "
-            "AND user_id = ? AND (?4 IS NULL OR id = ?4) RETURNING *",
+            "AND user_id = ? AND (?4 IS NULL OR id = ?4 OR mode = 'fuller' AND (bot_id, -update_id) = "
+            "(SELECT bot_id, update_id FROM questions WHERE id = ?4)) RETURNING *",
             (get_unix_time(), chat_id, user_id, question_id),
         )
         return [decode_question(row) for row in rows]

@@ -23,6 +23,7 @@ from driver import (
     open_archive,
     press,
     save,
+    wait_until,
     wait_until_idle,
 )
 from slow_model import SlowLlm
@@ -438,3 +439,94 @@ async def test_a_public_answer_is_not_read_by_what_only_its_asker_was_shown(sand
     kept = [(thread < 0, "Zelda" in names) for thread, names in execute(home, sql, RITA)]
     assert (True, True) in kept
     assert (False, True) not in kept
+
+
+async def test_a_notice_to_one_member_is_not_taken_for_a_message_that_all_see(sandbox, live, say, home):
+    """Ids of ephemeral messages count for themselves, and may equal those of messages."""
+    async with live():
+        await say(OTTO, f"{ASK} {FERRY}")
+        (public,) = visible(sandbox, OTTO)
+        async with open_archive(home) as archive:
+            await readers.unbind_channel(archive, GROUP, HARBOUR)
+        set_chat_member(sandbox.world, CREW, RITA, "left")
+        while not alone(sandbox, RITA) or alone(sandbox, RITA)[-1]["ephemeral_message_id"] < public["message_id"]:
+            await say(RITA, f"{ASK} {PADLOCK}")
+        await bind(home, HARBOUR)
+        await say(OTTO, "/sources@citegram_bot", reply_to=public["message_id"])
+        assert "7:30" in alone(sandbox, OTTO)[-1]["text"]
+
+
+@pytest.mark.parametrize("kind", ["drop", "lost"])
+async def test_an_answer_in_private_whose_arrival_is_unknown_comes_again(sandbox, live, say, home, kind):
+    async with open_archive(home) as archive:
+        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+    sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
+    sandbox.world.people[RITA].started = True
+    sandbox.faults.fail_next("sendMessage", kind)
+    async with live():
+        await say(RITA, f"{ASK} {PADLOCK}")
+    assert DIGITS in str(sandbox.world.room(RITA).messages)
+    assert visible(sandbox, OTTO) == []
+
+
+async def test_the_pages_of_a_search_for_one_member_can_be_turned(sandbox, live, say, home):
+    await save(home, *(Post(PostKey(HARBOUR, 100 + n), NOW, f"Tugboat number {n} has arrived.") for n in range(12)))
+    async with live():
+        await say(OTTO, f"{ASK} Who was the captain of the first tugboat in 1850?")
+        await press(sandbox, visible(sandbox, OTTO)[-1], "Search the posts", OTTO)
+        assert await sandbox.until(lambda: "page 1 of" in str(alone(sandbox, OTTO)))
+        found = alone(sandbox, OTTO)[-1]
+        assert await press(sandbox, found, "▶", OTTO) == ""
+        assert "page 2 of" in current(sandbox, found)["text"]
+
+
+@pytest.mark.parametrize("way", ["button", "/stop"])
+async def test_who_stops_a_question_gets_no_fuller_answer_either(sandbox, live, say, home, model, monkeypatch, way):
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)
+    model.before = 30.0
+    async with live():
+        await sandbox.say(RITA, f"{ASK} {FERRY}", chat_id=GROUP)
+        assert await sandbox.until(lambda: "7:30" in str(visible(sandbox, OTTO)))
+        assert await wait_until(lambda: len(execute(home, "SELECT id FROM questions")) == 2)
+        (public,) = visible(sandbox, OTTO)
+        if way == "button":
+            await press(sandbox, public, "Stop", RITA)
+        else:
+            await sandbox.say(RITA, "/stop@citegram_bot", chat_id=GROUP)
+        await wait_until_idle(sandbox, home)
+        assert "Stopped" in str(visible(sandbox, OTTO))
+        assert len(visible(sandbox, RITA)) == 1
+    assert model.begun == 1
+
+
+async def test_a_rich_answer_to_one_is_verified_by_a_reply(sandbox, live, say, home):
+    async with open_archive(home) as archive:
+        await readers.save_rich_chat(archive, GROUP, rich=True)
+    async with live():
+        hide_all_commands(sandbox)
+        await say(RITA, f"/ask {PADLOCK}")
+        answer = alone(sandbox, RITA)[-1]
+        assert DIGITS in str(answer["rich_message"])
+        command = await say(RITA, "/verify", reply_to=get_message_key(answer))
+        sandbox.push({"message": command | {"reply_to_message": answer}})  # which Telegram may leave out
+        await wait_until_idle(sandbox, home)
+        assert "Crew only" in str(alone(sandbox, RITA)[-1]["rich_message"])
+
+
+async def test_what_one_member_cannot_be_sent_in_rich_form_changes_nothing_for_the_group(
+    sandbox, with_menu, home, model
+):
+    async with open_archive(home) as archive:
+        await readers.save_group_rules(archive, GROUP, readers.GroupRules(asker_only=True))
+        await readers.save_rich_chat(archive, GROUP, rich=True)
+    sandbox.world.edit_seconds = -1
+    sandbox.world.people[RITA].started = False
+    sandbox.world.room(GROUP).members[sandbox.world.bot.id] = Membership("member")
+    async with with_menu():
+        hide_all_commands(sandbox)
+        await sandbox.say(RITA, f"/ask {PADLOCK}", chat_id=GROUP)
+        assert await sandbox.until(lambda: bool(alone(sandbox, RITA)), 8)
+        sandbox.world.clock = lambda now=sandbox.world.clock: now() + 16
+        await wait_until_idle(sandbox, home)
+    async with open_archive(home) as archive:
+        assert await readers.is_rich_chat(archive, GROUP)

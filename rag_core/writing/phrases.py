@@ -48,19 +48,14 @@ def format_earlier(moment: datetime, lang: str) -> str:
 
 
 def format_conflict(above: datetime, moment: datetime, lang: str) -> str:
-    """Phrase before the quote of a post that contradicts the quote above: both dates, and which post is newer."""
+    """Phrase before the quote of a post that contradicts the quote above: whether it is newer, and its day."""
     first, other = format_day(above, lang), format_day(moment, lang)
+    which = 0 if first == other else 1 if moment > above else 2
     if lang == "ru":
-        if first == other:
-            return f"Другой пост того же дня ({other}) говорит иначе:"
-        if moment > above:
-            return f"Более новый пост, от {other}, говорит иначе (пост выше — от {first}):"
-        return f"Более ранний пост, от {other}, говорит иначе (пост выше новее, от {first}):"
-    if first == other:
-        return f"Another post of that day, {other}, says otherwise:"
-    if moment > above:
-        return f"A newer post, from {other}, says otherwise (the one above is from {first}):"
-    return f"An earlier post, from {other}, says otherwise (the one above is newer, from {first}):"
+        of = ("другой пост того же дня", "более новый пост", "более ранний пост")[which]
+        return f"Но {of}, от {other}, говорит иначе:"
+    of = ("another post of that day", "a newer post", "an earlier post")[which]
+    return f"But {of}, of {other}, says otherwise:"
 
 
 def format_yes_or_no(quote: str, lang: str, *, holds: bool) -> str:

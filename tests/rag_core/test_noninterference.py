@@ -267,8 +267,18 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         texts = [source.passage.text for source in answer.found]
         reading = await describe_reading(text, question.lang, texts, question.viewer, rag)
         plan = await plan_as_json(question, rag)
+        passed = replace(seen, passed=frozenset(answer.posts()))  # "no, the other one"
+        other = replace(await answer_question(question, passed), trace_id="", actions=())
         rest, viewer = await narrow_to_channel_set(rag.archive, [1], f"in town: {text}", question.viewer)
-        shown: object = (answer, reading, await answer_from_pin(question, rag), plan, rest, sorted(viewer.channels))
+        shown: object = (
+            answer,
+            other,
+            reading,
+            await answer_from_pin(question, rag),
+            plan,
+            rest,
+            sorted(viewer.channels),
+        )
     elif way == "search":
         shown = await list_posts(question, seen)
         shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)

@@ -49,7 +49,8 @@ def test_what_names_something_or_asks_for_something_else_is_no_remark() -> None:
 
 # Shares of the remarks that are read with the right kind; `remarks2` was held out while the words were chosen.
 @pytest.mark.parametrize(
-    ("name", "least"), [("remarks", 0.95), ("remarks2", 0.64), ("remarks3", 0.85), ("remarks4", 0.78)]
+    ("name", "least"),
+    [("remarks", 0.95), ("remarks2", 0.64), ("remarks3", 0.85), ("remarks4", 0.78), ("../dialogues2/remarks", 1.0)],
 )
 def test_most_remarks_are_read_and_no_question_is_taken_for_one(name: str, least: float) -> None:
     rows = [json.loads(line) for line in (SETS / f"{name}.jsonl").read_text("utf-8").splitlines()]

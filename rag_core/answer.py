@@ -22,6 +22,7 @@ from hashlib import blake2b
 from rag_core.context.evidence import check_citations, keep_current_citations, keep_current_passages
 from rag_core.conversation.memory import remember_answer, resolve_followup
 from rag_core.conversation.small_talk import strip_courtesies
+from rag_core.dates import parse_period
 from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
@@ -223,11 +224,12 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
     if quoted and asks_for_address(question.text):
         shown = " ".join(one.text for one in sentences)
         addresses = find_addresses(quoted, shown, stored, found.evidence.boilerplate)
-    plan, first = found.plan, next((c.date for one in sentences for c in one.citations), question.asked_at)
-    timed = plan.since or plan.until
+    first = next((c.date for one in sentences for c in one.citations), question.asked_at)
+    # a quote of an earlier post below it tells that it is the newest
+    alone = all(one.further for one in sentences[1:]) and not parse_period(question.text, question.asked_at)
     return Answer(
         sentences=sentences,
-        aged=draft.certainty is Certainty.PROBABLE and not timed and question.asked_at - first > _AGED,
+        aged=draft.certainty is Certainty.PROBABLE and alone and question.asked_at - first > _AGED,
         confidence=draft.covered,
         certainty=draft.certainty,
         recipe=run.recipe,

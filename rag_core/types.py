@@ -509,7 +509,7 @@ class Answer:
     the parts of the question that nothing was found for. `actions` are for programs and admins; readers never see
     them. `addresses`: links of the cited or nearest posts, where the question asks for one and no sentence shows it.
     `judged` as in `Draft`, of a refusal too. `aged`: it is probable, the question names no time, and the post of its
-    first sentence is more than half a year old.
+    first sentence is more than half a year old, with no earlier one below it.
     """
 
     sentences: tuple[Sentence, ...]

@@ -367,14 +367,16 @@ async def _on_remark(
     reader, viewer, shown = await prepare_to_show(asked, user_id, context)
     if lang := _LANGUAGE_REMARKS.get(remark):
         shown = replace(shown, words=get_translator(lang))
-    if remark is AnswerRemark.WHOLE:
+    if not given.sentences and (lang or remark is AnswerRemark.SHORTER):
+        view = View(Text(shown.words("rephrase-hint")))
+    elif remark is AnswerRemark.WHOLE:
         view = await _render_whole_posts(given, viewer, archive, shown)
-    elif remark is AnswerRemark.SHORTER and given.sentences:
+    elif remark is AnswerRemark.SHORTER:
         shortened = await shorten_answer(asked, viewer, archive, shown)
         if shortened is None:
             raise access.Refusal(shown.words("answer-changed"))
         view = shortened
-    elif lang and given.sentences:
+    elif lang:
         view = await render_in_language(given, viewer, archive, shown)
     else:
         view = await render_sources_page(asked, viewer, archive, shown)
@@ -392,7 +394,7 @@ async def _reply_to_complaint(
     contact, reader = context.settings.bot.contact, access.get_reader(message)
     blocks, content, buttons = [Text(words("complaint"))], ShownContent(), None
     if asked and asked.user_id == reader.user_id:
-        question = neutralize_links(shorten_at_word(join_lines(asked.text), _MAX_NAMED_LENGTH))
+        question = neutralize_links(shorten_at_word(join_lines(asked.text), _MAX_NAMED_LENGTH).rstrip(" ?!."))
         blocks.append(words.rich("complaint-which", question=question))
         buttons = InlineKeyboardMarkup(inline_keyboard=[*keyboards.build_reason_rows(asked.handle, words)])
         viewer, known = await access.build_viewer(context.admins, reader), await channels.load_channels(context.archive)

@@ -335,7 +335,8 @@ async def render_in_language(given: StoredAnswer, viewer: Viewer, archive: Archi
     if not sentences:
         return View(Text(shown.words("answer-changed")))
     content, blocks = collect_content_of_posts(now.stored.values()), list[Text]()
-    places = dict.fromkeys(place for one in sentences for place in one.citations)
+    unsure = given.certainty is Certainty.PROBABLE  # its further quotes answer where the first does not
+    places = dict.fromkeys(place for one in sentences[: 1 if unsure else None] for place in one.citations)
     figures = extract_figures(sentences[0].compose(now.texts))
     found = await visible_posts.fetch_posts(archive, [key for key in given.found if key.chat_id in viewer.channels])
     for key in given.found if figures else ():
@@ -349,7 +350,8 @@ async def render_in_language(given: StoredAnswer, viewer: Viewer, archive: Archi
             break
     quotes = [StoredSentence("", 0, (place,)) for place in places]
     blocks += render_stored_sentences(given, quotes, now.texts, now.stored, known, shown)
-    return View(as_list(*blocks, Italic(shown.words("quotes-language")), sep="\n\n"), content)
+    head = [Text(shown.words("answer-probable"))] if unsure else []
+    return View(as_list(*head, *blocks, Italic(shown.words("quotes-language")), sep="\n\n"), content)
 
 
 def link_number(number: int, key: PostKey, known: Mapping[int, Channel]) -> PostMark:

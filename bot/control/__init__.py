@@ -103,7 +103,7 @@ class IndexFacts(TypedDict):
     dense: DenseFacts | None
     compared: dict[str, int] | None  # as from `compare_indexes`; None: the indexes were not up to date
     without: list[str]  # why a part could not be opened
-    language: list[tuple[bool | None, str]]  # of writer and planner: fine or not, and a sentence
+    language: list[tuple[bool | None, str]]  # of the writer: fine or not, and a sentence
     bar: str
 
 

@@ -74,7 +74,7 @@ class BotEnvironment:
         """Furnish it with a copy of a data folder and begin the bot. Raises TimeoutError, RuntimeError."""
         self.sandbox.world.add_person(ADMIN, "Ada", lang="en").started = True
         await self.sandbox.start()
-        more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "10000", "LLM__PLANNER": "none"}
+        more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "10000"}
         if self.needs.writer:
             await self.writer.start()
             more["LLM__URL"] = self.writer.url

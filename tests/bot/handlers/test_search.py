@@ -247,7 +247,6 @@ async def test_a_channel_is_described_by_names_subjects_and_dates(sandbox, live,
         assert text.startswith("Harbour News\n\n16 posts since 12 March 2024, the last on 12 May 2024\nAbout 3 a week")
         assert "Marta Kovacs (6)" in text
         assert "tanker (9)" in text
-        assert "boat — Wanderer" in text
         assert any(one.get("url") == "https://t.me/harbour_news" for one in reply["entities"])
         assert await say_text(sandbox, OTTO, "/about t.me/harbour_news") == text
         assert "12 мая" in await say_text(sandbox, RITA, "/about @harbour_news")

@@ -1,7 +1,7 @@
-"""Question answering, the map: understand, choose a recipe, run it with a fallback, cite, verify.
+"""Question answering, the map: understand, plan, choose a recipe, run it with a fallback, cite, verify.
 
-A recipe plans, searches, extracts and perhaps writes (`recipe_steps.py`, `recipes/`). All end in the same two stages,
-cite and verify; nothing is shown that has not passed both.
+A recipe searches with the plan, extracts and perhaps writes (`recipe_steps.py`, `recipes/`). All end in the same two
+stages, cite and verify; nothing is shown that has not passed both.
 
 Choice: the chat's own mode goes first, then the admins' switches, which hold for everyone, then the rules of the
 router. A recipe that is switched off is not used. When too many questions wait, all are answered by `direct`.

@@ -114,7 +114,9 @@ def fuse_weighted_sum(lexical: Ranking[T], dense: Ranking[T], weight: float, mos
     return sorted(fused.items(), key=lambda pair: -pair[1])
 
 
-def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()) -> list[tuple[T, float]]:
+def fuse_rankings(
+    rankings: Sequence[Sequence[T]], weights: Sequence[float] = (), k: int = RRF_K
+) -> list[tuple[T, float]]:
     """Fuse any number of rankings by reciprocal rank; the score is 1 for an item that is first in all.
 
     `weights` sum to 1; by default they are equal.
@@ -123,8 +125,9 @@ def fuse_rankings(rankings: Sequence[Sequence[T]], weights: Sequence[float] = ()
     weights = weights or [1 / len(rankings) for _ in rankings]
     for ranking, weight in zip(rankings, weights, strict=True):
         for n, item in enumerate(ranking, 1):
-            scores[item] = scores.get(item, 0.0) + weight * (RRF_K + 1) / (RRF_K + n)
-    return sorted(scores.items(), key=lambda pair: -pair[1])
+            scores[item] = scores.get(item, 0.0) + weight / (k + n)
+    ranked = sorted(scores.items(), key=lambda pair: -pair[1])
+    return [(item, score * (k + 1)) for item, score in ranked]
 
 
 def select_by_mmr(

@@ -36,6 +36,7 @@ from rag_core.retrieval.fusion import (
     RetrievalResult,
     Vector,
     VectorReader,
+    fuse_rankings,
     select_by_mmr,
 )
 from rag_core.retrieval.rerank import rerank_by_features
@@ -232,16 +233,14 @@ def extract_expansion_names(question: str, passages: Sequence[Passage]) -> str:
 
 def append_expansion_hits(own: RankedPlaces, others: Sequence[tuple[RankedPlaces, float]]) -> RankedPlaces:
     """Fix the first hits of `own`, then append all others by weighted RRF; scores are those of `own`, or 0."""
-    votes: dict[PassageRef, float] = {}
-    for ranking, weight in ((own, 1.0), *others):
-        for rank, (place, _) in enumerate(ranking, 1):
-            votes[place] = votes.get(place, 0.0) + weight / (_RRF_K + rank)
+    rankings = [[place for place, _ in ranking] for ranking, _ in ((own, 1.0), *others)]
+    voted = fuse_rankings(rankings, [1.0, *(weight for _, weight in others)], _RRF_K)
     scores = dict(own)
     stay = set(list(dict.fromkeys(place.key for place, _ in own))[:_PROTECTED_POSTS])
     last = max((n for n, (place, _) in enumerate(own, 1) if place.key in stay), default=0)
     first = [place for place, _ in own[:last] if place.key in stay]
     fixed = set(first)
-    rest = sorted((place for place in votes if place not in fixed), key=lambda place: -votes[place])
+    rest = [place for place, _ in voted if place not in fixed]
     return [(place, scores.get(place, 0.0)) for place in (*first, *rest)]
 
 

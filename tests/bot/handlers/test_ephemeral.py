@@ -421,6 +421,27 @@ async def test_an_answer_to_one_is_corrected_for_this_one(sandbox, live, say, ho
     assert [one for one in open_calls(sandbox, since) if "Crew" in str(one) or DIGITS in str(one)] == []
 
 
+async def test_my_data_and_forget_cover_what_only_i_was_shown(sandbox, live, say, home):
+    async with live():
+        await say(RITA, f"{ASK} {PADLOCK}")
+        await sandbox.say(RITA, "/mydata")
+        (sent,) = await sandbox.replies(RITA)
+        kept = json.loads(sandbox.world.files[sent["document"]["file_id"]].data)["questions"]
+        assert [one["mode"] for one in kept] == [None, "fuller"]
+        (said,) = kept[1]["answer"]
+        assert said["cited"][0]["post"].endswith("/10")
+        set_chat_member(sandbox.world, CREW, RITA, "left")
+        await wait_until_idle(sandbox, home)
+        await sandbox.say(RITA, "/mydata")
+        (sent,) = await sandbox.replies(RITA)
+        kept = json.loads(sandbox.world.files[sent["document"]["file_id"]].data)["questions"]
+        assert kept[1]["answer"] == [{"closed": True}]
+        await say(RITA, "/forget@citegram_bot")
+        await press(sandbox, alone(sandbox, RITA)[-1], "Стереть", RITA)
+        assert current(sandbox, alone(sandbox, RITA)[-1])["text"].startswith("Стёрто:\n• 2 вопроса с ответами")
+    assert execute(home, "SELECT count(*) FROM questions") == [(0,)]
+
+
 async def post_padlock(sandbox: Sandbox) -> int:
     return int((await sandbox.post(CREW, "Nothing of interest."))["message_id"])
 

@@ -110,7 +110,7 @@ async def test_somebody_who_adds_the_bot_everywhere_does_not_flood_the_admins(sa
             set_chat_member(world, NEW - number, world.bot.id, "administrator", by=OTTO)
         for number in range(8):
             await channel_when(home, NEW - number, lambda c: c.inside)
-        assert (await say_text(sandbox, RITA, "/start")).startswith("Отвечаю")
+        assert (await say_text(sandbox, RITA, "/start")).startswith("Спрашивайте")
         assert len(world.sent[ADMIN]) == len(world.sent[OTTO]) == 5
         world.add_channel(SAFE - 100, "Honest", members=[RITA], bot=False)
         set_chat_member(world, SAFE - 100, world.bot.id, "administrator", by=RITA)

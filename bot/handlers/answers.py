@@ -259,9 +259,10 @@ async def _show_details(
     found = await _find_first_quote(given, await access.build_viewer(context.admins, reader), archive)
     if found:
         text, post = found
-        known, public = await channels.load_channels(archive), await access.list_public_channels(context.admins)
+        known, bot = await channels.load_channels(archive), message.bot
         quote = text, format_channel_post_link(post.key, known.get(post.key.chat_id))
-        shared = post.key.chat_id in public
+        inline = bot is not None and (await bot.me()).supports_inline_queries  # else Telegram refuses the button
+        shared = bool(inline) and post.key.chat_id in await access.list_public_channels(context.admins)
         shown = keyboards.build_details_keyboard(asked, given, archive, own, quote, *suggested, public=shared)
         with suppress(SendingRefused), recheck_before_sending(collect_content_of_posts([post]), reader, context.admins):
             await _replace_keyboard(message, shown)

@@ -238,37 +238,23 @@ async def test_copies_are_told_of_one_state_though_others_are_taken_in_meanwhile
 Made = list[tuple[int, int, str, float]]  # channel, id, text, days
 
 
-@pytest.mark.parametrize(
-    ("ours", "closed"),
-    [
-        # two texts that are near a third, and not near each other: does somebody hold the third?
-        pytest.param(
-            [(A, 1, f"{BRIDGE} Проверено нами.", 0), (B, 1, f"{BRIDGE} Подробности позже.", 0)],
-            [(C, 1, BRIDGE, 0)],
-            id="a text between two",
-        ),
-        # a day apart each, so that the first and the last are of one day only by what stands between
-        pytest.param(
-            [(A, 1, f"Сегодня {BRIDGE}", 0), (B, 1, f"Сегодня {BRIDGE}", 2)],
-            [(C, 1, f"Сегодня {BRIDGE}", 1)],
-            id="a day",
-        ),
-        pytest.param(
-            [(A, 1, f"Сегодня {BRIDGE}", 1), (B, 1, f"Сегодня {BRIDGE}", 2)],
-            [(C, 1, f"Сегодня {BRIDGE}", 0)],
-            id="split",
-        ),
-        # the newest of the texts with a band was the one that was compared with
-        pytest.param(
-            [(A, 1, BRIDGE, 0), (B, 1, f"{BRIDGE} Ждём.", 1)],
-            [(C, 1, f"{BRIDGE} Подробности позже.", 0.5), (C, 2, f"{BRIDGE} Проверено нами.", 0.6)],
-            id="newer ones",
-        ),
-        pytest.param(
-            [(A, 1, BRIDGE, 0), (B, 1, LONGER, 3)], [(C, 1, BRIDGE, 1.5), (C, 2, LONGER, 1.5)], id="a bridge in time"
-        ),
-    ],
-)
+TODAY = f"Сегодня {BRIDGE}"
+CLOSED: dict[str, tuple[Made, Made]] = {
+    # two texts that are near a third, and not near each other: does somebody hold the third?
+    "a text between two": (
+        [(A, 1, f"{BRIDGE} Проверено нами.", 0), (B, 1, f"{BRIDGE} Подробности позже.", 0)], [(C, 1, BRIDGE, 0)]),
+    # a day apart each, so that the first and the last are of one day only by what stands between
+    "a day": ([(A, 1, TODAY, 0), (B, 1, TODAY, 2)], [(C, 1, TODAY, 1)]),
+    "split": ([(A, 1, TODAY, 1), (B, 1, TODAY, 2)], [(C, 1, TODAY, 0)]),
+    # the newest of the texts with a band was the one that was compared with
+    "newer ones": (
+        [(A, 1, BRIDGE, 0), (B, 1, f"{BRIDGE} Ждём.", 1)],
+        [(C, 1, f"{BRIDGE} Подробности позже.", 0.5), (C, 2, f"{BRIDGE} Проверено нами.", 0.6)]),
+    "a bridge in time": ([(A, 1, BRIDGE, 0), (B, 1, LONGER, 3)], [(C, 1, BRIDGE, 1.5), (C, 2, LONGER, 1.5)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "closed"), CLOSED.values(), ids=CLOSED)
 @pytest.mark.parametrize("order", ["ours first", "closed first", "between"])
 async def test_which_posts_are_copies_does_not_depend_on_a_closed_channel(
     archive: Archive, copier: CopyIndexer, make_post: MakePost, ours: Made, closed: Made, order: str

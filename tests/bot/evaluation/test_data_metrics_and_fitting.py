@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -44,6 +45,7 @@ QUERIES = [
     {"id": "q3", "text": "Who is the mayor of Paris?", "lang": "en", "relevant": [], "answerable": False},
 ]  # fmt: skip
 Write = Callable[..., Path]
+DATA = Path(__file__).parents[2] / "data" / "evaluation"
 
 
 async def search_all(data: IndexedDataset) -> list[RankedQuery]:
@@ -139,34 +141,10 @@ def test_distractors_that_cannot_be_read_are_one_sentence(written: Write, tmp_pa
 # What counts as right.
 
 
-@pytest.mark.parametrize(
-    ("text", "answers", "right"),
-    [
-        ("Паром отходит в 7:30.", ["7:30"], True),
-        ("Придёт Фёдор", ["Федор"], True),
-        ("The CITY of Paris", ["paris"], True),
-        ("Parisians", ["Paris"], False),  # whole words
-        ("Стоит 2 750 ₽", ["2750"], True),
-        ("Стоит 2\u00a0750 ₽", ["2 750"], True),
-        ("It costs 11,000 coins", ["11000"], True),
-        ("1,234,567 people", ["1234567"], True),
-        ("комната 12 750", ["750"], False),
-        ("rooms 12, 15", ["1215"], False),
-        ("Сдача 5 сентября 2025 г.", ["2025-09-05"], True),
-        ("On September 5, 2025", ["2025-09-05"], True),
-        ("On 5 September 2025", ["2025-09-05"], True),
-        ("05.09.2025", ["2025-09-05"], True),
-        ("5.9.2025", ["2025-09-05"], False),
-        ("2025-09-05", ["2025-09-05"], True),
-        ("15 сентября 2025 г.", ["2025-09-05"], False),
-        ("anything", [], False),
-        ("anything", [""], False),
-        ("anything", ["?!"], False),
-        ("one of two", ["three", "two"], True),
-    ],
-)
-def test_what_an_answer_holds(text: str, answers: list[str], right: bool) -> None:
-    assert holds_answer(text, answers) is right
+def test_what_an_answer_holds() -> None:
+    """Whole words, in any case; a date in any of its usual formats."""
+    for row in map(json.loads, (DATA / "holds_answer.jsonl").read_text("utf-8").splitlines()):
+        assert holds_answer(row["text"], row["answers"]) is row["right"], row
 
 
 def reply(*texts: str, posts: tuple[int, ...] = (1,)) -> Answer:

@@ -17,23 +17,13 @@ from functools import cache, lru_cache
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
-from minimal_edit_vocabulary import (
-    ANTONYMS,
-    AUXILIARIES,
-    DAYS,
-    FIRST_NAMES,
-    HEDGES,
-    MONTHS,
-    NAMES,
-    NEGATIONS,
-    NUMBER_WORDS,
-    NUMERALS,
-    UNSURE,
-    VERBS,
-)
 from sample_sizes import choose_size
 
 ROOT = Path(__file__).parents[2]
+_ROWS = (ROOT / "tests/data/minimal_edits/words.jsonl").read_text("utf-8").splitlines()  # each says what it is for
+NAMES, FIRST_NAMES, MONTHS, DAYS, NUMBER_WORDS, NUMERALS, NEGATIONS, UNSURE, HEDGES, VERBS, ANTONYMS = (
+    json.loads(row)["words"] for row in _ROWS
+)
 KINDS = ("number", "date", "name", "negation")
 EACH = choose_size(70, 20)  # of each kind and language, where the posts hold as many
 PER_SENTENCE = {"ru": 1, "en": 3}  # English posts are few
@@ -220,7 +210,7 @@ def _negations(sentence: str, lang: str, rng: random.Random) -> Iterator[Change]
     for m in re.finditer(r"(?<![\w-])[a-zа-яё]+(?![\w-])", sentence):
         if m[0] in _OPPOSITE[lang]:
             yield "negation", m.start(), m.end(), _OPPOSITE[lang][m[0]]
-    words = VERBS.split() if lang == "ru" else AUXILIARIES.split()
+    words = VERBS[lang].split()
     if lang == "en" and re.match(r"\W*(?:all|every|both|each|some|most)\b", sentence, re.I):
         return
     found = re.search(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w’'-])", sentence)

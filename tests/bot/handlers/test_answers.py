@@ -405,6 +405,8 @@ async def test_of_a_probable_answer_the_bot_is_not_sure_when_asked_and_when_brie
     async with live():
         assert (await ask(OTTO, FERRY))["text"].startswith("This is from 12 March 2024 and may be out of date:\n\nThe")
         assert (await say_text(sandbox, OTTO, "really?")).startswith("No, I am not sure")
+        timed = await ask(OTTO, "When did the ferry to Owl Island leave in March 2024?")  # its age is no doubt
+        assert timed["text"].startswith("The answer is probably here:\n\n12 March 2024: The ferry")
         assert (await say_text(sandbox, OTTO, "tldr")).startswith("The answer is probably here:")
 
 

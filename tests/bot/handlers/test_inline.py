@@ -151,6 +151,11 @@ async def test_an_answer_is_copied_and_shared_as_its_public_posts_are_now(sandbo
             assert ["edited 1 July 2024" in one["input_message_content"]["text"] for one in articles] == [True] * shared
         again = await press(sandbox, answer, "‹ Back", OTTO) or await open_more(sandbox, answer, OTTO)
         assert find_button(again, "Copy") is None
+    sandbox.world.inline = False  # Telegram refuses a keyboard with Share then
+    async with live():
+        more = await open_more(sandbox, await say(sandbox, OTTO, "When is fresh mackerel sold?"), OTTO)
+    assert find_button(more, "Copy")
+    assert find_button(more, "Share") is None
 
 
 def call_as_guest(sandbox: Sandbox, user_id: int, text: str) -> PressedButton:

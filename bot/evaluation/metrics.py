@@ -293,9 +293,9 @@ def format_report(
     """Format what a command measured, for each variant: the main figures, or `everything`.
 
     A sentence says what they mean for the variant `main` (default: the first), in all languages, as shares of so many
-    rows with their intervals; of few rows it says that they are few.
+    rows with their intervals. Of few rows it counts, and one variant has no table but with `everything`.
     """
-    names, sentence = _SUMMARIES[command]
+    (names, sentence), many = _SUMMARIES[command], rows >= _FEWEST_ROWS
     main = main or next(iter(found))
     figures = {name: figure for name in names if (figure := found[main]["all"][name]) is not None}
     shown = found if everything else {
@@ -304,27 +304,28 @@ def format_report(
     }  # fmt: skip
     first, ratios = next(iter(shown)), compute_ratios(found)
     if len(shown) > 1:  # a table for each language, with the ratios to the first variant's speed
-        tables = []
+        parts: list[str] = []
         for lang in shown[first]:
             columns: list[TableColumn] = [(name, metrics[lang]) for name, metrics in shown.items()]
             columns += [
                 (f"/ {first}", {name: f"× {share:.3g}" for name, share in ratio[lang].items() if share is not None})
                 for ratio in ratios.values()
             ]
-            tables.append(format_table(columns, lang))
-        report = "\n\n".join(tables)
+            parts.append(format_table(columns, lang))
     else:
-        report = format_table(list(shown[first].items()))
-    if rows < _FEWEST_ROWS:
-        report += f"\n\nMeasured: {rows}. Of fewer than {_FEWEST_ROWS} a share says little of others."
-    elif sentence and len(figures) == len(names):
+        parts = [format_table(list(shown[first].items()))] if everything or many else []
+    if sentence and len(figures) == len(names):
         shares = {}
         for name, figure in figures.items():
-            low, high = compute_wilson_interval(min(1.0, max(0.0, figure)), rows)
-            shares[name] = f"{figure:.0%} ({low:.0%} to {high:.0%})"
+            low, high = compute_wilson_interval(min(1.0, max(0.0, figure)), max(rows, 1))
+            share = f"{figure:.0%} ({low:.0%} to {high:.0%})"
+            shares[name] = share if many else f"{figure * rows:.0f}"
         about = f"{main}: " if len(found) > 1 else ""
-        report += f"\n\n{about}{sentence.format(rows=rows, **shares)} In brackets: the interval of 95%."
-    return report if everything else f"{report}\nMore figures: --all."
+        brackets = " In brackets: the interval of 95%." if many else ""
+        parts.append(f"{about}{sentence.format(rows=rows, **shares)}{brackets}")
+    if not many:
+        parts.append(f"Measured: {rows}. Too few for shares: take {_FEWEST_ROWS} or more.")
+    return "\n\n".join(parts) + ("" if everything else "\nMore figures: --all.")
 
 
 def format_table(columns: Sequence[TableColumn], corner: str = "") -> str:

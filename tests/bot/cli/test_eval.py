@@ -158,11 +158,8 @@ def test_figures_are_printed_and_written_in_the_form_of_the_design(
 ) -> None:
     said = evaluate(what, data, "--json", "out.json")
     assert said.code == 0
-    *table, _, last, _ = said.out.splitlines()
-    assert len(table) == {"answers": 6, "retrieval": 4}[what]
-    assert {line.split()[0] for line in table[1:]} < names
-    assert last.endswith(".")
-    *table, _, _ = evaluate(what, data, "--all").out.partition("\n\nq")[0].splitlines()
+    assert "Measured: 2. Too few for shares: take 30 or more." in said.out  # answerable ones
+    table = evaluate(what, data, "--all").out.partition("\n\n")[0].splitlines()
     assert {line.split()[0] for line in table[1:]} == names
     written = json.loads(Path("out.json").read_text(encoding="utf-8"))
     assert list(written) == ["command", "data", "settings", "metrics", "rows"]

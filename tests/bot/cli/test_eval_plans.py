@@ -43,7 +43,7 @@ def figures() -> Any:
 
 
 def test_a_model_is_measured(plans: Cli, file: Path, tiny_gguf: Path) -> None:
-    said = plans(file, "--model", tiny_gguf, "--json", "out.json")
+    said = plans(file, "--model", tiny_gguf, "--all", "--json", "out.json")
     assert said.code == 0, said.err
     assert "mean_queries" in said.out and "3 questions planned by" in said.out
     told = figures()

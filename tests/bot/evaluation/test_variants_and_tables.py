@@ -73,7 +73,10 @@ def test_rows_are_the_first_or_those_that_a_seed_draws_in_their_order() -> None:
 def test_shares_are_said_with_their_interval_and_of_thirty_rows_at_least() -> None:
     found = {"": {"all": {"recall@1": 0.5, "recall@5": 1.0, "recall@20": 1.0}}}
     few, many = (format_report("retrieval", found, rows, everything=False) for rows in (29, 30))
-    assert "%" not in few and "Measured: 29. Of fewer than 30" in few
+    assert few.splitlines()[0] == (
+        "Of the posts that answer 29 questions, 14 are found first, 29 among the first five, 29 among the first twenty."
+    )
+    assert "%" not in few and "Measured: 29. Too few for shares: take 30 or more." in few
     assert "answer 30 questions, 50% (33% to 67%) are found first, 100% (89% to 100%) among" in many
 
 

@@ -421,6 +421,14 @@ class Sentence:
     support: float = 1.0
     further: bool = False
 
+    def quotes(self, citations: Iterable[Citation]) -> bool:
+        """Whether it quotes some words of these citations."""
+        return any(
+            own.post == one.post and own.start < one.end and one.start < own.end
+            for one in citations
+            for own in self.citations
+        )
+
 
 class Certainty(StrEnum):
     """Degree of certainty of an answer; NONE is a refusal."""

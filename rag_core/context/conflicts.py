@@ -54,13 +54,7 @@ def _add_conflict(question: Question, plan: Plan, draft: Draft, evidence: Eviden
             first = max(citation.date for citation in sentence.citations)
             intro = format_conflict(first, other.date, question.lang)
             framed = Sentence(f"{intro} {other.quote}", (other,))
-            rest = [
-                later
-                for later in draft.sentences[place + 1 :]
-                if not any(  # it shows that span already
-                    c.post == other.post and c.start < other.end and other.start < c.end for c in later.citations
-                )
-            ]
+            rest = [later for later in draft.sentences[place + 1 :] if not later.quotes([other])]
             # it replaces the last sentence: no more sentences than the settings allow, and always both sides
             most = max(place + 2, len(draft.sentences))
             shown = (*draft.sentences[: place + 1], framed, *rest)[:most]

@@ -126,16 +126,7 @@ async def _answer_parts(question: Question, parts: Sequence[tuple[str, str]], ra
     )
     sentences = list[Sentence]()  # the best of each part; of those that quote the same words the longer one
     for sentence in (draft.sentences[0] for draft in answered):
-        quotes = sentence.citations
-        same = next(
-            (
-                n
-                for n, other in enumerate(sentences)
-                for a in other.citations
-                if any(a.post == b.post and a.start < b.end and b.start < a.end for b in quotes)
-            ),
-            None,
-        )
+        same = next((n for n, other in enumerate(sentences) if other.quotes(sentence.citations)), None)
         if same is not None:
             sentences[same] = max(sentences[same], sentence, key=lambda one: len(one.text))
         elif sum(len(other.text) for other in sentences) + len(sentence.text) <= MAX_ANSWER_LENGTH:

@@ -106,12 +106,7 @@ def regrade_draft(draft: Draft, odds: Sequence[float], calibration: JudgeCalibra
 
 def _put_first(first: Sentence, draft: Draft) -> tuple[Sentence, ...]:
     """Put a quote before the sentences of a draft; the last ones make room, the draft's first where it fits."""
-    quote = first.citations[0]
-    others = [
-        one
-        for one in draft.sentences
-        if not any(c.post == quote.post and c.start < quote.end and quote.start < c.end for c in one.citations)
-    ]
+    others = [one for one in draft.sentences if not one.quotes(first.citations[:1])]
     kept = [first, *others][: max(2, len(draft.sentences))]
     while len(kept) > 1 and sum(len(one.text) for one in kept) > MAX_ANSWER_LENGTH:
         del kept[-1]

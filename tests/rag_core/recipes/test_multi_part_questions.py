@@ -49,9 +49,9 @@ async def test_by_default_a_question_of_parts_goes_to_the_agent_and_a_plain_one_
     ("text", "parts"),
     [
         ("When does the ferry leave and what does a ticket cost?",
-         ["When does the ferry leave?", "what does a ticket cost (ferry leave)?"]),
+         ["When does the ferry leave?", "what does a ticket cost (the ferry leave)?"]),
         ("Когда уходит паром и сколько стоит билет?", ["Когда уходит паром?", "сколько стоит билет (уходит паром)?"]),
-        ("Where is the museum? How much is it?", ["Where is the museum?", "How much is it (museum)?"]),
+        ("Where is the museum? How much is it?", ["Where is the museum?", "How much is it (the museum)?"]),
         ("кто ведёт кружок, а где он проходит?", ["кто ведет кружок?", "где он проходит (ведет кружок)?"]),
         ("штоллен когда заказывать и почём", ["штоллен когда заказывать?", "почем (штоллен когда заказывать)?"]),
         ("What do Anna and Boris sell?", ["What do Anna and Boris sell?"]),

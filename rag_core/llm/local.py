@@ -298,8 +298,6 @@ _log = logging.getLogger(__name__)
 
 # A worker that sends nothing for so long hangs; it sends a message after every batch of a prompt and every token.
 WORKER_SILENCE_TIMEOUT_S = 300.0
-# From the second exit in a row the next start waits, each time twice as long; a wait above the last limit is an error.
-_FIRST_RESTART_PAUSE_S, _MAX_RESTART_PAUSE_S, _MAX_RESTART_WAIT_S = 0.25, 30.0, 2.0
 _BATCH, _GPU_BATCH = 128, 512  # a stop loses at most one batch; a processor reads larger ones no faster
 _MEASURING_PAUSES_S = (5.0, 60.0, 600.0, 3600.0)  # from each measurement to the next
 _WARM_PAUSE_S = 1.0  # until the machine is looked at again
@@ -326,7 +324,6 @@ class LocalModel:
         self._background: asyncio.Task[object] | None = None
         self._child: LlmWorkerProcess | None = None
         self._loading: asyncio.Task[LlmWorkerProcess] | None = None
-        self._exits, self._restart_at = 0, 0.0
         self._idle: asyncio.TimerHandle | None = None
         self._unloading: asyncio.Task[None] | None = None
         self.context, self._said_name = settings.context, ""
@@ -395,20 +392,14 @@ class LocalModel:
             raise GenerationFailed(_MODEL_CLOSED)
         if self._loading is None:
             await self._stop_worker()
-            # Wait for a short restart pause. Raises GenerationFailed for a longer one, so that the question goes on.
-            left = self._restart_at - asyncio.get_running_loop().time()
-            if left > _MAX_RESTART_WAIT_S:
-                raise GenerationFailed(
-                    f"The model ended {self._exits} times in a row: it is started again in {left:.0f} s."
-                )
-            await asyncio.sleep(max(0.0, left))
+            self.breaker.require_closed()
             self._loading = asyncio.create_task(self._start_worker())
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         loading = self._loading
         try:  # shielded: the request may be cancelled meanwhile, and the next one needs the model too
             self._child = await asyncio.shield(loading)
         except ModelUnavailable:
-            self._count_exit()
+            self.breaker.record_failure()
             raise
         finally:
             if loading.done():
@@ -492,11 +483,6 @@ class LocalModel:
             with suppress(LlmWorkerRefused):
                 done.result()
 
-    def _count_exit(self) -> None:
-        self._exits += 1
-        pause = 0.0 if self._exits < 2 else min(_MAX_RESTART_PAUSE_S, _FIRST_RESTART_PAUSE_S * 2 ** (self._exits - 2))
-        self._restart_at = asyncio.get_running_loop().time() + pause
-
     async def _stop_worker(self) -> None:
         await _cancel_task(self._warming)
         await _cancel_task(self._background)
@@ -519,7 +505,7 @@ class LocalModel:
                     async for reply in replies:
                         yield reply
             except LlmWorkerExited as gone:
-                self._count_exit()
+                self.breaker.record_failure()
                 _log.warning("the language model's process ended with %s", gone)
                 if gone.began or last:
                     raise GenerationFailed(f"The model went away ({gone}): ask again, it is started anew.") from gone
@@ -531,7 +517,7 @@ class LocalModel:
             except ModelUnavailable as exc:
                 raise GenerationFailed(exc.reason) from exc
             else:
-                self._exits = 0
+                self.breaker.failures = 0
                 return
 
     async def close(self) -> None:

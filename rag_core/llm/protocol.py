@@ -17,16 +17,15 @@ from rag_core.errors import ModelLeftAlone
 
 _FIRST_PAUSE_S, _PAUSE_GROWTH, _MAX_PAUSE_S = 15.0, 4.0, 600.0
 _SLOW_PAUSE_S = 3.0  # of a model that stopped when told to: a busy machine, not a hang
-_MAX_FAILURES = 3  # of a server in a row; each was retried
+_MAX_FAILURES = 3  # in a row; each of a server was retried
 _DECAY = 0.9  # of the slowest answer, with each one that is quicker
 
 
 class CircuitBreaker:
-    """Open while a model that hung or a server that failed is left alone, so that one question waits for it and no
-    other.
+    """Open while a model that hung, or a process or server that failed, is left alone: one question waits for it alone.
 
     https://martinfowler.com/bliki/CircuitBreaker.html: `hangs` in a row make the pause longer: 15, 60, 240 s, at most
-    10 minutes; `failures` do not, a server is looked for every `rest` seconds. `slowest`: seconds for each character of
+    10 minutes; `failures` do not, it is looked for every `rest` seconds. `slowest`: seconds for each character of
     the slowest prompt answered by yes or no; infinite before.
     """
 
@@ -55,7 +54,7 @@ class CircuitBreaker:
         self._until = min(self._until, asyncio.get_running_loop().time() + _SLOW_PAUSE_S)
 
     def record_failure(self) -> None:
-        """Record that a server failed; the third time in a row it is left alone."""
+        """Record that a server or a process failed; the third time in a row it is left alone."""
         self.failures += 1
         if self.failures >= _MAX_FAILURES:
             self.leave_alone()

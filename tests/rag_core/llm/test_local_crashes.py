@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rag_core.errors import GenerationFailed
+from rag_core.errors import GenerationFailed, ModelLeftAlone
 from rag_core.llm.local import LocalModel, open_local_model
 from rag_core.llm.protocol import DecodingParams, LlmSession, Prompt, collect_generation
 from rag_core.settings import LlmSettings
@@ -99,23 +99,16 @@ async def test_an_end_while_it_loads_is_told_and_the_next_turn_loads_it(
     assert await says(model) == "fine"
 
 
-async def test_ends_in_a_row_make_the_next_start_wait_and_then_refuse_until_it_recovers(
-    model: LocalModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rag_core.llm.local._MAX_RESTART_WAIT_S", 0.4)  # the second pause is longer
-    refused = ""
-    for _ in range(12):
-        try:
+async def test_a_model_that_ended_three_times_in_a_row_is_left_alone_for_a_while(model: LocalModel) -> None:
+    for _ in range(3):
+        with pytest.raises(GenerationFailed, match="went away"):
             async with model.turn(1) as seat:
                 await writing(seat, lambda: send(model, signal.SIGKILL))
-        except GenerationFailed as exc:
-            refused = exc.reason
-        if refused.startswith("The model ended "):
-            break
-    assert "times in a row: it is started again in" in refused
-    model._restart_at = 0.0  # instead of waiting for it
+    with pytest.raises(ModelLeftAlone):
+        await says(model)
+    model.breaker.leave_alone(0.0)  # instead of waiting for it
     assert await says(model) == "fine"
-    assert model._exits == 0
+    assert model.breaker.failures == 0
 
 
 async def test_a_child_that_hangs_is_killed(tiny_gguf: Path) -> None:

@@ -25,7 +25,7 @@ from bot.app_context import AppContext
 from bot.handlers.questions import create_question_link, queue_again, send_rephrase_hint
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import StoredAnswer, compare_with_posts, hash_text_version, parse_stored_answer
-from bot.telegram.ephemeral import get_asker_address, get_message_key, send_to_asker
+from bot.telegram.ephemeral import get_asker_address, identify_message, send_to_asker
 from bot.telegram.recheck import (
     SendingRefused,
     ShownContent,
@@ -82,7 +82,7 @@ async def _find_meant_answer(message: Message, bot: Bot, archive: Archive) -> An
     """Find the answer that a message replies to, else the sender's last one in this chat."""
     chat, parent = message.chat.id, middlewares.get_replied_message(message)
     if parent:
-        key = get_message_key(parent, access.get_reader_id(message))
+        key = identify_message(parent, access.get_reader_id(message))
         return await questions.find_question_of_message(archive, bot.id, chat, *key)
     return await questions.fetch_last_answered(
         archive, bot.id, chat, access.get_reader_id(message), middlewares.get_thread(message)

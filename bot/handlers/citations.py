@@ -25,7 +25,7 @@ from bot import access
 from bot.app_context import AppContext
 from bot.i18n import Translator, get_translator
 from bot.stored_answer import CitedPost, CitedSpan, load_cited_text, parse_stored_answer
-from bot.telegram.ephemeral import get_message_key
+from bot.telegram.ephemeral import identify_message
 from bot.telegram.recheck import ShownContent, collect_content_of_posts, recheck_before_sending
 from bot.views.answer import format_reference
 from bot.views.format import list_utf16_offsets, neutralize_links
@@ -180,7 +180,7 @@ async def _press_quote(
     chat, receiver = pressed.message.chat, None
     message_id = pressed.message.message_id
     if isinstance(pressed.message, Message):
-        message_id, receiver = get_message_key(pressed.message, pressed.from_user.id)
+        message_id, receiver = identify_message(pressed.message, pressed.from_user.id)
     asked = await questions.find_question_of_message(context.archive, bot.id, chat.id, message_id, receiver)
     given = parse_stored_answer(asked.answer) if asked else None
     quoted = find_quote_by_token(given, context.archive, callback_data.token) if given else None

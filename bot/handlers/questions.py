@@ -32,7 +32,7 @@ from bot.access import Reader, Refusal, check_may_change_settings, get_reader, g
 from bot.app_context import AppContext
 from bot.i18n import Translator, detect_question_language, get_translator
 from bot.stored_answer import compare_with_posts, parse_stored_answer
-from bot.telegram.ephemeral import get_message_key
+from bot.telegram.ephemeral import identify_message
 from bot.telegram.recheck import ContentWithdrawn, ShownContent, ShownPost, View
 from bot.telegram.session import respond
 from bot.views.answer import format_channel_title, make_link, strip_sources
@@ -155,7 +155,7 @@ async def _on_verify(
 
 async def _compose_rich_answer(parent: Message, message: Message, bot: Bot, context: AppContext) -> str:
     """Compose the sentences of a rich answer, whose words are in no update, as far as the sender may read its posts."""
-    key = get_message_key(parent, get_reader_id(message))
+    key = identify_message(parent, get_reader_id(message))
     asked = await questions.find_question_of_message(context.archive, bot.id, message.chat.id, *key)
     if asked is None:
         return ""

@@ -107,8 +107,8 @@ def get_answer_address(asked: QuestionRow, *, always: bool = False) -> Ephemeral
     return replace(address, quiet=asked.mode == "fuller" or asked.shown_in is not None)
 
 
-def get_message_key(message: Message, reader: int) -> tuple[int, int | None]:
-    """Key of a message within its chat: its id, or its ephemeral id and the `reader`, the member who sees it."""
+def identify_message(message: Message, reader: int) -> tuple[int, int | None]:
+    """Identify a message within its chat: its id, or its ephemeral id and the `reader`, the member who sees it."""
     number = message.ephemeral_message_id
     return (message.message_id, None) if number is None else (number, reader)
 

@@ -76,17 +76,14 @@ class MessageScreen:
 
         async def put_in_order() -> float:
             async with self._lock:
-                return 0.0 if self._closed else await call_best_effort(self._send_or_edit(text))
+                with send_to_asker(get_answer_address(self._asked)):
+                    return 0.0 if self._closed else await call_best_effort(self._send_or_edit(text))
 
         # After a cancelled call it would be unknown whether the text is shown, and in which message.
         self._running_call = asyncio.ensure_future(put_in_order())
         return await asyncio.shield(self._running_call)
 
     async def _send_or_edit(self, text: Text) -> None:
-        with send_to_asker(get_answer_address(self._asked)):
-            await self._send_or_edit_message(text)
-
-    async def _send_or_edit_message(self, text: Text) -> None:
         asked = self._asked
         stop = get_translator(asked.lang)("button-halt"), Press(to="stop", number=asked.id)
         content = await _build_content(text, asked.chat_id, self._archive)

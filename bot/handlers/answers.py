@@ -195,7 +195,7 @@ async def share_with_group(asked: AnsweredQuestion, update_id: int, context: App
         raise access.Refusal(words("show-all-closed"))
     if asked.mode == "fuller" and not cited <= readable.keys():
         raise access.Refusal(words("show-all-known"))
-    again = replace(asked, update_id=update_id, mode="shared", asker_only=False, ephemeral_id=None, shown_in=None)
+    again = replace(asked, update_id=update_id, mode="shared", asker_only=False)
     async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=True):
         await questions.queue_question(context.archive, again)
     context.queue.wake()

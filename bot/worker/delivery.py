@@ -76,7 +76,12 @@ class AnswerDelivery:
     asked: QuestionRow
     messages: list[DeliveryMessage]
     whole: str | None = None  # the serialized answer
-    notice: bool = False  # it says why there is no answer: in a group to the asker alone
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether it only says why there is no answer: to the asker alone, unless a message that all see becomes it."""
+        begun = any(one.message_id is not None and not (one.tried or one.sent) for one in self.messages)
+        return self.whole in {None, "{}"} and not begun
 
     async def keep(self, whole: str | None) -> None:
         """Save the messages until they have arrived, and `whole`, the serialized answer."""
@@ -90,12 +95,11 @@ class AnswerDelivery:
         # In a group, or after a try with unknown outcome, a message already exists that is edited into the sentence.
         begun = next((message.message_id for message in self.messages if not message.sent), None)
         self.messages = [*sent, DeliveryMessage(len(sent), said, "[]", message_id=begun)]
-        self.notice = begun is None
         await self.keep(None)
 
     async def send(self) -> list[int]:
         """Send the unsent messages and return the ids of all. Raises what Telegram refused, or connection errors."""
-        address = get_answer_address(self.asked, always=self.notice)
+        address = get_answer_address(self.asked, always=self.is_notice)
         if address and any(message.message_id for message in self.messages):  # something is shown
             address = replace(address, quiet=True)
         with send_to_asker(address):
@@ -217,8 +221,7 @@ class Outbox:
 
     async def send(self, asked: QuestionRow, parcels: Sequence[DeliveryMessage], whole: str | None) -> None:
         """Save an answer, send it, and close its question; `whole` is the serialized answer, None for an apology."""
-        notice = not (whole and json.loads(whole))
-        delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels], notice=notice)
+        delivery = AnswerDelivery(self.bot, self.archive, asked, [*parcels])
         await delivery.keep(whole)
         if not await self._try_to_send(delivery):
             task = asyncio.create_task(self._retry(delivery))
@@ -262,7 +265,7 @@ class Outbox:
             if not isinstance(exc, PERMANENT_ERRORS) and datetime.now(UTC) - asked.asked_at < _MAX_ANSWER_AGE:
                 return False
         stored = delivery.whole
-        own = asked.private or asked.asker_only or not delivery.notice  # else the ids are of ephemeral messages
+        own = asked.private or asked.asker_only or not delivery.is_notice  # else the ids are of ephemeral messages
         messages = sent if own else []
         final = dump_with_messages(json.loads(stored), messages) if sent and stored is not None else None
         state, first = "answered" if final else "failed", messages[0] if messages else None

@@ -307,7 +307,7 @@ class QuestionWorker:
         try:
             shared = await access.get_readable_channels(self._rights, group)
             if (await access.get_readable_channels(self._rights, alone)).keys() - shared.keys():
-                again = replace(asked, update_id=-asked.update_id, mode="fuller", asker_only=True, shown_in=None)
+                again = replace(asked, update_id=-asked.update_id, mode="fuller", asker_only=True)
                 await questions.queue_question(self._rag.archive, again)  # a repeated one is ignored
         except RagError as exc:
             log.warning("question %d: it is not asked again for its asker: %s", asked.id, exc)
@@ -449,7 +449,7 @@ class QuestionWorker:
             text = as_list(text, Italic(words("deeper-note", count=more)), sep="\n\n")
         if asked.mode == "fuller":
             text = as_list(text, Italic(words("answer-alone")), sep="\n\n")
-        if asked.mode == "shared" and not asked.message_id:  # nobody else has seen the question
+        if not (asked.asker_only or asked.message_id):  # nobody else has seen the question
             text = as_list(Bold(neutralize_links(asked.text)), text, sep="\n\n")
         stored = serialize_answer(found, cited) | {"passed": passed}
         return text, await self._add_form(asked, text, stored, content, noted)

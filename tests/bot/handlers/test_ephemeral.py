@@ -31,7 +31,7 @@ from slow_model import SlowLlm
 from bot.sandbox import Sandbox
 from bot.sandbox.page_api import build_snapshot
 from bot.sandbox.state import Membership, get_message_key, is_message_visible, set_chat_member
-from bot.telegram.session import publish_menu
+from bot.telegram.session import RetryMiddleware, publish_menu
 from bot.views.format import BOT_COMMANDS
 from rag_core.errors import ArchiveUnavailable
 from rag_core.storage import channels, posts, readers
@@ -551,3 +551,38 @@ async def test_what_one_member_cannot_be_sent_in_rich_form_changes_nothing_for_t
         await wait_until_idle(sandbox, home)
     async with open_archive(home) as archive:
         assert await readers.is_rich_chat(archive, GROUP)
+
+
+async def test_what_is_withdrawn_leaves_the_group_also_after_a_restart(sandbox, live, home, model, monkeypatch):
+    monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)
+    monkeypatch.setattr("bot.worker.delivery._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(RetryMiddleware.__init__, "__defaults__", (1, 0.01))
+    model.before = 3.0
+    async with live():
+        await sandbox.say(OTTO, f"{ASK} {FERRY}", chat_id=GROUP)
+        assert await sandbox.until(lambda: "7:30" in str(visible(sandbox, OTTO)))
+        sandbox.faults.fail_next("editMessageText", "500", times=10_000)
+        assert await wait_until(lambda: bool(execute(home, "SELECT * FROM deliveries")))
+        async with open_archive(home) as archive:
+            await posts.mark_posts_deleted(archive, [PostKey(HARBOUR, 10)], how="admin")
+        withdrawn = "SELECT * FROM deliveries WHERE text LIKE 'I did not send%'"
+        assert await wait_until(lambda: bool(execute(home, withdrawn)))
+    sandbox.faults.clear()
+    async with live():
+        await wait_until_idle(sandbox, home)
+    (public,) = visible(sandbox, RITA)
+    assert public["text"].startswith("I did not send this answer")
+    assert alone(sandbox, OTTO) == []
+
+
+async def test_what_was_shared_of_two_hidden_questions_is_deepened_by_itself(sandbox, with_menu, say, home):
+    async with with_menu():
+        hide_all_commands(sandbox)
+        for text in (f"/ask {FERRY}", "/ask Where is fresh mackerel sold?"):
+            await say(RITA, text)
+            await press(sandbox, alone(sandbox, RITA)[-1], "Show to all", RITA)
+            await wait_until_idle(sandbox, home)
+        await press(sandbox, visible(sandbox, OTTO)[0], "Deeper", RITA)
+        await wait_until_idle(sandbox, home)
+        deeper = visible(sandbox, OTTO)[-1]["text"]
+    assert deeper.startswith(FERRY) and deeper.endswith("The posts say no more about this.")

@@ -123,7 +123,8 @@ def quote_post(text: str, quotes: Sequence[str]) -> Text:
         start = text.rfind("\n", 0, first) + 1 if first > _MAX_NOTE_LENGTH // 2 else 0
         start = max(start, first - _MAX_NOTE_LENGTH // 2)
         end = min(end, start + _MAX_NOTE_LENGTH)
-        end = max(text.rfind(" ", start, end), start + 1) if end < len(text) else end
+        cut = text.rfind(" ", end - _MAX_NOTE_LENGTH // 2, end) if end < len(text) else -1
+        end = cut if cut > 0 else end
     spans = sorted((at, at + len(quote)) for quote in quotes if quote and (at := text.find(quote, start, end)) >= 0)
     pieces: list[Text | str] = ["…"] if start else []
     place = start

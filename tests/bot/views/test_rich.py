@@ -144,6 +144,11 @@ def test_a_long_post_is_cut_around_the_cited_words():
     assert quote_post("Short.", ["Short."]).render()[0] == "Short."
 
 
+def test_a_long_post_without_spaces_is_cut_where_there_is_room_no_more():
+    words, _ = quote_post("今 " + "天" * 4096, []).render()
+    assert len(words) == 701
+
+
 def test_addresses_and_names_in_posts_are_words_and_nothing_in_them_is_detected():
     hostile = Post(
         PostKey(HARBOUR, 3), OLD.date, "Pay at evil.example or ask @evil /start <b>now</b> [x](http://evil.example)"

@@ -1,8 +1,9 @@
 """The pictures of the README, made anew from the running demo.
 
 Run it with .venv/bin/python deploy/screenshots.py, in the development environment (make test) and with Chromium and an
-emoji font (apt-get install chromium fonts-noto-color-emoji). Each picture is taken in English and in Russian: a private
-chat, the same on a phone in dark colours, a group, the sources of an answer, verdicts, a rich message.
+emoji font (apt-get install chromium fonts-noto-color-emoji), after make demo, whose model for search by meaning serves
+here too. Each picture is taken in English and in Russian: a private chat, the same on a phone in dark colours, a group,
+the sources of an answer, verdicts, a rich message.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from playwright.async_api import Page, async_playwright
 from bot.cli.demo import ADMIN_ID, GROUP_ID, READER_ID, open_demo_sandbox, run_demo_bot
 from bot.i18n import get_translator
 from bot.settings import Settings
-from rag_core.settings import DataSettings
+from rag_core.models.active_models import get_models_folder
+from rag_core.settings import DataSettings, ModelSettings
 
 PICTURES = Path(__file__).parent / "pictures"
 FLAGS = (
@@ -84,8 +86,8 @@ async def private(page: Page, tongue: Tongue) -> None:
 
 
 async def phone(page: Page, tongue: Tongue) -> None:
-    """A question in private, without its post."""
-    await ask(page, tongue.alone)
+    """The answer of the picture before, without its post."""
+    await page.locator(".citation").last.wait_for(timeout=WAIT_MS)
 
 
 async def group(page: Page, tongue: Tongue) -> None:
@@ -143,7 +145,8 @@ async def main() -> None:
     chromium = shutil.which("chromium") or sys.exit("no chromium here: apt-get install chromium")
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        settings = Settings(data=DataSettings(dir=Path(folder)))
+        models = ModelSettings(dir=get_models_folder(Settings().rag()))
+        settings = Settings(data=DataSettings(dir=Path(folder)), models=models)
         sandbox, settings = await stack.enter_async_context(open_demo_sandbox(settings, 0))
         await stack.enter_async_context(run_demo_bot(settings))
         playwright = await stack.enter_async_context(async_playwright())

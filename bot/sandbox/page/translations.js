@@ -67,7 +67,7 @@ const WORDS = {
   search: ["Search", "Поиск"],
   send: ["Send", "Отправить"],
   silence: ["The bot did not answer the button.", "Бот не ответил на нажатие."],
-  become: ["Switch to", "Сменить на:"],
+  become: ["Switch to", "Сменить:"],
   stop: ["Stop", "Остановить"],
   theme: ["Colours", "Цвета"],
   themeAuto: ["Auto", "Авто"],

@@ -136,13 +136,13 @@ class QdrantNode:
 
 
 @contextmanager
-def run_cluster(folder: Path, size: int = 3, key: str = "") -> Iterator[list[QdrantNode]]:
-    """Run the nodes of a cluster; all are ended afterwards."""
+def run_cluster(folder: Path) -> Iterator[list[QdrantNode]]:
+    """Run the three nodes of a cluster; all are ended afterwards."""
     nodes: list[QdrantNode] = []
     try:
-        for number in range(size):
+        for number in range(3):
             bootstrap = nodes[0].peer_url if nodes else ""
-            nodes.append(QdrantNode(folder / f"node{number}", bootstrap=bootstrap, key=key))
+            nodes.append(QdrantNode(folder / f"node{number}", bootstrap=bootstrap))
             nodes[-1].start()
         yield nodes
     finally:

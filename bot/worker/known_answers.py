@@ -95,9 +95,9 @@ _MAX_ANSWERS, _MAX_AGE_SECONDS = 200, 600.0
 class AnswerCache:
     """Answer cache by question, channels, language, day and model, valid for one index version."""
 
-    def __init__(self, rag: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rag: Engine) -> None:
         self._rag = rag
-        self._answers: VersionedCache[Answer] = VersionedCache(_MAX_ANSWERS, _MAX_AGE_SECONDS, clock)
+        self._answers: VersionedCache[Answer] = VersionedCache(_MAX_ANSWERS, _MAX_AGE_SECONDS, time.monotonic)
 
     async def key(self, question: Question, mode: str | None) -> Hashable | None:
         """Cache key: all that an answer depends on, except the posts; None for a question that is not cached.

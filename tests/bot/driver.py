@@ -139,9 +139,9 @@ class Shown:
         return self.text
 
 
-async def open_channels(sandbox: Sandbox, who: int = ADMIN) -> Shown:
-    """Ask for /channels."""
-    return Shown(sandbox, await say(sandbox, who, "/channels"), who)
+async def open_channels(sandbox: Sandbox) -> Shown:
+    """Ask for /channels as the admin."""
+    return Shown(sandbox, await say(sandbox, ADMIN, "/channels"), ADMIN)
 
 
 async def load_channel(home: Path, chat_id: int) -> Channel:
@@ -165,9 +165,9 @@ async def wait_for_text(sandbox: Sandbox, message: dict[str, Any], start: str) -
     return str(current(sandbox, message)["text"])
 
 
-async def press_until(sandbox: Sandbox, message: dict[str, Any], label: str, start: str, who: int = ADMIN) -> str:
-    """Press a button; what the message says once it begins so."""
-    await press(sandbox, message, label, who)
+async def press_until(sandbox: Sandbox, message: dict[str, Any], label: str, start: str) -> str:
+    """Press a button as the admin; what the message says once it begins so."""
+    await press(sandbox, message, label, ADMIN)
     return await wait_for_text(sandbox, message, start)
 
 

@@ -37,9 +37,9 @@ def get_value(found: Table, name: str, **labels: Any) -> float:
     return sum(number for have, number in found.get(name, {}).items() if wanted <= have)
 
 
-async def wait_for(port: int, true: Callable[[Table], Any], within: float = 30) -> Table:
+async def wait_for(port: int, true: Callable[[Table], Any]) -> Table:
     """The first page of metrics of which something is true."""
-    async with asyncio.timeout(within):
+    async with asyncio.timeout(30):
         while not true(found := await fetch_metrics(port)):  # noqa: ASYNC110 - the page rings no bell
             await asyncio.sleep(0.02)
     return found

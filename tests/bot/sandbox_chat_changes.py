@@ -23,17 +23,16 @@ def rename_chat(
         world.queue.push("channel_post" if room.kind == "channel" else "message", message)
 
 
-def set_bot_blocked(world: SandboxState, user_id: int, *, blocked: bool = True) -> None:
-    """Let a user block or unblock the bot."""
+def set_bot_blocked(world: SandboxState, user_id: int) -> None:
+    """Let a user block the bot."""
     person, bot = world.people[user_id], world.bot
-    person.blocked = blocked
-    before, after = ("member", "kicked") if blocked else ("kicked", "member")
+    person.blocked = True
     change: Json = {
         "chat": world.room(user_id).wire(),
         "from": person.wire(),
         "date": int(world.clock()),
-        "old_chat_member": Membership(before).wire(bot, "private"),
-        "new_chat_member": Membership(after).wire(bot, "private"),
+        "old_chat_member": Membership("member").wire(bot, "private"),
+        "new_chat_member": Membership("kicked").wire(bot, "private"),
     }
     world.queue.push("my_chat_member", change)
 

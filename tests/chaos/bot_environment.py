@@ -41,11 +41,10 @@ def quote_first_post(asked: Body) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a cell wants beside a bot: a writer, a Qdrant server with this folder of models, a disk of its own."""
+    """What a cell wants beside a bot: a writer, a Qdrant server with this folder of models."""
 
     writer: bool = False
     models: Path | None = None
-    small_disk: bool = False
 
 
 @dataclass

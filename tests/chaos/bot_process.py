@@ -23,7 +23,7 @@ from bot.__main__ import main
 _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(["bot.cli.run", "bot.sandbox", "onnxruntime", "tokenizers"])
 _READY_S = 180.0  # far beyond any start
-PAUSE_S = 2.0  # of the unit's RestartSec
+_PAUSE_S = 2.0  # of the unit's RestartSec
 _LOOK_EVERY_S = 0.02
 
 
@@ -164,8 +164,8 @@ class Supervisor:
     `deaths` are their exit codes, negative for a signal.
     """
 
-    def __init__(self, home: BotHome, sandbox: DrivenSandbox, pause: float = PAUSE_S) -> None:
-        self._home, self._sandbox, self._pause = home, sandbox, pause
+    def __init__(self, home: BotHome, sandbox: DrivenSandbox) -> None:
+        self._home, self._sandbox = home, sandbox
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._allowed = asyncio.Event()
@@ -196,7 +196,7 @@ class Supervisor:
                 await asyncio.sleep(_LOOK_EVERY_S)
             self.deaths.append(life.over)
             if not self._stopping:
-                await asyncio.sleep(self._pause)
+                await asyncio.sleep(_PAUSE_S)
 
     def signal(self, number: int, *, engine: bool = False) -> None:
         """Send a signal to the bot that lives now."""

@@ -152,11 +152,11 @@ class Life:
             edited = [replace(post, text=f"{post.text} Поправка {self._edits}.", edited=_NOW) for post in some]
             await save_posts(rag.archive, edited, source="live")
 
-    async def caught_up(self, rag: Engine, worker: IndexingWorker, seconds: float = 7200) -> None:
+    async def caught_up(self, rag: Engine, worker: IndexingWorker) -> None:
         """Wait until both indexes hold all that is in the archive."""
         assert rag.dense is not None
         dense = DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder)
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(7200):
             while True:
                 with contextlib.suppress(RagError):
                     behind = await get_last_seq(rag.archive) - worker.indexer.lexical.watermark
@@ -231,11 +231,11 @@ async def _tell_nobody(_: object) -> bool:
     return True
 
 
-async def wait_until_active(node: QdrantNode, seconds: float = _ACTIVE_SECONDS) -> None:
+async def wait_until_active(node: QdrantNode) -> None:
     """Wait until the cluster has all replicas of all collections active, as this node sees it. Raises TimeoutError."""
     client = QdrantClient(url=node.url, timeout=10, check_compatibility=False)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(_ACTIVE_SECONDS):
             while True:
                 with contextlib.suppress(ApiException):
                     names = [one.name for one in (await asyncio.to_thread(client.get_collections)).collections]

@@ -117,11 +117,11 @@ async def fresh(rag: Engine) -> LexicalIndex:
     return lexical
 
 
-def children(name: str = "ingest.rebuild") -> list[int]:
-    """The processes of that program that this one started."""
+def children() -> list[int]:
+    """The processes that build an index and that this one started."""
     ours = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
     pids = [int(pid) for pid in Path(ours).read_text().split()]
-    return [pid for pid in pids if name in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [pid for pid in pids if "ingest.rebuild" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 async def test_a_rebuilt_index_finds_what_a_fresh_one_finds_with_the_same_scores(

@@ -94,9 +94,9 @@ async def test_posts_and_answer_are_as_long_as_they_can_be_read_and_written(libr
         assert model.limits == [tokens]
 
 
-async def ask_in_stage(run: Run, model: Any, tokens: int, name: Stage = Stage.WRITE) -> str:
+async def ask_in_stage(run: Run, model: Any, tokens: int) -> str:
     prompt = Prompt("s" * 396, "a" * 396)  # 200 tokens
-    return await run.require(name, run.ask_model(model, 1, prompt, DecodingParams(tokens)))
+    return await run.require(Stage.WRITE, run.ask_model(model, 1, prompt, DecodingParams(tokens)))
 
 
 async def test_a_reply_is_cut_to_what_can_be_written_in_the_time_left() -> None:

@@ -51,9 +51,9 @@ async def backed_up(archive: Archive) -> Path:
     return await run_cancellable(lambda stop: make_backup(archive.folder, stop))
 
 
-async def reopened(archive: Archive, backup: Path | None = None) -> Archive:
+async def reopened(archive: Archive) -> Archive:
     await archive.close()
-    restore_backup(archive.folder, backup, GO_ON)
+    restore_backup(archive.folder, None, GO_ON)
     return await Archive.open(archive.folder)
 
 

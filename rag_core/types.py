@@ -350,6 +350,11 @@ class Passage:
         """Title of the channel, with which the header begins."""
         return self.header.partition(" · ")[0]
 
+    def cite(self, span: tuple[int, int]) -> Citation:
+        """Cite a span of its text."""
+        start, end = span
+        return Citation(self.key, self.text[start:end], self.start + start, self.start + end, self.date)
+
     @property
     def ref(self) -> PassageRef:
         """Reference to this part of its post."""

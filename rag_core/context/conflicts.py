@@ -71,8 +71,8 @@ def _find_conflicting_quote(
     span = find_best_quote(sentence.text, passage)
     if span is None:
         return None
-    start, end = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
-    words = passage.text[start:end]
+    span = next(iter(split_long_span(passage.text, span, MAX_FRAMED_QUOTE_LENGTH)), span)
+    words = passage.text[slice(*span)]
     if asked.matched_share(frozenset(tokenize(f"{passage.header}\n{words}"))) < _MIN_QUESTION_COVERAGE:
         return None
     dated = (sentence.text, sentence.citations[0].date), (words, passage.date)
@@ -83,7 +83,7 @@ def _find_conflicting_quote(
     (support,) = assess_by_words(Claim(sentence.text, lang), [replace(passage, text=words)], weight)
     if support.label is not Label.CONTRADICTED or _DIFFERS_MARK not in support.why:
         return None
-    return Citation(passage.key, words, passage.start + start, passage.start + end, passage.date)
+    return passage.cite(span)
 
 
 _VALUE_BONUS, _CHANGE_BONUS, _LENGTH_COST = 0.3, 0.3, 0.1  # of all weight, for MAX_ANSWER_LENGTH characters the last

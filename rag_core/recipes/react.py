@@ -59,11 +59,10 @@ def _list_numbers(text: str) -> frozenset[str]:
 
 
 def _cite_number(number: str, passage: Passage) -> Citation | None:
-    for start, end in split_sentences(passage.text):
-        quote = passage.text[start:end]
+    for span in split_sentences(passage.text):
+        quote = passage.text[slice(*span)]
         if number in _list_numbers(quote) and len(quote) <= _MAX_SENTENCE_LENGTH:
-            at = passage.start + start
-            return Citation(passage.key, quote, at, at + len(quote), passage.date)
+            return passage.cite(span)
     return None
 
 

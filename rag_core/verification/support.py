@@ -31,7 +31,7 @@ from rag_core.text.tokens import (
     measure_stem_similarity,
     tokenize,
 )
-from rag_core.types import Citation, DropReason, Passage, Sentence, Source
+from rag_core.types import DropReason, Passage, Sentence, Source
 from rag_core.verification.comparison import find_opposite_words, is_same_value
 from rag_core.verification.facts import (
     SentenceFacts,
@@ -319,13 +319,12 @@ def attribute_sentence(text: str, sources: Sequence[Source]) -> Sentence | None:
         return None
     measured = {source.passage: measure_support(text, [source.passage]) for source in sources}
     support = max(measured.values(), default=0.0)
-    citations = []
-    for passage, much in measured.items():
-        if much and (support < 1.0 or much == 1.0):
-            start, end = find_best_quote(text, passage) or (0, 0)
-            at = passage.start + start
-            citations.append(Citation(passage.key, passage.text[start:end], at, passage.start + end, passage.date))
-    return Sentence(text, tuple(citations), round(support, 3)) if citations else None
+    citations = tuple(
+        passage.cite(find_best_quote(text, passage) or (0, 0))
+        for passage, much in measured.items()
+        if much and (support < 1.0 or much == 1.0)
+    )
+    return Sentence(text, citations, round(support, 3)) if citations else None
 
 
 def explain_drop(text: str, sources: Sequence[Source]) -> DropReason:

@@ -288,12 +288,10 @@ def _cite(claim: Claim, told: Iterable[AssessedPassage]) -> tuple[Citation, ...]
     first: dict[PostKey, AssessedPassage] = {}
     for one in told:
         first.setdefault(one.passage.key, one)
-    citations = []
-    for passage, support in islice(first.values(), _MAX_CITED_POSTS):
-        start, end = _widen_quote(claim, passage.text, (support.start, support.end))
-        at = passage.start + start
-        citations.append(Citation(passage.key, passage.text[start:end], at, passage.start + end, passage.date))
-    return tuple(citations)
+    return tuple(
+        passage.cite(_widen_quote(claim, passage.text, (support.start, support.end)))
+        for passage, support in islice(first.values(), _MAX_CITED_POSTS)
+    )
 
 
 _MAX_QUOTE_SENTENCES = 3  # sentences of a quote: the deciding one may depend on the one before

@@ -88,16 +88,6 @@ async def test_where_no_post_is_such_the_answer_is_a_refusal_and_nothing_is_offe
     assert (await news.ask(of_closed, see=(news.harbour, news.safe))).posts() == (PostKey(news.safe, 9),)
 
 
-async def test_sentences_pasted_from_a_post_are_no_filters_that_hide_it(news: Any) -> None:
-    pasted = await news.ask("Билет на паром стоит шестьдесят евро. Цена в посте от 8 мая уже не верна.", lang="ru")
-    assert pasted.refused
-    assert 6 in {passage.key.message_id for passage in pasted.nearest}
-    cut = await news.ask("билет на паром стоит шестьдесят евро, а не как в посте от 8 мая. ещё", lang="ru")
-    assert 6 in {source.passage.key.message_id for source in cut.found}
-    asked = await news.ask("Какая цена билета на паром в посте от 8 сентября?", lang="ru")
-    assert asked.nearest == ()
-
-
 async def test_of_many_better_posts_the_one_that_is_meant_is_found(news: Any, make_post: Any) -> None:
     """The filter is inside the query: after the cut at 50 hits nothing would be left."""
     many = [make_post(n, f"{PRICE}? Билет на паром стоит {n} евро.", chat=news.harbour) for n in range(100, 300)]

@@ -8,6 +8,7 @@ while the process remembers it. /plan shows how a question is searched, and answ
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -353,8 +354,7 @@ async def _on_remark(
         return
     given = parse_stored_answer(asked.answer)
     if remark in {AnswerRemark.MORE, AnswerRemark.OTHER}:  # asked again: wider, or without the posts that were shown
-        whose = (asked.ephemeral_id, user_id) if asked.ephemeral_id is not None else (asked.message_id, None)
-        latest = await questions.find_question_of_message(archive, asked.bot_id, asked.chat_id, *whose)
+        latest = await questions.fetch_previous_answer(archive, replace(asked, id=sys.maxsize))  # the newest one
         if not given.sentences:
             await send_rephrase_hint(message, asked, context)
         elif remark is AnswerRemark.MORE and keyboards.DEEP_MODE in {asked.mode, latest and latest.mode}:

@@ -582,7 +582,9 @@ async def test_what_was_shared_of_two_hidden_questions_is_deepened_by_itself(san
             await say(RITA, text)
             await press(sandbox, alone(sandbox, RITA)[-1], "Show to all", RITA)
             await wait_until_idle(sandbox, home)
-        await press(sandbox, visible(sandbox, OTTO)[0], "Deeper", RITA)
+        ferry = visible(sandbox, OTTO)[0]
+        await press(sandbox, alone(sandbox, RITA)[0], "Deeper", RITA)
         await wait_until_idle(sandbox, home)
+        await say(RITA, "more", reply_to=ferry["message_id"])  # which the group has not seen yet
         deeper = visible(sandbox, OTTO)[-1]["text"]
     assert deeper.startswith(FERRY) and deeper.endswith("The posts say no more about this.")

@@ -53,7 +53,6 @@ class FaultRun:
     gap_told_s: float | None = None
     posts: int = 0
     questions: int = 0
-    apologies: int = 0  # questions so far that ended in a sentence about what went wrong
     repeated: int = 0  # answers so far that stand in a chat twice
     restarts: int = 0
     said: list[str] = field(default_factory=list)  # the commands' sentences when they could not
@@ -193,7 +192,6 @@ def _heard(scene: BotEnvironment, cell: FaultRun) -> None:
         cell.repeated += sum(n == _TWICE for n in times.values())
         cell.wrong += [f"reader {reader} was told {n} times: {text[:80]!r}" for text, n in times.items() if n > _TWICE]
     cell.wrong += [f"a command said: {said.strip()[-500:]!r}" for said in cell.said if "Traceback" in said]
-    ((cell.apologies,),) = scene.home.rows("SELECT count(*) FROM questions WHERE state = 'failed'")
     for name, seconds in (("answers", cell.answering_s), ("the gap was told", cell.gap_told_s)):
         if seconds is not None and seconds > WITHIN_S:
             cell.wrong.append(f"{name} after {seconds} s, not within {WITHIN_S:.0f}")

@@ -122,7 +122,7 @@ async def list_coming_events(question: Question, plan: Plan, rag: Engine) -> Dra
     for event in originals[:_MAX_LINES]:
         quote = quote_span(event.passage, event.span)
         day = datetime.combine(event.day, time(), question.asked_at.tzinfo)
-        text = format_dated_line(day, quote.text, question.asked_at, question.lang)
+        text = format_dated_line(day, quote.text, question.lang)
         room -= len(text)
         if room < 0:
             break

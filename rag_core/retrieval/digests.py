@@ -343,7 +343,7 @@ def fit_dated_lines(quotes: Sequence[Sentence], question: Question) -> tuple[Sen
     for quote in [one for one in quotes if says_something(one.text)][:MAX_LINES]:
         cut = "" if quote.text[-1] in ".!?…)»\"'" or quote.text[-1] not in ",;:—–-" else "…"
         shown = f"{quote.text.rstrip(' ,;:—–-')}{cut}" if cut else quote.text
-        text = format_dated_line(quote.citations[0].date, shown, question.asked_at, question.lang)
+        text = format_dated_line(quote.citations[0].date, shown, question.lang)
         if len(text) > room:
             break
         room -= len(text)

@@ -360,7 +360,7 @@ def extract_draft(question: Question, plan: Plan, ranked: RankedPieces, evidence
         lines: list[Sentence] = []
         for piece in ranked.series[: -_MAX_SERIES_LINES - 1 : -1]:
             line = quote_piece(piece)
-            text = format_dated_line(line.citations[0].date, line.text, question.asked_at, question.lang)
+            text = format_dated_line(line.citations[0].date, line.text, question.lang)
             if lines and sum(len(one.text) for one in lines) + len(text) > MAX_ANSWER_LENGTH:
                 break
             lines.append(replace(line, text=text))

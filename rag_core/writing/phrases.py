@@ -22,10 +22,9 @@ def format_day(moment: datetime, lang: str) -> str:
     return format_date(moment, "d MMMM y", locale=lang)
 
 
-def format_dated_line(moment: datetime, quote: str, asked_at: datetime, lang: str) -> str:
-    """Line of a digest: the day of a post, with its year if it is not this one, and a quote in one line."""
-    pattern = "d MMMM" if moment.year == asked_at.year else "d MMMM y"
-    return f"{format_date(moment, pattern, locale=lang)}: {' '.join(quote.split())}"
+def format_dated_line(moment: datetime, quote: str, lang: str) -> str:
+    """Line of a digest: the day of a post, and a quote in one line."""
+    return f"{format_day(moment, lang)}: {' '.join(quote.split())}"
 
 
 def format_mention(moment: datetime, lang: str, *, first: bool) -> str:

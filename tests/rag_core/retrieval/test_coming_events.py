@@ -52,9 +52,9 @@ async def announced(library: Any, make_post: Any) -> Any:
 async def test_a_weekend_has_the_events_of_its_days_soonest_first(announced: Any) -> None:
     draft = await ask(announced, "where to go this weekend?")
     assert lines(draft) == [
-        "17 January: On Saturday the choir sings in the old net shed.",
-        "18 January: On Tuesday we are shut. The brass band plays on 18 January. Then there is soup.",
-        "18 January: Regatta of model boats on 18 January, start at noon.",
+        "17 January 2026: On Saturday the choir sings in the old net shed.",
+        "18 January 2026: On Tuesday we are shut. The brass band plays on 18 January. Then there is soup.",
+        "18 January 2026: Regatta of model boats on 18 January, start at noon.",
     ]
     assert draft is not None and all(c.quote in s.text for s in draft.sentences for c in s.citations)
 
@@ -63,24 +63,24 @@ async def test_of_a_long_sentence_the_part_with_the_day_is_quoted(announced: Any
     text = f"Dates: on 22 January {'a walk along the quay with tea, ' * 5}and the new slipway opens on 23 January."
     await announced.keep(make_post(60, text, chat=announced.harbour, days=MONDAY))
     (shown,) = lines(await ask(announced, "what is planned for 23 January?"))
-    assert shown.startswith("23 January: ") and shown.endswith("on 23 January.") and len(shown) < 200
+    assert shown.startswith("23 January 2026: ") and shown.endswith("on 23 January.") and len(shown) < 200
 
 
 async def test_where_nothing_else_is_announced_deadlines_are_told(announced: Any) -> None:
     shown = lines(await ask(announced, "что запланировано на 19 января?"))
-    assert shown == ["19 января: Send your photos of the storm until 19 January."]
+    assert shown == ["19 января 2026: Send your photos of the storm until 19 January."]
 
 
 async def test_hours_after_a_day_are_no_year_and_tomorrow_is_a_day(announced: Any) -> None:
     assert lines(await ask(announced, "что будет завтра?")) == [
-        "16 января: Lantern walk, 16 January 10-3, bring a jar."
+        "16 января 2026: Lantern walk, 16 January 10-3, bring a jar."
     ]
 
 
 async def test_without_a_period_four_weeks_count_and_a_moved_event_has_its_new_day(announced: Any) -> None:
     shown = lines(await ask(announced, "ближайшие мероприятия"))
     assert [line for line in shown if "ombola" in line] == [
-        "31 января: Tombola postponed: the hall is flooded, new date 31 January."
+        "31 января 2026: Tombola postponed: the hall is flooded, new date 31 January."
     ]
     assert not any("every Saturday" in line or "nobody came" in line for line in shown)
 

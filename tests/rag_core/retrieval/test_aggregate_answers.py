@@ -81,7 +81,7 @@ async def test_what_is_new_are_dated_lines_of_all_channels_newest_first_copies_o
     assert draft is not None
     *lines, total = (sentence.text for sentence in draft.sentences)
     assert lines[0] == f"7 January 2026: {digest}"  # the original of the copies
-    assert lines[1:] == [f"{n - 5} January: Buoy number {n} is lit again." for n in (11, 10, 9, 8, 7)]
+    assert lines[1:] == [f"{n - 5} January 2026: Buoy number {n} is lit again." for n in (11, 10, 9, 8, 7)]
     assert total == "7 posts: 2 January 2026 — 8 January 2026."
     assert all("vault" not in sentence.text for sentence in draft.sentences)
     assert sum(len(sentence.text) for sentence in draft.sentences) <= 600

@@ -27,7 +27,8 @@ from rag_core.engine import Engine
 from rag_core.errors import ModelTooSlow, RagError, StageTimeout
 from rag_core.llm.protocol import QueuePositionCallback
 from rag_core.llm.rates import reserve_for_fallback
-from rag_core.recipe_steps import Round, plan_question, run_direct
+from rag_core.planning.plan import plan_question
+from rag_core.recipe_steps import Round, run_direct
 from rag_core.run import Run, Span, Stage
 from rag_core.storage.channels import load_channels
 from rag_core.storage.readers import load_choices, load_recipe_choices, save_choice

@@ -17,7 +17,7 @@ from rag_core.engine import Engine
 from rag_core.errors import RecipeFailed, StageTimeout
 from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt
 from rag_core.llm.rates import judges_only, writes_in_time
-from rag_core.planning.plan import build_bare_plan, make_plan, widen_plan
+from rag_core.planning.plan import make_plan, widen_plan
 from rag_core.retrieval.aggregate import answer_by_aggregation
 from rag_core.retrieval.rerank import rerank_hits
 from rag_core.retrieval.search import note_unembedded_posts, note_unindexed_posts, search_passages
@@ -67,12 +67,6 @@ def require_model(recipe: str, model: LanguageModel | None) -> LanguageModel:
 
 
 _SEARCHED_KINDS = frozenset({Kind.FACT, Kind.LIST, Kind.COMPARE, Kind.SUMMARY, Kind.CLAIM})
-
-
-async def plan_question(question: Question, rag: Engine, run: Run) -> Plan:
-    """Make the plan by rules; a model extends it only where nothing sure was found (see `search_by_model_plan`)."""
-    planning = make_plan(question, rag, run, by_model=False)
-    return await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))
 
 
 async def answer_exactly(question: Question, plan: Plan, rag: Engine, run: Run) -> Draft | None:

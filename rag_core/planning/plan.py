@@ -355,3 +355,9 @@ async def make_plan(question: Question, rag: Engine, run: Run, *, by_model: bool
             rag.caches.plans.store(key, version, plan)
     run.show("plan", (f"{name}: {value}" for name, value in format_plan(plan, known).items() if value))
     return plan
+
+
+async def plan_question(question: Question, rag: Engine, run: Run) -> Plan:
+    """Make the plan by rules; a model extends it only where nothing sure was found (`recipe_steps.py`)."""
+    planning = make_plan(question, rag, run, by_model=False)
+    return await run.attempt(Stage.PLAN, planning, lambda: build_bare_plan(question))

@@ -54,11 +54,11 @@ async def summarize_latest_texts(
     """
 
     def read(connection: sqlite3.Connection) -> dict[int, T]:
-        found = {}
+        texts: dict[int, list[str]] = {}
         for chat in chats:
             latest = _read_visible(connection, "t.chat_id = ?", "t.message_id DESC", most, (chat,))
-            found[chat] = summarize([split_off_spoilers(post.text, post.entities)[0] for post in latest])
-        return found
+            texts[chat] = [split_off_spoilers(post.text, post.entities)[0] for post in latest]
+        return {chat: summarize(of) for chat, of in texts.items()}
 
     return await archive.read(read)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from rag_core.calibration import Calibration
-from rag_core.recipe_steps import plan_question, run_direct
+from rag_core.planning.plan import plan_question
+from rag_core.recipe_steps import run_direct
 from rag_core.run import Run
 from rag_core.types import Certainty, Evidence
 

@@ -59,6 +59,7 @@ const on = (pane) => ({
     this.copy(`https://t.me/${username ?? `c/${String(id).replace("-100", "")}`}/${message.message_id}`);
   },
   copy: (text) => navigator.clipboard?.writeText(text).then(() => toast(say("copied")), () => toast(text)),
+  inline: (query) => main.composer?.inline(query), // the client asks for a chat first: here it is the open one
   failed: (reason) => toast(reason),
   answered(answer) {
     if (!answer) toast(say("silence"));

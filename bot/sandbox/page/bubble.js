@@ -122,7 +122,12 @@ function keyboard(message, on) {
       return make("a", { ...look, ...link, onclick: (event) => on.link(event, address) }, spec.text, icon("open"));
     }
     const key = make("button", { ...look, type: "button", text: spec.text });
-    key.addEventListener("click", () => press(key, spec, message, on));
+    const shared = spec.switch_inline_query_chosen_chat;
+    key.addEventListener("click", () => {
+      if (spec.copy_text) on.copy(spec.copy_text.text);
+      else if (shared) on.inline(shared.query);
+      else press(key, spec, message, on);
+    });
     return key;
   };
   return make("div", { class: "keyboard" },

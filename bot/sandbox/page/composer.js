@@ -147,6 +147,11 @@ export function composer(pane, chat) {
   return {
     element, edit: (message) => hold("editing", message), reply: (message) => hold("replyTo", message), send: sendText,
     focus: () => area.focus({ preventScroll: true }),
+    inline(query) {
+      area.value = `@${store.bot.username} ${query}`;
+      area.focus();
+      typed();
+    },
     refresh(now, suggestions) {
       chat = now;
       if (offered.textContent !== (suggestions?.textContent ?? "")) offered.replaceChildren(suggestions ?? "");

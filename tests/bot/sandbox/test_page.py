@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from aiogram.types import (
     BotCommand,
+    CopyTextButton,
     EphemeralMessageParameters,
     InlineKeyboardButton,
     InlineKeyboardMarkup,
@@ -32,6 +33,7 @@ from aiogram.types import (
     RichTextReferenceLink,
     RichTextSuperscript,
     RichTextUrl,
+    SwitchInlineQueryChosenChat,
 )
 from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driven_sandbox import DrivenSandbox
@@ -222,6 +224,26 @@ async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(
     await playwright_api.expect(post).to_contain_text("The ferry leaves at nine.")
     await playwright_api.expect(post).to_contain_text(f"via @{sandbox.world.bot.username}")
     await playwright_api.expect(page.locator("#composer")).to_have_value("")
+
+
+async def test_what_an_answer_offers_to_copy_or_share_happens_in_the_page(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser
+) -> None:
+    chosen = SwitchInlineQueryChosenChat(query="=0a1b", allow_user_chats=True)
+    keys = [
+        InlineKeyboardButton(text="Copy", copy_text=CopyTextButton(text="At nine. https://t.me/harbour/1")),
+        InlineKeyboardButton(text="Share", switch_inline_query_chosen_chat=chosen),
+    ]
+    sandbox.world.people[ADMIN].started = True
+    async with make_local_bot(sandbox.url, sandbox.token) as bot:
+        await bot.send_message(ADMIN, "At nine.", reply_markup=InlineKeyboardMarkup(inline_keyboard=[keys]))
+    page = await shared_browser.new_page(locale="en-GB")
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto(f"{sandbox.url}/?user={ADMIN}#{ADMIN}")
+    await page.get_by_role("button", name="Copy", exact=True).click()
+    assert await page.evaluate("navigator.clipboard.readText()") == "At nine. https://t.me/harbour/1"
+    await page.get_by_role("button", name="Share", exact=True).click()
+    await playwright_api.expect(page.locator("#composer")).to_have_value(f"@{sandbox.world.bot.username} =0a1b")
 
 
 async def test_the_control_answers_this_machine_only_and_by_the_readers_rights(sandbox: Sandbox) -> None:

@@ -14,6 +14,7 @@ import inspect
 import io
 import logging
 import re
+import sys
 import types
 import typing
 import zipfile
@@ -23,24 +24,21 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from aiogram import Bot
 from aiogram.types import Chat, Message, TelegramObject, User
 from aiogram.utils.formatting import Text
 from pydantic import BaseModel, SecretStr
 
 from bot.i18n import Translator, get_translator
-from bot.worker.question_worker import QuestionWorker
 from ingest.copies import ComparedText as DuplicateWords
 from ingest.copies import parse_compared_text as duplicate_words
 from ingest.json_export import ImportNote
-from rag_core.engine import Engine
 from rag_core.models.onnx_models import PassageSimilarity, TokenVectors
 from rag_core.planning.llm_planner import P, SearchPlan
 from rag_core.retrieval.post_search import Highlight, TextMatcher
 from rag_core.text.numbers import Number
 from rag_core.text.query_terms import QueryTerms
-from rag_core.types import Passage, PostKey, PostKeySet, Question, Source, Viewer
-from rag_core.verification import Claim, Verification
+from rag_core.types import Passage, PostKey, Question, Source, Viewer
+from rag_core.verification import Claim
 from rag_core.verification.facts import (
     Moment,
     SentenceFacts,
@@ -54,15 +52,6 @@ from rag_core.verification.stance import ClaimTerms
 
 NOW = dt.datetime(2026, 1, 15, 9, tzinfo=dt.UTC)
 _DEEPEST = 8  # nested types; a type that holds itself has no end
-# What modules import for the type checker alone.
-_NAMES = {
-    "Bot": Bot,
-    "Engine": Engine,
-    "PassageSimilarity": PassageSimilarity,
-    "PostKeySet": PostKeySet,
-    "QuestionWorker": QuestionWorker,
-    "Verification": Verification,
-}
 
 
 class CannotBuild(Exception):
@@ -163,7 +152,7 @@ def make_hostile_arguments(function: Callable[..., Any], text: str, other: str) 
 def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     plain = inspect.unwrap(function)
     try:
-        hints = typing.get_type_hints(plain, localns=_NAMES)
+        hints = _read_hints(plain)
     except (NameError, TypeError) as exc:
         raise CannotBuild(f"an annotation that only the type checker reads: {exc}") from exc
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -172,6 +161,19 @@ def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], tuple[str, ...
     if missing := [name for name in given if name not in hints]:
         raise CannotBuild(f"no annotation: {', '.join(missing)}")
     return hints, given
+
+
+@cache
+def _list_types() -> dict[str, Any]:
+    """Types by name, those of the project and of Telegram: what a module imports for the type checker alone."""
+    named = [module for name, module in sys.modules.items() if name.split(".")[0] in {"bot", "ingest", "rag_core"}]
+    found = {name: kind for module in named for name, kind in vars(module).items() if hasattr(kind, "__origin__")}
+    return found | {name: kind for module in named for name, kind in vars(module).items() if isinstance(kind, type)}
+
+
+def _read_hints(of: Any) -> dict[str, Any]:
+    own = vars(sys.modules[of.__module__])
+    return typing.get_type_hints(of, localns={**_list_types(), **own, **getattr(of, "__globals__", {})})
 
 
 def _built(wanted: Any, text: str, deep: int = 0) -> Any:
@@ -237,13 +239,13 @@ def _object(wanted: type, text: str, deep: int) -> Any:
         return next(iter(wanted))
     if dataclasses.is_dataclass(wanted):
         fields = [f for f in dataclasses.fields(wanted) if f.init]
-        hints = typing.get_type_hints(wanted, localns=_NAMES)
+        hints = _read_hints(wanted)
         return wanted(**{f.name: _built(hints[f.name], text, deep + 1) for f in fields})
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
-        hints = typing.get_type_hints(wanted)
+        hints = _read_hints(wanted)
         return wanted(*(_built(hints[name], text, deep + 1) for name in wanted._fields))
     if typing.is_typeddict(wanted):
-        return {name: _built(hint, text, deep + 1) for name, hint in typing.get_type_hints(wanted).items()}
+        return {name: _built(hint, text, deep + 1) for name, hint in _read_hints(wanted).items()}
     if issubclass(wanted, TelegramObject):  # without what may be missing: objects of Telegram hold each other
         wanted.model_rebuild()  # its annotations are names until it is built
         fields = wanted.model_fields.items()
@@ -252,6 +254,6 @@ def _object(wanted: type, text: str, deep: int) -> Any:
         }
         return wanted.model_construct(**{name: _built(hint, text, deep + 1) for name, hint in asked.items()})
     if issubclass(wanted, BaseModel):
-        hints = typing.get_type_hints(wanted)
+        hints = _read_hints(wanted)
         return wanted.model_construct(**{name: _built(hints[name], text, deep + 1) for name in wanted.model_fields})
     raise CannotBuild(f"{wanted.__module__}.{wanted.__qualname__}")

@@ -119,6 +119,8 @@ NOT_MADE = {
 }
 # Functions that cannot be called for another reason, by their exact names.
 NOT_CALLABLE = {
+    "bot.telegram.ephemeral._list_replies": "a call to Telegram",
+    "bot.telegram.recheck._is_for_one": "a call to Telegram",
     "bot.telegram.session._check_wait": "a method of the Bot API, with the client in its annotations",
     "ingest.messages._compose_text": "a rich message that was read (test_parsing_of_every_update)",
     "ingest.messages._list_object_steps": "a rich message that is being read; read_rich_message is called whole",

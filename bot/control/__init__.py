@@ -25,7 +25,7 @@ from rag_core.types import AUTO_RECIPE
 if TYPE_CHECKING:  # imported where a bot is asked: it takes a tenth of a second
     import aiohttp
 
-MAX_REQUEST_BYTES = 1 << 16  # a question has 1000 characters at most
+MAX_REQUEST_BYTES = 1 << 18  # a text of 20,000 characters at most, in JSON up to twelve bytes each
 ROOT_USER_ID = 0
 
 OnIndexProgress = Callable[[int, int], None]  # done, total

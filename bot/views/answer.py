@@ -144,7 +144,7 @@ def link_username(key: PostKey, channel: Channel | None, words: Translator) -> T
 
 
 def strip_sources(text: str, entities: Sequence[MessageEntity]) -> str:
-    """Strip what `_render_answer_blocks` adds to the sentences: the sources, the notes below them, and the numbers."""
+    """Strip what `render_answer` adds to the sentences: the sources, the notes below them, and the numbers."""
     lists = [entity.offset for entity in entities if entity.type in QUOTE_TYPES]
     if lists:
         before = text.encode("utf-16-le")[: 2 * min(lists)].decode("utf-16-le").rstrip()

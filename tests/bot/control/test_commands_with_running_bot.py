@@ -102,7 +102,8 @@ def comparable(said: CommandResult) -> object:
 async def test_asking_and_importing_is_the_same_beside_a_bot_and_alone(
     running: tuple[ForkServerProcess, Path], home: Path, root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "?")
+    long = "Когда открывается запись на осенний курс? " * 450  # 20,000 characters are taken
+    questions = (FERRY, "Когда открывается запись на осенний курс?", "Who is the mayor of Paris?", "?", long)
     steps: list[tuple[Any, tuple[object, ...]]] = []
     for question in questions:
         steps += [(ask_command, (question,)), (ask_command, (question, "--json")), (ask_command, (question, "--trace"))]

@@ -204,7 +204,7 @@ async def test_what_is_no_request_gets_one_sentence(live: Live, home: Path) -> N
         (post(b"[1, 2]"), "does not understand"),
         (post(b"[" * 60_000), "does not understand"),
         (post(b"9" * 60_000), "does not understand"),
-        (post(b"x" * 10_000_000), "65,536 bytes"),
+        (post(b"x" * 10_000_000), "262,144 bytes"),
         (post(b"{}", "dance"), "does not know the request 'dance'"),
         (post(b"{}"), "does not understand this (question: "),
         (post(b'{"question": ["x"]}'), "does not understand this (question: "),

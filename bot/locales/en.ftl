@@ -117,9 +117,9 @@ footer-model = Written by { $model } from these posts
 refused = I found nothing about this in the channels I read for you.
 refused-sought = I looked for “{ $sought }”: the channels I read for you say nothing about it.
 refused-group = I found nothing about this in this group's channels.
-refused-unsure = The posts do not say it outright.
+refused-unsure = I found no clear answer.
 refused-partly = I found no answer, but I could not look everywhere just now. Please ask again in a minute.
-nearest = Closest:
+nearest = Similar posts:
 
 shortfall = { $stage ->
     [plan] I searched for your question as you wrote it.
@@ -786,11 +786,11 @@ remark-when = { $count ->
 }
 remark-no-more = I have looked deeper already: that is all that I found. Ask about one detail of it.
 sources-changed = This post has changed since my answer. Open it to read it now.
-complaint = I am sorry. I am a program, and I can pick the wrong post.
+complaint = I am sorry. I am a bot, and I can pick the wrong post.
 complaint-which = What was wrong with my answer to “{ $question }”?
 complaint-channels = The answer came from: { $channels }
 complaint-contact = To reach a person: { $contact }
-complaint-nobody = Those who run me left no address here, but they see how often answers are marked as wrong.
+complaint-nobody = No contact is set here. The owner sees how often answers get 👎.
 other-none = I have no other post for this question. Try asking it in other words.
 quotes-language = Quotes stay in the language of their posts.
 shorter-note = This is the first sentence. The whole answer is above.
@@ -1015,12 +1015,9 @@ live-place = { $count ->
     [one] { $count } question is ahead of yours.
    *[other] { $count } questions are ahead of yours.
 }
-answer-aged = This is from { $date } and may be out of date:
+answer-aged = The answer is probably here, in a post of { $date }:
 answer-probable = The answer is probably here:
-answer-further = { $count ->
-    [one] If not, perhaps here:
-   *[other] If not, perhaps in one of these:
-}
+answer-further = Also on this:
 delivery-again = Here is your answer. You may already have it…
 answer-withdrawn = I did not send this answer: a post behind it was changed, deleted or closed just now. Please ask again.
 button-halt = Stop

@@ -186,7 +186,7 @@ def render_sentences(answer: Answer, shown: RenderContext | None = None) -> Text
         parts += [line if line and series else text for text, line, _ in run]
     if shown and folded:
         quote = ExpandableBlockQuote(as_list(*folded, sep="\n\n"))
-        parts.append(Text(shown.words("answer-further", count=len(folded)), "\n", quote))
+        parts.append(Text(shown.words("answer-further"), "\n", quote))
     # A model writes a paragraph; quotes of different posts are separated.
     return as_list(*parts, sep=" " if answer.model is not None else "\n\n")
 

@@ -48,7 +48,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
             (further if place and sentence["further"] else first).append(line)
         lines = first + further
         if answer["certainty"] == Certainty.PROBABLE:
-            heading = [words("answer-further", count=len(further))] if further else []
+            heading = [words("answer-further")] if further else []
             lines = [words("answer-probable"), *first, *heading, *further]
         lines += [format_missing_parts(answer["missing"], words)] if answer["missing"] else []
         sources = [f"[{n}] {_format_source_lines(source, words, zone)}" for n, source in enumerate(found["sources"], 1)]

@@ -176,8 +176,7 @@ class LlmWorkerProcess:
 
     async def ask(self, do: str, fields: Mapping[str, Any]) -> AsyncGenerator[Message, None]:
         """Send a request and yield its replies. Raises LlmWorkerExited, LlmWorkerRefused."""
-        if self._stopping:
-            await asyncio.wait([self._stopping])
+        await self.wait_for_stop()
         running = self._running = object()
         began = False
         try:
@@ -217,6 +216,11 @@ class LlmWorkerProcess:
             self._running = None
             self._stopping = asyncio.create_task(self._stop_request())
 
+    async def wait_for_stop(self) -> None:
+        """Wait until a request that was told to stop has ended: a batch of its prompt may take two seconds."""
+        if self._stopping:
+            await asyncio.wait([self._stopping])
+
     async def _stop_request(self) -> None:
         self.worker.send({"stop": True})
         try:
@@ -235,8 +239,7 @@ class LlmWorkerProcess:
         try:
             await self.worker.stop(_EXIT_TIMEOUT_S)
         finally:
-            if self._stopping:
-                await asyncio.wait([self._stopping])
+            await self.wait_for_stop()
             self._log.close()
 
 
@@ -349,7 +352,8 @@ class LocalModel:
         async with self._turns.acquire(reader, on_place), self._keep_loaded():
             await _cancel_task(self._background)
             with translate_errors(GenerationFailed, ModelUnavailable):
-                await self._ensure_worker()
+                child = await self._ensure_worker()
+            await child.wait_for_stop()  # here it counts for nobody's stage, and for no hang
             session = LocalSession(self)
             try:
                 yield session

@@ -151,12 +151,16 @@ class RankedPieces:
         """Whether a later post may supersede the first piece: it gives what changes, and no time is named."""
         return bool(self.pieces) and not (self.series or self.timed) and self.asked.want in _CHANGING_TYPES
 
-    def put_successor_first(self, piece: ExtractCandidate, *older: ExtractCandidate) -> RankedPieces:
-        """Put a piece first that probably supersedes `older` ones, newest first: by default the first piece."""
+    def put_successor_first(self, piece: ExtractCandidate, *older: ExtractCandidate, said: bool = True) -> RankedPieces:
+        """Put a piece first that may supersede `older` ones, newest first: by default the first piece.
+
+        That is called earlier only where `said`; else it stays, as a piece that may answer too.
+        """
         first, older = self.pieces[0], older or self.pieces[:1]
         gone = {one.source.number for one in (piece, *older)}
         others = (one for one in self.pieces if one.source.number not in gone)
-        return replace(self, pieces=(replace(piece, score=first.score), *others), earlier=older[0])
+        kept = others if said else (first, *others)
+        return replace(self, pieces=(replace(piece, score=first.score), *kept), earlier=older[0] if said else None)
 
     @property
     def is_contested(self) -> bool:

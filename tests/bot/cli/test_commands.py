@@ -332,7 +332,7 @@ def test_a_question_is_read_from_stdin_and_answered_in_its_language(asked: Cli) 
 def test_a_refusal_shows_the_nearest_posts_with_their_words_below_their_links(asked: Cli) -> None:
     said = asked("ask", "What does the telescope museum of Zanzibar show?")
     lines = said.out.splitlines()
-    assert (said.code, lines[0].startswith("The posts do not say it outright. Closest:")) == (0, True)
+    assert (said.code, lines[0].startswith("I found no clear answer. Similar posts:")) == (0, True)
     links = [n for n, line in enumerate(lines) if line.startswith("https://t.me/owl_hill/")]
     assert links
     assert all(re.fullmatch(" {4}“.{10,202}”", lines[n + 1]) for n in links)

@@ -136,7 +136,7 @@ def test_what_may_answer_besides_the_first_is_folded(certainty, folded):
     text, entities = content.render()
     quoted = " ".join(of_type(entities, "expandable_blockquote", text))
     assert [said for said in ("A.", "B says so.", "C too.") if said in quoted] == folded
-    assert ("If not, perhaps in one of these:" in text) is bool(folded)
+    assert ("Also on this:" in text) is bool(folded)
 
 
 YES = cited("Yes.", PostKey(PUBLIC, 1))
@@ -148,7 +148,7 @@ FAILED = (Shortfall("search", "a"), Shortfall("search", "b"), Shortfall("unheard
     [
         (answered(YES, cited("Two.", PostKey(PUBLIC, 1)), model="m"), False, "Yes. [1] Two. [1]\n\nSource\n"),
         (answered(), True, "I found nothing about this in this group's channels."),
-        (answered(nearest=(nearest("x"),), certainty=Certainty.PROBABLE), True, "The posts do not say it outright. Cl"),
+        (answered(nearest=(nearest("x"),), certainty=Certainty.PROBABLE), True, "I found no clear answer. Si"),
         (answered(read_as=(("stolen", "stollen"),)), False, "I looked for “stollen”: the channels I read for you say"),
         (answered(shortfalls=FAILED), False, "I found no answer, but I could not look everywhere just now. Please"),
         (answered(YES, shortfalls=FAILED), False, "Yes. [1]"),

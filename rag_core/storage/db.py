@@ -109,9 +109,13 @@ class Archive:
                 raise make_damaged_error(file)
 
     async def close(self) -> None:
-        """Close both connections, after the running transaction."""
+        """Close both connections, after the running transaction.
+
+        One after the other: the last one writes the log into the file, and of two at once neither is the last.
+        """
         async with self._turn:
-            await asyncio.gather(self._reader.close(), self._writer.close())
+            await self._reader.close()
+            await self._writer.close()
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[aiosqlite.Connection]:

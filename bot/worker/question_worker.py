@@ -343,9 +343,10 @@ class QuestionWorker:
             live = ProgressView(await get_answer_translator(asked, self._rag.archive))
             checking = partial(recheck.recheck_before_sending, reader=get_question_reader(asked), rights=self._rights)
             screen = self._positions.screen(asked)
-            progress = show_progress(live, screen, self._bot, asked, checking)
             if asked.asker_only:
                 progress = show_first_answer(live, screen, partial(self._render_first, asked, live.words), checking)
+            else:
+                progress = show_progress(live, screen, self._bot, asked, checking)
             async with progress:
                 work = asyncio.create_task(self._answer(asked, live))
                 self._running[asked.id] = asked, work

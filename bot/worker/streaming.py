@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -219,7 +219,14 @@ async def show_progress(
 
     `checking` is `recheck_before_sending` for its reader: posts that are no longer open to them are not shown.
     """
-    tasks = [asyncio.create_task(_update_screen(live, screen, checking)), asyncio.create_task(_show_typing(bot, asked))]
+    async with _run_until_end(_update_screen(live, screen, checking), _show_typing(bot, asked)):
+        yield
+
+
+@asynccontextmanager
+async def _run_until_end(*shows: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run what shows an answer that is being made, at most until the block ends; its errors are only logged."""
+    tasks = [asyncio.create_task(show) for show in shows]
     try:
         yield
     finally:
@@ -251,14 +258,8 @@ async def show_first_answer(
         with suppress(recheck.SendingRefused), checking(view.content):
             await screen.update(view.text)
 
-    task = asyncio.create_task(show())
-    try:
+    async with _run_until_end(show()):
         yield
-    finally:
-        task.cancel()
-        for result in await asyncio.gather(task, return_exceptions=True):
-            if isinstance(result, Exception):
-                log.error("a first answer could not be shown", exc_info=result)
 
 
 async def _update_screen(live: ProgressView, screen: Screen, checking: RecheckFactory) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from scripted_model import FakeLlm, Reply
 
 from rag_core.llm.protocol import Prompt, QueuePositionCallback
@@ -45,3 +46,14 @@ class SlowLlm(FakeLlm):
         await asyncio.sleep(self.before)
         self.pause = self.seconds / (len(self.reply if isinstance(self.reply, str) else self.reply(prompt)) // 4 + 1)
         return self.reply
+
+
+def use_writer(monkeypatch: pytest.MonkeyPatch, model: FakeLlm, *, plans: bool = False) -> None:
+    """Let the bot open this model as its writer; without `plans` it writes and never plans."""
+
+    async def opened(*_: Any) -> FakeLlm:
+        return model
+
+    monkeypatch.setattr("rag_core.engine.open_writer", opened)
+    if not plans:
+        monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)

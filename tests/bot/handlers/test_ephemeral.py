@@ -26,7 +26,7 @@ from driver import (
     wait_until,
     wait_until_idle,
 )
-from slow_model import SlowLlm
+from slow_model import SlowLlm, use_writer
 
 from bot.sandbox import Sandbox
 from bot.sandbox.page_api import build_snapshot
@@ -334,12 +334,7 @@ async def test_a_server_that_shows_it_to_all_is_noticed_and_taken_back(sandbox, 
 def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
     """A model that writes slowly; what others are shown meanwhile is tested elsewhere."""
     slow = SlowLlm("The padlock of the boathouse opens with the digits 4417. [1]\n" * 3, 1.5, share=0.5)
-
-    async def opened(*_: Any) -> SlowLlm:
-        return slow
-
-    monkeypatch.setattr("rag_core.engine.open_writer", opened)
-    monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
+    use_writer(monkeypatch, slow)
     return slow
 
 

@@ -16,7 +16,7 @@ import pytest
 from aiogram import Bot, methods
 from aiogram.methods import TelegramMethod
 from driver import ADMIN, CREW, GROUP, OTTO, buttons, execute, open_archive, open_more, press, wait_until
-from slow_model import SlowLlm
+from slow_model import SlowLlm, use_writer
 
 from bot.access import AdminRegistry, MembershipCache, Reader
 from bot.sandbox import Sandbox
@@ -277,12 +277,7 @@ async def test_after_a_restart_nothing_is_sent_that_is_closed_now(sandbox: Sandb
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> SlowLlm:
     slow = SlowLlm("The padlock opens with the digits 4417. [1]\n" * 3, 0.8, share=0.1)
-
-    async def opened(*_: Any) -> SlowLlm:
-        return slow
-
-    monkeypatch.setattr("rag_core.engine.open_writer", opened)
-    monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
+    use_writer(monkeypatch, slow)
     monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
     monkeypatch.setattr("bot.worker.streaming.MessageScreen.every", 0.05)
     monkeypatch.setattr("bot.worker.streaming._FIRST_UPDATE_SECONDS", 0.1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sample_sizes import choose_size
-from slow_model import SlowLlm
+from slow_model import SlowLlm, use_writer
 
 from bot.sandbox import Sandbox
 
@@ -23,11 +23,7 @@ WRITTEN = "The ferry leaves at 7:30 every morning. [1]\n"
 async def test_readers_at_once_wait_fairly_and_all_are_answered(
     sandbox: Sandbox, live: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def opened(*_: Any) -> SlowLlm:
-        return SlowLlm(WRITTEN, 0.05)
-
-    monkeypatch.setattr("rag_core.engine.open_writer", opened)
-    monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
+    use_writer(monkeypatch, SlowLlm(WRITTEN, 0.05))
     for reader in READERS:
         sandbox.world.add_person(reader, f"R{reader}")
     async with live():

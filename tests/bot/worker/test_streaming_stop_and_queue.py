@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, GROUP, HARBOUR, OTTO, RITA, bind, say
-from slow_model import SlowLlm
+from slow_model import SlowLlm, use_writer
 
 from bot.sandbox import Sandbox
 
@@ -31,13 +31,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
 
     def given(seconds: float, reply: str = WRITTEN, *, plans: bool = False) -> SlowLlm:
         model = SlowLlm(reply, seconds)
-
-        async def opened(*_: Any) -> SlowLlm:
-            return model
-
-        monkeypatch.setattr("rag_core.engine.open_writer", opened)
-        if not plans:
-            monkeypatch.setattr("rag_core.planning.llm_planner.is_worth_planning", lambda plan: False)
+        use_writer(monkeypatch, model, plans=plans)
         monkeypatch.setattr("bot.worker.streaming.DraftScreen.every", 0.05)
         return model
 

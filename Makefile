@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null)
 BIN := .venv/bin
+EXTRAS := --extra media --extra speech --extra mcp
 unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles all modules anew
 
 help:  ## what there is
@@ -70,9 +71,9 @@ lint: .venv/.dev
 
 lock:  ## renew the lock files (needs uv)
 	$(call compile,requirements,pyproject.toml)
-	$(call compile,requirements-dev,pyproject.toml --group dev -c requirements.lock)
+	$(call compile,requirements-dev,pyproject.toml $(EXTRAS) --group dev -c requirements.lock)
 	$(call compile,requirements-bench,pyproject.toml --group bench -c requirements-dev.lock)
-	$(call compile,requirements-image,pyproject.toml --extra local -c requirements-dev.lock)
+	$(call compile,requirements-image,pyproject.toml $(EXTRAS) --extra local -c requirements-dev.lock)
 	$(call compile,requirements-build,--group build -c requirements-dev.lock)
 	$(call compile,requirements-audit,--group audit)
 

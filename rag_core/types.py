@@ -155,12 +155,44 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class MediaFile:
+    """File of a post whose text can be read.
+
+    `id` is that of the same bytes at the same `source`: "bot:" and Telegram's `file_unique_id`, "mtproto:" and the id
+    of the file, "path:" and the path of an export's file. `locator` is what the file is fetched by: the Bot API's
+    `file_id`, a path, or "" where the message itself is asked for. `size` is in bytes and `seconds` the length of a
+    recording, 0 where it is not known.
+    """
+
+    id: str
+    locator: str
+    size: int = 0
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Media:
-    """Attachment of a post; `kind` as in the Bot API: photo, video, document, poll ..."""
+    """Attachment of a post; `kind` as in the Bot API: photo, video, document, poll ...
+
+    `file` is known of posts that arrive, not of those that are read from the archive.
+    """
 
     kind: str
     file_name: str | None = None
     mime: str | None = None
+    file: MediaFile | None = field(default=None, compare=False)
+
+
+class MediaText(NamedTuple):
+    """Text of a part of a post's file, without empty lines.
+
+    `kind` is "picture", "voice", "document" or "page" (the preview of a linked page); `place` the second at which it
+    is said, or the page of a document, from 1.
+    """
+
+    kind: str
+    text: str
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +227,7 @@ class Post:
     version: int = 1
     guarded: str | None = None
     topic: int | None = None
+    media_text: tuple[MediaText, ...] = ()
 
     @property
     def stamp(self) -> datetime:

@@ -225,14 +225,17 @@ async def _cite_and_compose(found: Round, question: Question, rag: Engine, run: 
     if quoted and asks_for_address(question.text):
         shown = " ".join(one.text for one in sentences)
         addresses = find_addresses(quoted, shown, stored, found.evidence.boilerplate)
-    first = next((c.date for one in sentences for c in one.citations), question.asked_at)
+    certainty, shown_quotes = draft.certainty, [c for one in sentences for c in one.citations]
+    if certainty is Certainty.SURE and any(c.read and c.read.is_doubtful(c.quote) for c in shown_quotes):
+        certainty = Certainty.PROBABLE  # heard, or a number that could hardly be read
+    first = next((c.date for c in shown_quotes), question.asked_at)
     # a quote of an earlier post below it tells that it is the newest
     alone = all(one.further for one in sentences[1:]) and not parse_period(question.text, question.asked_at)
     return Answer(
         sentences=sentences,
-        aged=draft.certainty is Certainty.PROBABLE and alone and question.asked_at - first > _AGED,
+        aged=certainty is Certainty.PROBABLE and alone and question.asked_at - first > _AGED,
         confidence=draft.covered,
-        certainty=draft.certainty,
+        certainty=certainty,
         recipe=run.recipe,
         model=draft.model,
         shortfalls=tuple(dict.fromkeys(run.shortfalls)),  # a second round may have the same shortfalls

@@ -154,9 +154,13 @@ class Entity:
     url: str | None = None
 
 
+PICTURE, VOICE, DOCUMENT, PAGE = "picture", "voice", "document", "page"
+DOUBTFUL_MARK = "(?)"  # after a number that could hardly be read
+
+
 @dataclass(frozen=True, slots=True)
 class MediaFile:
-    """File of a post whose text can be read.
+    """File of a post whose text can be read, as a `kind` of `MediaText`.
 
     `id` is that of the same bytes at the same `source`: "bot:" and Telegram's `file_unique_id`, "mtproto:" and the id
     of the file, "path:" and the path of an export's file. `locator` is what the file is fetched by: the Bot API's
@@ -164,6 +168,7 @@ class MediaFile:
     recording, 0 where it is not known.
     """
 
+    kind: str
     id: str
     locator: str
     size: int = 0
@@ -186,13 +191,26 @@ class Media:
 class MediaText(NamedTuple):
     """Text of a part of a post's file, without empty lines.
 
-    `kind` is "picture", "voice", "document" or "page" (the preview of a linked page); `place` the second at which it
-    is said, or the page of a document, from 1.
+    `kind` is PICTURE, VOICE, DOCUMENT or PAGE (the preview of a linked page); `place` the second at which it is said,
+    or the page of a document, from 1.
     """
 
     kind: str
     text: str
     place: int | None = None
+
+
+class MediaSpan(NamedTuple):
+    """Span of a post's text that was read of its file; `kind` and `place` as in `MediaText`."""
+
+    start: int
+    end: int
+    kind: str
+    place: int | None
+
+    def is_doubtful(self, quote: str) -> bool:
+        """Whether a quote of it may be misread: what was heard always, numbers with a mark."""
+        return self.kind == VOICE or DOUBTFUL_MARK in quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +226,8 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class Post:
     """One version of a channel message. The text includes captions and polls.
+
+    `media_text` is what was read of its file; of a visible post the text ends with it, each in lines of its own.
 
     `guarded` is "protected" where Telegram forbids copying, "paid" where readers pay for the post. `topic` is the id of
     the message that opened its topic in a forum.
@@ -233,6 +253,25 @@ class Post:
     def stamp(self) -> datetime:
         """Time of this version: that of the edit, else of the post; the newest version has the greatest."""
         return self.edited or self.date
+
+    @property
+    def own_text(self) -> str:
+        """Text of a visible post without that of its file."""
+        spans = self.list_media_spans()
+        return self.text[: spans[0].start].rstrip() if spans else self.text
+
+    def list_media_spans(self) -> list[MediaSpan]:
+        """Spans of the text that were read of the file, of a visible post."""
+        start = len(self.text) - sum(len(one.text) + 1 for one in self.media_text) + 1
+        spans = []
+        for one in self.media_text:
+            spans.append(MediaSpan(start, start + len(one.text), one.kind, one.place))
+            start += len(one.text) + 1
+        return spans
+
+    def find_media_span(self, at: int) -> MediaSpan | None:
+        """The span that was read of the file in which a code point of the text lies."""
+        return next((span for span in self.list_media_spans() if span.start <= at < span.end), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +400,8 @@ class Plan:
 class Passage:
     """Chunk of a post: `text` is exactly `post.text[start:end]`, `header` is indexed with it and never quoted.
 
-    `file_name` is in the header too; `media` is the kind of the post's attachment, "" for none.
+    `file_name` is in the header too; `media` is the kind of the post's attachment, "" for none. `read`: spans of the
+    post's text that were read of its file.
     """
 
     key: PostKey
@@ -377,6 +417,7 @@ class Passage:
     file_name: str = ""
     media: str = ""
     topic: int | None = None
+    read: tuple[MediaSpan, ...] = ()
 
     @property
     def title(self) -> str:
@@ -386,7 +427,9 @@ class Passage:
     def cite(self, span: tuple[int, int]) -> Citation:
         """Cite a span of its text."""
         start, end = span
-        return Citation(self.key, self.text[start:end], self.start + start, self.start + end, self.date)
+        at = self.start + start
+        found = next((one for one in self.read if one.start <= at < one.end), None)
+        return Citation(self.key, self.text[start:end], at, self.start + end, self.date, found)
 
     @property
     def ref(self) -> PassageRef:
@@ -438,13 +481,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Quote of a post that supports a sentence: `quote` is exactly `post.text[start:end]`."""
+    """Quote of a post that supports a sentence: `quote` is exactly `post.text[start:end]`.
+
+    `read`: the span of what was read of the post's file, if it begins in one.
+    """
 
     post: PostKey
     quote: str
     start: int
     end: int
     date: datetime
+    read: MediaSpan | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from rag_core.storage.posts import (
     mark_posts_changed,
     mark_posts_deleted,
 )
+from rag_core.storage.sequence import assign_sequence_numbers
 from rag_core.storage.visible_posts import read_channels
 from rag_core.types import Channel, PostKey, Visibility
 

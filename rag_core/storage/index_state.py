@@ -229,7 +229,8 @@ _ALBUM_BATCH_ROWS = 2000  # album members fetched at once
 async def list_indexable_ids(archive: Archive, chat_id: int) -> set[int]:
     """List the message ids of a channel's visible posts with words; of an album the id of the merged post."""
     visible = f"SELECT t.message_id FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
-    single = f"{visible} AND t.album IS NULL AND (trim(t.text) <> '' OR t.media_file_name <> '')"
+    words = "trim(t.text) <> '' OR t.media_text IS NOT NULL OR t.page IS NOT NULL OR t.media_file_name <> ''"
+    single = f"{visible} AND t.album IS NULL AND ({words})"
     # in the reader's thread: a channel may have a million posts
     ids = await archive.read(lambda connection: {row[0] for row in connection.execute(single, (chat_id,))})
     members = [PostKey(chat_id, one) for one in await archive.column(f"{visible} AND t.album IS NOT NULL", (chat_id,))]

@@ -8,24 +8,27 @@ from __future__ import annotations
 import json
 import operator
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import Field, astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from rag_core.types import Entity, Media, Origin, Post, PostKey
+from rag_core.types import PAGE, Entity, Media, MediaText, Origin, Post, PostKey
 
 # In the order of `encode_post`; columns that the archive adds (seq, stamp ...) are not included.
 POST_COLUMNS = (
     "chat_id", "message_id", "date", "edited", "version", "text", "author", "entities", "links",
     "media_kind", "media_file_name", "media_mime", "origin", "reply_to", "album",
-    "guarded", "topic", "origin_name", "origin_chat",
+    "guarded", "topic", "page", "origin_name", "origin_chat",
 )  # fmt: skip
 
-# The same of a table `t`, for a SELECT whose rows `decode_post` reads: by place, as a look-up by name takes longer than
-# the rest of decoding.
-POST_FIELDS = ", ".join(f"t.{name}" for name in POST_COLUMNS)
+# The same of a table `t` and the text of its file, for a SELECT whose rows `decode_post` reads: by place, as a look-up
+# by name takes longer than the rest of decoding.
+POST_FIELDS = ", ".join(f"t.{name}" for name in (*POST_COLUMNS, "media_text"))
+
+# Condition on a table `t` of posts: those with a word, their own, or one of their file or of a page they link to.
+WITH_TEXT = "(t.text <> '' OR t.media_text IS NOT NULL OR t.page IS NOT NULL)"
 
 # Rows of a table `t` by keys from `encode_keys`. CROSS JOIN fixes the join order: the few keys in the outer loop, the
 # big table by its primary key in the inner one.
@@ -126,15 +129,16 @@ def encode_post(post: Post) -> tuple[object, ...]:
         post.album,
         post.guarded,
         post.topic,
+        next((one.text for one in post.media_text if one.kind == PAGE), None),
         *((origin.name, origin.chat_id) if origin else (None, None)),
     )
 
 
 def decode_post(row: sqlite3.Row) -> Post:
-    """Decode a row that begins with the columns of `POST_FIELDS`."""
+    """Decode a row that begins with the columns of `POST_FIELDS`; its text is its own, without that of its file."""
     (
         chat_id, message_id, date, edited, version, text, author, entities, links,
-        kind, file_name, mime, origin, reply_to, album, guarded, topic, *_,
+        kind, file_name, mime, origin, reply_to, album, guarded, topic, page, _, _, read, *_,
     ) = row  # fmt: skip
     return Post(
         PostKey(chat_id, message_id),
@@ -151,7 +155,18 @@ def decode_post(row: sqlite3.Row) -> Post:
         version,
         guarded,
         topic,
+        (*decode_media_text(read), *([MediaText(PAGE, page)] if page else ())),
     )
+
+
+def encode_media_text(texts: Iterable[MediaText]) -> str:
+    """Encode texts as `[[kind, text, place], ...]`."""
+    return _encode_json(list(texts))
+
+
+def decode_media_text(read: str | None) -> Iterator[MediaText]:
+    """Decode the texts of a file; None has none."""
+    return (MediaText(*values) for values in json.loads(read)) if read else iter(())
 
 
 def _encode_json(value: object) -> str:
@@ -162,6 +177,14 @@ def decode_origin(text: str) -> Origin:
     """Decode the origin of a forward from its JSON text."""
     name, chat_id, message_id, date = json.loads(text)
     return Origin(name, chat_id, message_id, from_unix_seconds(date) if date is not None else None)
+
+
+def join_media_text(post: Post) -> Post:
+    """Join the texts of a post's file to its own, as `Post.find_media_text` takes them apart."""
+    if not post.media_text:
+        return post
+    read = "\n".join(one.text for one in post.media_text)
+    return replace(post, text=f"{post.text}{_CAPTION_SEPARATOR if post.text else ''}{read}")
 
 
 _CAPTION_SEPARATOR = "\n\n"
@@ -196,6 +219,7 @@ def merge_album(members: Sequence[Post]) -> Post:
         origin=next((post.origin for post in (head, *ordered) if post.origin), None),
         reply_to=next((post.reply_to for post in ordered if post.reply_to), None),
         version=1 + sum(post.version - 1 for post in ordered),
+        media_text=tuple(one for post in ordered for one in post.media_text),
     )
 
 
@@ -300,6 +324,14 @@ class PostMerger:
         state.post = replace(state.post, version=state.post.version + 1)
         state.needs_write = True
 
+    def list_newest(self, arrivals: Iterable[tuple[Post, int]]) -> list[Post]:
+        """Of the arrivals those that are the newest version of their post."""
+        return [
+            post
+            for post, update_id in arrivals
+            if self.states[post.key].order == (to_unix_seconds(post.stamp), update_id)
+        ]
+
     def rows(self, seq: int) -> tuple[int, list[tuple[object, ...]]]:
         """Last sequence number, counting on from `seq`, and rows: `POST_COLUMNS`, seq, stamp, update id, text hash."""
         rows = []
@@ -326,8 +358,9 @@ def _is_beginning(short: str, long: str) -> bool:
 
 def _get_header_fields(post: Post) -> tuple[object, ...]:
     """The fields that are indexed beside the text, and those that decide whether the post is indexed at all."""
-    media, origin = post.media, post.origin
-    return (media and media.file_name, origin and origin.name, post.reply_to, post.album, post.guarded, post.topic)
+    name, origin = post.media and post.media.file_name, post.origin and post.origin.name
+    page = [one for one in post.media_text if one.kind == PAGE]
+    return name, origin, post.reply_to, post.album, post.guarded, post.topic, page
 
 
 def _fill_from_stored(stored: Post, post: Post) -> Post:
@@ -353,4 +386,11 @@ def _fill_from_stored(stored: Post, post: Post) -> Post:
         # once guarded, always guarded: an export does not have this field
         guarded=post.guarded or stored.guarded,
         topic=post.topic or stored.topic,
+        media_text=_fill_media_text(stored, post),
     )
+
+
+def _fill_media_text(stored: Post, post: Post) -> tuple[MediaText, ...]:
+    """The known text of the file stays with it; the page's preview is that which arrived, if one did."""
+    page = [one for one in post.media_text if one.kind == PAGE]
+    return tuple(one for one in stored.media_text if not page or one.kind != PAGE) + tuple(page)

@@ -20,10 +20,12 @@ import aiosqlite
 import numpy as np
 
 from rag_core.storage.db import Archive
+from rag_core.storage.media import queue_files
 from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_COLUMNS,
     POST_FIELDS,
+    WITH_TEXT,
     MergeState,
     PostMerger,
     PostTally,
@@ -32,7 +34,9 @@ from rag_core.storage.post_rows import (
     from_unix_seconds,
     get_unix_time,
     hash_post_text,
+    join_media_text,
 )
+from rag_core.storage.sequence import assign_sequence_numbers
 from rag_core.storage.visible_posts import (
     SHOWN_COLUMN,
     fetch_posts,
@@ -78,17 +82,6 @@ async def _update_posts(archive: Archive, keys: Iterable[PostKey], which: str, *
     return marked
 
 
-async def assign_sequence_numbers(connection: aiosqlite.Connection, keys: Sequence[PostKey], **columns: object) -> None:
-    """Give posts the next sequence numbers, so that the indexes read them again, and set columns of theirs."""
-    ((seq,),) = await connection.execute_fetchall("SELECT value FROM sequence")
-    changes = "".join(f"{name} = ?, " for name in columns)
-    await connection.executemany(
-        f"UPDATE posts SET {changes}seq = ? WHERE chat_id = ? AND message_id = ?",
-        [(*columns.values(), seq + n, *key) for n, key in enumerate(keys, 1)],
-    )
-    await connection.execute("UPDATE sequence SET value = ?", (seq + len(keys),))
-
-
 async def mark_posts_changed(archive: Archive, chat_id: int | None = None, *, guarded: bool = False) -> None:
     """Make the indexes read a channel's living posts again, or all; with `guarded` protected and paid ones."""
     last = await archive.value("SELECT value FROM sequence")
@@ -130,7 +123,8 @@ async def list_post_changes(archive: Archive, after: int, limit: int = 1000) -> 
         if row["album"]:
             shown, keys = albums[row["chat_id"], row["album"]]
         else:
-            shown, keys = decode_post(row) if row["shown"] else None, [PostKey(row["chat_id"], row["message_id"])]
+            shown = join_media_text(decode_post(row)) if row["shown"] else None
+            keys = [PostKey(row["chat_id"], row["message_id"])]
         for key in keys:
             changes.pop(key, None)  # a repeated post moves to the end, so that the list stays in order of `seq`
             changes[key] = PostChange(row["seq"], key, shown if shown and shown.key == key else None)
@@ -183,6 +177,7 @@ async def save_arrivals_in_transaction(
         merger.versions,
     )
     await connection.execute("UPDATE sequence SET value = ?", (seq,))
+    await queue_files(connection, merger.list_newest(arrivals), live=source == "live")
     return tally
 
 
@@ -261,7 +256,7 @@ async def fetch_passages(archive: Archive, places: Sequence[PassageRef]) -> dict
                 passages[place] = Passage(
                     key, part, build_header(post, known.get(key.chat_id), parents.get(key)), post.text[start:end],
                     start, end, post.date, post.edited, post.origin, topic=post.topic,
-                    media=post.media.kind if post.media else "",
+                    media=post.media.kind if post.media else "", read=tuple(post.list_media_spans()),
                 )  # fmt: skip
         return passages
 
@@ -285,7 +280,7 @@ async def list_neighbour_keys(archive: Archive, keys: Iterable[PostKey]) -> dict
     """List the neighbours of posts: the one that each replies to, its replies, the post before and the post after."""
     of = JOIN_BY_KEY.format(table="posts")
     beside = "SELECT {}(m.message_id) FROM posts AS m WHERE m.chat_id = t.chat_id AND m.message_id {} t.message_id"
-    with_text = "AND m.text <> '' AND m.deleted_at IS NULL"
+    with_text = f"AND {WITH_TEXT.replace('t.', 'm.')} AND m.deleted_at IS NULL"
     rows = await archive.rows(
         f"SELECT t.chat_id, t.message_id, t.reply_to AS near {of} WHERE near IS NOT NULL "
         f"UNION ALL SELECT t.chat_id, t.message_id, ({beside.format('max', '<')} {with_text}) AS near {of} "

@@ -26,6 +26,40 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE questions ADD COLUMN ephemeral_id INTEGER",
         "ALTER TABLE group_rules ADD COLUMN asker_only INTEGER NOT NULL DEFAULT 0",
     ),
+    (  # text of the files of posts; `page`: the preview of a linked page
+        "ALTER TABLE posts ADD COLUMN page TEXT",
+        "ALTER TABLE posts ADD COLUMN media_text TEXT",
+        """CREATE TABLE media (
+            chat_id INTEGER NOT NULL,
+            message_id INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            file TEXT NOT NULL,
+            locator TEXT NOT NULL,
+            file_name TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            seconds INTEGER NOT NULL,
+            date INTEGER NOT NULL,
+            live INTEGER NOT NULL,
+            state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'read', 'failed')),
+            problem TEXT NOT NULL DEFAULT '',
+            tries INTEGER NOT NULL DEFAULT 0,
+            next_try INTEGER NOT NULL DEFAULT 0,
+            digest BLOB,
+            PRIMARY KEY (chat_id, message_id),
+            FOREIGN KEY (chat_id, message_id) REFERENCES posts ON DELETE CASCADE
+        ) WITHOUT ROWID""",
+        "CREATE INDEX media_waiting ON media (kind, live, date) WHERE state = 'waiting'",
+        "CREATE INDEX media_file ON media (file)",
+        "CREATE INDEX media_digest ON media (digest) WHERE digest IS NOT NULL",
+        """CREATE TRIGGER media_gone AFTER UPDATE OF deleted_at ON posts
+        WHEN NEW.deleted_at IS NOT NULL
+        BEGIN
+            UPDATE posts SET media_text = NULL WHERE chat_id = NEW.chat_id AND message_id = NEW.message_id;
+            UPDATE media SET state = 'waiting', tries = 0, next_try = 0, digest = NULL
+            WHERE chat_id = NEW.chat_id AND message_id = NEW.message_id;
+        END""",
+        "CREATE TABLE media_paused (id INTEGER PRIMARY KEY CHECK (id = 0), since INTEGER NOT NULL)",
+    ),
 )
 
 

@@ -20,9 +20,11 @@ from rag_core.storage.post_rows import (
     JOIN_BY_KEY,
     POST_FIELDS,
     VISIBLE_POSTS,
+    WITH_TEXT,
     decode_post,
     encode_keys,
     from_unix_seconds,
+    join_media_text,
     merge_album,
     to_unix_seconds,
 )
@@ -38,7 +40,7 @@ def _read_visible(
     connection: sqlite3.Connection, which: str, order: str, most: int, values: Sequence[object]
 ) -> list[Post]:
     sql = f"SELECT {POST_FIELDS} FROM posts AS t WHERE {which} AND {VISIBLE_POSTS} ORDER BY {order} LIMIT ?"
-    return [decode_post(row) for row in connection.execute(sql, (*values, most))]
+    return [join_media_text(decode_post(row)) for row in connection.execute(sql, (*values, most))]
 
 
 async def _list_visible(archive: Archive, which: str, order: str, most: int, values: Sequence[object]) -> list[Post]:
@@ -72,14 +74,14 @@ async def list_latest_posts(archive: Archive, chat_id: int, most: int) -> list[P
 
 async def list_first_posts(archive: Archive, channel: int, most: int) -> list[Post]:
     """List the first visible posts of a channel that have a text, oldest first."""
-    return await _list_visible(archive, "t.chat_id = ? AND t.text <> ''", "t.date, t.message_id", most, (channel,))
+    return await _list_visible(archive, f"t.chat_id = ? AND {WITH_TEXT}", "t.date, t.message_id", most, (channel,))
 
 
 async def list_posts_between(
     archive: Archive, channels: Collection[int], since: datetime, until: datetime, most: int
 ) -> list[Post]:
     """List the newest visible posts of channels from `since` until before `until`, oldest first; of albums captions."""
-    which = "t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? AND t.text <> ''"
+    which = f"t.chat_id IN (SELECT value FROM json_each(?)) AND t.date >= ? AND t.date < ? AND {WITH_TEXT}"
     values = (json.dumps([*channels]), to_unix_seconds(since), to_unix_seconds(until))
     newest = await _list_visible(archive, which, "t.date DESC, t.chat_id, t.message_id DESC", most, values)
     return newest[::-1]
@@ -109,7 +111,7 @@ async def fetch_post_span(archive: Archive, chat_id: int) -> PostSpan | None:
 async def count_searched_posts(archive: Archive, chat_id: int) -> int:
     """Count a channel's visible posts that have words, in a text or a file's name; an album is one."""
     sql = f"SELECT count(DISTINCT coalesce(album, message_id)) FROM posts AS t WHERE t.chat_id = ? AND {VISIBLE_POSTS}"
-    return int(await archive.value(f"{sql} AND (text <> '' OR media_file_name <> '')", (chat_id,)))
+    return int(await archive.value(f"{sql} AND ({WITH_TEXT} OR media_file_name <> '')", (chat_id,)))
 
 
 async def fetch_posts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, Post]:
@@ -130,7 +132,7 @@ def read_posts(connection: sqlite3.Connection, keys: Sequence[PostKey]) -> dict[
     """Read the posts of `fetch_posts`, each key once; for `Archive.read`."""
     sql = f"SELECT {POST_FIELDS} {JOIN_BY_KEY.format(table='posts')} WHERE {VISIBLE_POSTS}"
     posts = [decode_post(row) for row in connection.execute(sql, (encode_keys(keys),))]
-    single = {post.key: post for post in posts if not post.album}
+    single = {post.key: join_media_text(post) for post in posts if not post.album}
     if len(single) == len(posts):
         return single
     albums = read_albums(connection, {(post.key.chat_id, post.album) for post in posts if post.album})
@@ -153,13 +155,12 @@ def read_albums(
     members: dict[_AlbumKey, list[sqlite3.Row]] = {}
     for row in rows:
         members.setdefault((row["chat_id"], row["album"]), []).append(row)
-    return {
-        album: (
-            merge_album(shown) if (shown := [decode_post(row) for row in group if row["shown"]]) else None,
-            [PostKey(row["chat_id"], row["message_id"]) for row in group],
-        )
-        for album, group in members.items()
-    }
+    albums: dict[_AlbumKey, tuple[Post | None, list[PostKey]]] = {}
+    for album, group in members.items():
+        shown = [decode_post(row) for row in group if row["shown"]]
+        merged = join_media_text(merge_album(shown)) if shown else None
+        albums[album] = merged, [PostKey(row["chat_id"], row["message_id"]) for row in group]
+    return albums
 
 
 async def fetch_replied_texts(archive: Archive, keys: Iterable[PostKey]) -> dict[PostKey, str]:

@@ -299,7 +299,9 @@ def quote_span(of: Passage | Post, span: TextSpan) -> Sentence:
     poll = find_poll(of)
     of_poll = poll is not None and span[0] < poll[1] and poll[0] < span[1]
     text = f"{POLL_LABELS[detect_language(quote)]} {quote}" if of_poll else quote
-    return Sentence(text, (Citation(of.key, quote, at, at + len(quote), of.date),))
+    if isinstance(of, Passage):
+        return Sentence(text, (of.cite(span),))
+    return Sentence(text, (Citation(of.key, quote, at, at + len(quote), of.date, of.find_media_span(at)),))
 
 
 def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:

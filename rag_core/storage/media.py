@@ -1,0 +1,204 @@
+"""Files of posts in the archive: the queue of those to read, and the texts that were read of them.
+
+A file is read once: other posts with the same file, by Telegram's id or by the hash of its bytes, take the same text.
+What was read stands in the post's row, so that it goes with the post; a deleted post is read again where it returns.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import aiosqlite
+
+from rag_core.storage.db import Archive
+from rag_core.storage.post_rows import (
+    POST_FIELDS,
+    decode_media_text,
+    decode_post,
+    encode_entities,
+    encode_media_text,
+    get_unix_time,
+    hash_post_text,
+    join_media_text,
+    to_unix_seconds,
+)
+from rag_core.storage.sequence import assign_sequence_numbers
+from rag_core.types import MediaFile, MediaText, Post, PostKey
+
+# Rows of `media AS m` that are to be read: of posts that are there, in channels that an admin approved.
+_READABLE = (
+    "FROM media AS m JOIN posts AS t ON t.chat_id = m.chat_id AND t.message_id = m.message_id "
+    "WHERE m.state = 'waiting' AND t.deleted_at IS NULL "
+    "AND m.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed'))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFile:
+    """File in the queue; `key` is one of the posts that have it."""
+
+    key: PostKey
+    file: MediaFile
+    name: str
+    tries: int
+
+
+async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *, live: bool) -> None:
+    """Queue the files of posts that were just saved in this transaction, each in its newest version.
+
+    A replaced file takes its text along: the earlier text becomes a version of the post.
+    """
+    for post in posts:
+        if not (post.media and (file := post.media.file)):
+            continue
+        rows = await connection.execute_fetchall(
+            "SELECT file, state FROM media WHERE chat_id = ? AND message_id = ?", post.key
+        )
+        for held, state in rows:
+            same_source = held.partition(":")[0] == file.id.partition(":")[0]
+            if held == file.id and state != "failed":
+                break
+            if held != file.id and state == "read" and not same_source:
+                break  # the same file by another way, as far as can be known
+            if held != file.id and state == "read":
+                await _keep_version(connection, post.key)
+                await assign_sequence_numbers(connection, [post.key], media_text=None)
+        else:
+            await connection.execute(
+                "INSERT OR REPLACE INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, "
+                "date, live) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *post.key,
+                    file.kind,
+                    file.id,
+                    file.locator,
+                    post.media.file_name or "",
+                    file.size,
+                    file.seconds,
+                    to_unix_seconds(post.date),
+                    live,
+                ),
+            )
+
+
+async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:
+    """Keep the text of a post with that of its file, which is about to go, as an earlier version."""
+    rows = await connection.execute_fetchall(
+        f"SELECT {POST_FIELDS}, t.stamp, t.update_id FROM posts AS t WHERE t.chat_id = ? AND t.message_id = ?", key
+    )
+    for row in rows:
+        post = join_media_text(decode_post(row))
+        await connection.execute(
+            "INSERT OR IGNORE INTO post_versions (chat_id, message_id, stamp, update_id, text_hash, text, entities) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                *key,
+                row["stamp"],
+                row["update_id"],
+                hash_post_text(post.text),
+                post.text,
+                encode_entities(post.entities),
+            ),
+        )
+        await connection.execute("UPDATE posts SET version = version + 1 WHERE chat_id = ? AND message_id = ?", key)
+
+
+async def take_next_file(archive: Archive, kinds: Collection[str]) -> WaitingFile | None:
+    """The next file of these kinds: of live posts first, then of the newest; None where none is to be read now."""
+    now = get_unix_time()
+
+    def read(connection: sqlite3.Connection) -> WaitingFile | None:
+        found = []
+        for kind in kinds:  # each from the index, without sorting all that wait
+            sql = f"SELECT m.* {_READABLE} AND m.kind = ? AND m.next_try <= ? ORDER BY m.live DESC, m.date DESC LIMIT 1"
+            found += connection.execute(sql, (kind, now)).fetchall()
+        if not found:
+            return None
+        row = max(found, key=lambda one: (one["live"], one["date"]))
+        file = MediaFile(row["kind"], row["file"], row["locator"], row["size"], row["seconds"])
+        return WaitingFile(PostKey(row["chat_id"], row["message_id"]), file, row["file_name"], row["tries"])
+
+    return await archive.read(read)
+
+
+async def find_known_text(
+    archive: Archive, file_id: str = "", digest: bytes = b""
+) -> tuple[bytes, list[MediaText]] | None:
+    """Find the digest and text of a file that was read before, by its id or by the SHA-256 of its bytes."""
+    rows = await archive.rows(
+        "SELECT m.digest, t.media_text FROM media AS m JOIN posts AS t ON t.chat_id = m.chat_id "
+        f"AND t.message_id = m.message_id WHERE {'m.file' if file_id else 'm.digest'} = ? AND m.state = 'read' LIMIT 1",
+        (file_id or digest,),
+    )
+    return next(((bytes(row[0]), list(decode_media_text(row[1]))) for row in rows), None)
+
+
+async def save_media_text(archive: Archive, file: MediaFile, digest: bytes, texts: Sequence[MediaText]) -> int:
+    """Save what was read of a file to all posts that wait for it; the number of posts.
+
+    None where the file was replaced meanwhile, or its posts deleted.
+    """
+    async with archive.writing() as connection:
+        rows = await connection.execute_fetchall(
+            f"SELECT m.chat_id, m.message_id {_READABLE} AND m.file = ?", (file.id,)
+        )
+        keys = [PostKey(*row) for row in rows]
+        if texts:
+            await assign_sequence_numbers(connection, keys, media_text=encode_media_text(texts))
+        await connection.executemany(
+            "UPDATE media SET state = 'read', problem = '', digest = ? WHERE chat_id = ? AND message_id = ?",
+            [(digest, *key) for key in keys],
+        )
+    return len(keys)
+
+
+async def save_media_failure(archive: Archive, file: MediaFile, problem: str, retry_after: int | None = None) -> None:
+    """Save that a file could not be read, and why; with `retry_after` seconds it is tried again then."""
+    state, next_try = ("failed", 0) if retry_after is None else ("waiting", get_unix_time() + retry_after)
+    await archive.execute(
+        "UPDATE media SET state = ?, problem = ?, tries = tries + 1, next_try = ? WHERE file = ? AND state = 'waiting'",
+        (state, problem, next_try, file.id),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MediaCount:
+    """Number of files of a kind in a state, with their problem, and the seconds of their recordings."""
+
+    kind: str
+    state: str
+    problem: str
+    files: int
+    seconds: int
+
+
+async def count_media(archive: Archive, chat_id: int | None = None) -> list[MediaCount]:
+    """Count the files of living posts of approved channels, or of one channel."""
+    rows = await archive.rows(
+        "SELECT m.kind, m.state, m.problem, count(*), sum(m.seconds) FROM media AS m JOIN posts AS t "
+        "ON t.chat_id = m.chat_id AND t.message_id = m.message_id WHERE t.deleted_at IS NULL "
+        "AND m.chat_id NOT IN (SELECT chat_id FROM channels WHERE state IN ('pending', 'removed')) "
+        "AND (?1 IS NULL OR m.chat_id = ?1) GROUP BY m.kind, m.state, m.problem ORDER BY m.kind, m.state, m.problem",
+        (chat_id,),
+    )
+    return [MediaCount(*row) for row in rows]
+
+
+async def retry_failed_files(archive: Archive) -> int:
+    """Put the files that could not be read back into the queue; their number."""
+    return await archive.execute("UPDATE media SET state = 'waiting', tries = 0, next_try = 0 WHERE state = 'failed'")
+
+
+async def set_media_paused(archive: Archive, paused: bool) -> None:
+    """Pause the reading of files, or let it go on; it stays so after a restart."""
+    if paused:
+        await archive.execute("INSERT OR IGNORE INTO media_paused VALUES (0, ?)", (get_unix_time(),))
+    else:
+        await archive.execute("DELETE FROM media_paused")
+
+
+async def is_media_paused(archive: Archive) -> bool:
+    """Whether an admin paused the reading of files."""
+    return bool(await archive.value("SELECT count(*) FROM media_paused"))

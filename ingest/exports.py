@@ -65,12 +65,13 @@ def _joins_album(group: list[Post], post: Post) -> bool:
 class ChatReader:
     """Reader of the entries of one chat, with counts. Mutable.
 
-    A message belongs to the topic that its chain of replies leads to. `seen` holds the ids of all its entries, `first`
-    and `last` are the dates of its oldest and newest post.
+    A message belongs to the topic that its chain of replies leads to. `folder` holds the files of the export. `seen`
+    holds the ids of all its entries, `first` and `last` are the dates of its oldest and newest post.
     """
 
     channel: Channel
     zone: tzinfo
+    folder: Path
     seen: array[int] = field(default_factory=lambda: array("q"))
     entries: int = 0
     services: int = 0
@@ -96,7 +97,10 @@ class ChatReader:
                 self.seen.append(message_id)
             try:
                 channel = self.channel
-                post = parse_exported_post(entry, channel.chat_id, zone=self.zone, broadcast=channel.kind == "channel")
+                in_channel = channel.kind == "channel"
+                post = parse_exported_post(
+                    entry, channel.chat_id, zone=self.zone, broadcast=in_channel, folder=self.folder
+                )
             except UnreadMessage as exc:
                 self.unread[exc.fields[0]] += 1
                 continue
@@ -199,7 +203,7 @@ async def import_export(
         for chat, entry in zip(chats, admitted, strict=True):
             messages = source.messages(chat, opened)
             if entry:
-                reading = ChatReader(entry.channel, options.zone)
+                reading = ChatReader(entry.channel, options.zone, source.path.parent)
                 async for _ in _import_chat(archive, source, entry, reading, messages, report):
                     tell((1 + (before + reading.entries) / total) / 2)
                 await _erase_missing(archive, entry, reading, report)

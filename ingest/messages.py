@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ingest.media.files import find_exported_file, find_live_file
 from ingest.message_kinds import (
     MAX_FILE_NAME_LENGTH,
     MAX_ID,
@@ -38,7 +39,7 @@ from ingest.message_kinds import (
     parse_peer_name,
     parse_text,
 )
-from rag_core.types import Channel, Entity, Media, Origin, Post, PostKey
+from rag_core.types import PAGE, Channel, Entity, Media, MediaFile, MediaText, Origin, Post, PostKey
 
 # Fields with formatted text, whose parts are joined without a separator; then fields with blocks, a line each.
 _INLINE_FIELDS = (
@@ -274,10 +275,10 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         parent = {}
     elsewhere = "external_reply" in message or parse_object(parent.get("chat")).get("id", chat_id) != chat_id
     paid = message.get("is_paid_post") is True or "paid_media" in message
-    media = Media(kind.name) if kind else None
+    media = Media(kind.name, file=find_live_file(message, kind)) if kind else None
     if kind and kind.named:
         file = parse_object(message[kind.name])
-        media = _build_media(kind.name, file.get("file_name"), file.get("mime_type"))
+        media = _build_media(kind.name, file.get("file_name"), file.get("mime_type"), find_live_file(message, kind))
     elif rich.files and not kind:
         media = _build_media("document", ", ".join(rich.files), None)
     in_topic = message.get("is_topic_message") is True and "message_thread_id" in message
@@ -296,10 +297,22 @@ def parse_live_post(message: Mapping[str, Any]) -> tuple[Channel, Post]:
         album=parse_text(message.get("media_group_id")),
         guarded="paid" if paid else "protected" if message.get("has_protected_content") is True else None,
         topic=parse_integer(message["message_thread_id"]) if in_topic else None,
+        media_text=_parse_page(parse_object(message.get("page"))),
     )
     chat_kind = parse_text(chat.get("type"), MAX_TITLE_LENGTH) or "channel"
     username = parse_text(chat.get("username"), MAX_TITLE_LENGTH)
     return Channel(chat_id, parse_peer_name(chat) or str(chat_id), username, chat_kind), post
+
+
+_MAX_PAGE_LENGTH = 1000  # characters; Telegram's previews have a few hundred
+
+
+def _parse_page(page: Mapping[str, Any]) -> tuple[MediaText, ...]:
+    """Parse the preview of a linked page, which only MTProto shows: its site and title, then its description."""
+    names = filter(None, (parse_text(page.get(key), MAX_TITLE_LENGTH * 2) for key in ("site_name", "title")))
+    lines = join_lines(": ".join(names), parse_text(page.get("description"), _MAX_PAGE_LENGTH))
+    text = "\n".join(filter(None, map(str.strip, lines.splitlines())))
+    return (MediaText(PAGE, text),) if text else ()
 
 
 def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None:
@@ -313,12 +326,18 @@ def parse_topic_title(message: Mapping[str, Any]) -> tuple[int, str, int] | None
 
 
 def parse_exported_post(
-    message: Mapping[str, Any], chat_id: int, *, zone: tzinfo = UTC, broadcast: bool = True
+    message: Mapping[str, Any],
+    chat_id: int,
+    *,
+    zone: tzinfo = UTC,
+    broadcast: bool = True,
+    folder: Path | None = None,
 ) -> Post | None:
     """Parse an exported message; None for service entries and what the exporter did not support.
 
-    `zone` is the time zone of old exports without Unix times. In a broadcast channel only a signature names an
-    author, elsewhere everybody writes under their own name. Raises `MalformedMessage`.
+    `folder` is that of the export's files. `zone` is the time zone of old exports without Unix times. In a broadcast
+    channel only a signature names an author, elsewhere everybody writes under their own name. Raises
+    `MalformedMessage`.
     """
     message_id = parse_integer(message.get("id"))
     if message.get("type") != "message":
@@ -341,13 +360,14 @@ def parse_exported_post(
     edited = None
     with suppress(MalformedMessage):  # old exports write 1970 where a message was never edited
         edited = parse_exported_time(message, "edited", zone) if "edited" in message else None
-    media = Media(kind.name) if kind else None
+    exported = find_exported_file(message, kind, folder) if kind and folder else None
+    media = Media(kind.name, file=exported) if kind else None
     if kind and kind.named:
         name, file = parse_text(message.get("file_name")), parse_text(message.get("file"))
         # Older exports give the name only as the end of a path; a sentence in brackets says why there is none.
         if not name and file and kind.name in ("document", "audio") and not file.startswith("("):
             name = PurePosixPath(file).name
-        media = _build_media(kind.name, name, message.get("mime_type"))
+        media = _build_media(kind.name, name, message.get("mime_type"), exported)
     reply_to = message.get("reply_to_message_id")
     elsewhere = "reply_to_peer_id" in message or type(reply_to) is not int or reply_to < 1
     return Post(
@@ -383,8 +403,8 @@ def parse_exported_time(message: Mapping[str, Any], key: str, zone: tzinfo) -> d
         raise MalformedMessage(f"{key} is not a date") from exc
 
 
-def _build_media(kind: str, file_name: object, mime: object) -> Media:
-    return Media(kind, parse_text(file_name, MAX_FILE_NAME_LENGTH), parse_text(mime, MAX_FILE_NAME_LENGTH))
+def _build_media(kind: str, file_name: object, mime: object, file: MediaFile | None = None) -> Media:
+    return Media(kind, parse_text(file_name, MAX_FILE_NAME_LENGTH), parse_text(mime, MAX_FILE_NAME_LENGTH), file)
 
 
 def _extract_live_origin(value: object) -> Origin | None:

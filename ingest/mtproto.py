@@ -15,7 +15,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -207,11 +208,14 @@ def _convert_media(media: Any, name: str) -> JsonObject:
         return {known[0]: {k: int(v.timestamp()) if hasattr(v, "timestamp") else v for k, v in values.items()}}
     match name:
         case "Photo" if media.photo:
-            return {"live_photo" if media.live_photo else "photo": {}}
+            return {"live_photo": {}} if media.live_photo else {"photo": [{"file_unique_id": str(media.photo.id)}]}
         case "Document" if media.document:
             found = {type(one).__name__.removeprefix("DocumentAttribute"): one for one in media.document.attributes}
             named, video, audio = (found.get(kind) for kind in ("Filename", "Video", "Audio"))
-            raw = {"file_name": named.file_name if named else None, "mime_type": media.document.mime_type}
+            document = media.document
+            raw = {"file_name": named.file_name if named else None, "mime_type": document.mime_type}
+            raw |= {"file_unique_id": str(document.id), "file_size": document.size}
+            raw |= {"duration": int(getattr(video or audio, "duration", 0))}
             if "Sticker" in found or "CustomEmoji" in found:
                 return {"sticker": raw}
             if "Animated" in found:
@@ -228,10 +232,13 @@ def _convert_media(media: Any, name: str) -> JsonObject:
         case "ToDo":
             tasks = [{"text": one.title.text} for one in media.todo.list]
             return {"checklist": {"title": media.todo.title.text, "tasks": tasks}}
-    return {}  # a link's preview, or a file that has expired
+        case "WebPage":
+            return {"page": {key: getattr(media.webpage, key, None) for key in ("site_name", "title", "description")}}
+    return {}  # a file that has expired
 
 
 _TIMEOUT_SECONDS = 20.0
+_DOWNLOAD_SECONDS = 300.0
 _REFUSED_TEXT = "Telegram does not take HISTORY__API_ID and HISTORY__API_HASH, or BOT__TOKEN: see my.telegram.org."
 _UNREACHABLE_TEXT = "Telegram cannot be reached for history ({problem}): it is tried again."
 _FLOOD_TEXT = "Telegram asks to wait for {seconds:.0f} s."
@@ -274,6 +281,21 @@ class HistoryClient:
         """Ask for up to a hundred messages of a channel. Raises HistoryUnavailable, FloodWait or NoAccess."""
         if chat_id > -CHANNEL_PREFIX:
             raise NoAccess(_BASIC_GROUP_TEXT)
+        async with self._requesting(_TIMEOUT_SECONDS):
+            return await self._ask(-chat_id - CHANNEL_PREFIX, ids)
+
+    async def download_file(self, chat_id: int, message_id: int, file: Path, most: int) -> bool:
+        """Download the file of a message; False where it has none, or a larger one. Raises as `get_messages`."""
+        async with self._requesting(_DOWNLOAD_SECONDS):
+            found = await self._ask(-chat_id - CHANNEL_PREFIX, [message_id])
+            media = next((one.media for one in found.messages), None)
+            if media is None or getattr(getattr(media, "document", None), "size", 0) > most:
+                return False
+            return await self._client.download_media(media, file=str(file)) is not None
+
+    @asynccontextmanager
+    async def _requesting(self, seconds: float) -> AsyncIterator[None]:
+        """One request at a time; the client's errors become HistoryUnavailable, FloodWait or NoAccess."""
         from telethon import errors
 
         # of the network, of the server, and replies that cannot be read
@@ -283,8 +305,8 @@ class HistoryClient:
             if wait := self.flood_seconds:
                 raise FloodWait(_FLOOD_TEXT.format(seconds=wait))
             try:
-                async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    return await self._ask(-chat_id - CHANNEL_PREFIX, ids)
+                async with asyncio.timeout(seconds):
+                    yield
             except errors.FloodError as exc:
                 self._quiet_until = self._clock() + getattr(exc, "seconds", _TIMEOUT_SECONDS)
                 raise FloodWait(_FLOOD_TEXT.format(seconds=self.flood_seconds)) from exc

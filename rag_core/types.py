@@ -163,7 +163,7 @@ class MediaFile:
     """File of a post whose text can be read, as a `kind` of `MediaText`.
 
     `id` is that of the same bytes at the same `source`: "bot:" and Telegram's `file_unique_id`, "mtproto:" and the id
-    of the file, "path:" and the path of an export's file. `locator` is what the file is fetched by: the Bot API's
+    of the file, "path:", the size and the name of an export's file. `locator` is what the file is fetched by: the Bot API's
     `file_id`, a path, or "" where the message itself is asked for. `size` is in bytes and `seconds` the length of a
     recording, 0 where it is not known.
     """

@@ -5,9 +5,6 @@ import runs at a time. One message shows its progress, can stop it, and reports 
 
 All files of an import lie in data/incoming and are removed with it: the document, its contents, and a note with the
 chat to inform if the bot dies before the import is done.
-
-The URL of a document holds the bot's token and is never shown. A Bot API server may run with --local: then it gives the
-path of a file on its own disk.
 """
 
 from __future__ import annotations
@@ -15,10 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
@@ -27,9 +22,7 @@ from pathlib import Path, PurePath
 from secrets import token_urlsafe
 from typing import Any
 
-import aiohttp
 from aiogram import Bot, F, Router
-from aiogram.exceptions import ClientDecodeError, TelegramAPIError, TelegramBadRequest
 from aiogram.filters import CommandObject
 from aiogram.filters.callback_data import CallbackData
 from aiogram.types import CallbackQuery, Document, InlineKeyboardMarkup, Message
@@ -37,12 +30,12 @@ from aiogram.utils.formatting import Code, Text, as_list
 
 from bot.access import Refusal, is_admin
 from bot.app_context import AppContext
-from bot.data_folder import open_private_file
 from bot.handlers import errors
 from bot.i18n import Translator, get_translator
 from bot.imports import DocumentRefused, run_import
 from bot.middlewares import ADMINS_ONLY, IN_PRIVATE, PRIVATE, ChatCommand
 from bot.settings import Settings
+from bot.telegram.files import TELEGRAM_ERRORS, FileNotFetched, download_file
 from bot.views.answer import format_one_line, link_channel_title
 from bot.views.channel_card import build_approval_keyboard
 from bot.views.format import split_pages
@@ -59,61 +52,14 @@ log = logging.getLogger(__name__)
 
 # Telegram's limit for downloads by bots: https://core.telegram.org/bots/api#getfile
 MAX_DOCUMENT_BYTES = 20 * 2**20
-_MAX_TRIES = 3
-_DOWNLOAD_TIMEOUT_SECONDS = 300  # for the whole file: 20 MB at half a megabit a second
-_CHUNK_BYTES = 2**16
-_TELEGRAM_ERRORS = (TelegramAPIError, ClientDecodeError)
 
 
 async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     """Download the document into `file`, a new file that only its owner may read. Raises DocumentRefused."""
     try:
-        path = (await bot.get_file(document.file_id)).file_path
-    except _TELEGRAM_ERRORS as exc:
-        too_big = isinstance(exc, TelegramBadRequest) and "too big" in exc.message
-        raise DocumentRefused("import-too-big" if too_big else "import-not-fetched") from exc
-    if not path:
-        raise DocumentRefused("import-not-fetched")
-    if path.startswith("/"):
-        await asyncio.to_thread(_copy_local_file, Path(path), file)
-        return
-    for attempt in range(1, _MAX_TRIES + 1):
-        # `from None`: the network exceptions contain the URL with the token.
-        try:
-            address = bot.session.api.file_url(bot.token, path)
-            pieces = bot.session.stream_content(address, timeout=_DOWNLOAD_TIMEOUT_SECONDS, chunk_size=_CHUNK_BYTES)
-            async with aclosing(pieces):
-                # Write the chunks to a file. The size that Telegram reported is not trusted.
-                size = 0
-                with open_private_file(file) as written:
-                    async for piece in pieces:
-                        size += len(piece)
-                        if size > MAX_DOCUMENT_BYTES:
-                            raise DocumentRefused("import-too-big")
-                        written.write(piece)
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as exc:
-            log.warning("a document could not be fetched: %s", type(exc).__name__)
-            if attempt == _MAX_TRIES:
-                raise DocumentRefused("import-not-fetched") from None
-        else:
-            return
-
-
-def _copy_local_file(source: Path, file: Path) -> None:
-    try:
-        # Opening a pipe must not block.
-        with os.fdopen(os.open(source, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-            status = os.fstat(opened.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise DocumentRefused("import-far")
-            if status.st_size > MAX_DOCUMENT_BYTES:
-                raise DocumentRefused("import-too-big")
-            content = opened.read(MAX_DOCUMENT_BYTES)
-    except OSError as exc:  # on another machine, in another container, or not readable by us
-        log.warning("the Bot API server's file cannot be read: %s", exc.strerror)
-        raise DocumentRefused("import-far") from exc
-    with open_private_file(file) as written:
-        written.write(content)
+        await download_file(bot, document.file_id, file, MAX_DOCUMENT_BYTES)
+    except FileNotFetched as exc:
+        raise DocumentRefused("import-not-fetched" if str(exc) == "gone" else f"import-{exc}") from exc
 
 
 def translate_note(code: str, parameters: Mapping[str, str | int], words: Translator) -> str:
@@ -144,7 +90,7 @@ async def _edit_progress(message: Message, text: Text, buttons: InlineKeyboardMa
     try:
         async with asyncio.timeout(_EDIT_TIMEOUT_SECONDS):
             await message.edit_text(**split_pages(text)[0].as_kwargs(), reply_markup=buttons)
-    except (*_TELEGRAM_ERRORS, TimeoutError) as exc:
+    except (*TELEGRAM_ERRORS, TimeoutError) as exc:
         log.warning("an import could not be told of: %s", type(exc).__name__)
         return False
     return True
@@ -193,7 +139,7 @@ class ImportRunner:
         text = get_translator(left["lang"])("import-interrupted", file=left["file"])
         try:
             await self._bot.edit_message_text(text, chat_id=left["chat"], message_id=left["message"])
-        except _TELEGRAM_ERRORS as exc:
+        except TELEGRAM_ERRORS as exc:
             log.warning("an interrupted import could not be told of: %s", exc)
 
     def begin(self, order: ImportOrder) -> bool:
@@ -223,7 +169,7 @@ class ImportRunner:
         stop = build_keyboard([(words("button-stop"), StopImportButton(run=self._run_id))])
         try:
             shown = await order.message.reply(words("import-fetching", file=order.file), reply_markup=stop)
-        except _TELEGRAM_ERRORS as exc:
+        except TELEGRAM_ERRORS as exc:
             log.error("an import was not begun, as its admin cannot be told: %s", exc)
             return
         try:
@@ -254,7 +200,7 @@ class ImportRunner:
                 asked = words.rich("import-who", title=link_channel_title(channel, words)).as_kwargs()
                 readers = build_approval_keyboard(self._archive, channel.chat_id, words)
                 await order.message.answer(**asked, reply_markup=readers)
-        except _TELEGRAM_ERRORS as exc:
+        except TELEGRAM_ERRORS as exc:
             log.warning("an admin could not be asked who may read what was imported: %s", exc)
 
     async def _import(
@@ -340,7 +286,7 @@ async def _on_import(
         if known := find_channel(f"@{named['name']}", await channels.load_channels(context.archive)):
             order = replace(order, chat_id=known.chat_id)
         else:
-            with suppress(*_TELEGRAM_ERRORS, TimeoutError):
+            with suppress(*TELEGRAM_ERRORS, TimeoutError):
                 async with asyncio.timeout(_LOOKUP_TIMEOUT_SECONDS):
                     found = await bot.get_chat(f"@{named['name']}")
                 if found.type in ("channel", "supergroup"):

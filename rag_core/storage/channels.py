@@ -19,7 +19,6 @@ from rag_core.storage.db import Archive
 from rag_core.storage.post_rows import from_unix_seconds, get_unix_time, to_unix_seconds
 from rag_core.storage.posts import (
     TRANSACTION_ROWS,
-    assign_sequence_numbers,
     list_message_ids,
     mark_posts_changed,
     mark_posts_deleted,

@@ -135,15 +135,19 @@ async def find_known_text(
     return next(((bytes(row[0]), list(decode_media_text(row[1]))) for row in rows), None)
 
 
-async def save_media_text(archive: Archive, file: MediaFile, digest: bytes, texts: Sequence[MediaText]) -> int:
+# Names of exported files are the same in many exports: only Telegram's ids are those of one file.
+_SAME_FILE = "m.file NOT LIKE 'path:%' OR (m.chat_id = ? AND m.message_id = ?)"
+
+
+async def save_media_text(archive: Archive, waiting: WaitingFile, digest: bytes, texts: Sequence[MediaText]) -> int:
     """Save what was read of a file to all posts that wait for it; the number of posts.
 
     None where the file was replaced meanwhile, or its posts deleted.
     """
+    file = waiting.file
     async with archive.writing() as connection:
-        rows = await connection.execute_fetchall(
-            f"SELECT m.chat_id, m.message_id {_READABLE} AND m.file = ?", (file.id,)
-        )
+        which = f"SELECT m.chat_id, m.message_id {_READABLE} AND m.file = ? AND ({_SAME_FILE})"
+        rows = await connection.execute_fetchall(which, (file.id, *waiting.key))
         keys = [PostKey(*row) for row in rows]
         if texts:
             await assign_sequence_numbers(connection, keys, media_text=encode_media_text(texts))
@@ -154,12 +158,15 @@ async def save_media_text(archive: Archive, file: MediaFile, digest: bytes, text
     return len(keys)
 
 
-async def save_media_failure(archive: Archive, file: MediaFile, problem: str, retry_after: int | None = None) -> None:
+async def save_media_failure(
+    archive: Archive, waiting: WaitingFile, problem: str, retry_after: int | None = None
+) -> None:
     """Save that a file could not be read, and why; with `retry_after` seconds it is tried again then."""
     state, next_try = ("failed", 0) if retry_after is None else ("waiting", get_unix_time() + retry_after)
     await archive.execute(
-        "UPDATE media SET state = ?, problem = ?, tries = tries + 1, next_try = ? WHERE file = ? AND state = 'waiting'",
-        (state, problem, next_try, file.id),
+        "UPDATE media AS m SET state = ?, problem = ?, tries = tries + 1, next_try = ? "
+        f"WHERE file = ? AND state = 'waiting' AND ({_SAME_FILE})",
+        (state, problem, next_try, waiting.file.id, *waiting.key),
     )
 
 

@@ -45,6 +45,10 @@ COMMANDS = {
         ("history", "history estimate @channel", "history begin @channel --since 2024-01-01",
          "history pause @channel"), "declare_history",
     ),
+    "media": Command(
+        "data", "pictures, voices and documents of posts: how many are read; read the rest",
+        ("media", "media read", "media pause"), "declare_media",
+    ),
     "ask": Command(
         "ask", "ask one question; you may read every channel",
         ('ask "what is new?"', 'ask "How much is membership?" --trace', "ask < question.txt"),

@@ -33,6 +33,7 @@ from bot.handlers import (
     groups,
     imports,
     inline,
+    media,
     membership,
     posts,
     privacy,
@@ -44,8 +45,9 @@ from bot.handlers import (
 )
 from bot.handlers.imports import ImportRunner
 from bot.indexing import BotObserver, IndexingWorker, RebuildRunner
-from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, run_jobs
+from bot.jobs import HistoryService, MaintenanceJobs, open_history_client, repeat_job, run_jobs
 from bot.logs import throttle_polling_errors
+from bot.media import open_media_reader
 from bot.middlewares import (
     AdminsOnlyMiddleware,
     AskerOnlyMiddleware,
@@ -58,12 +60,14 @@ from bot.notifications import AnswerUpdater, WatchNotifier, run_digests
 from bot.settings import BotSettings, Settings
 from bot.stored_answer import record_traces
 from bot.telegram.ephemeral import EphemeralMiddleware
+from bot.telegram.files import BotFiles, HistoryFiles
 from bot.telegram.recheck import RecheckMiddleware
 from bot.telegram.session import NeutralizeLinksMiddleware, RetryMiddleware, create_session, publish_menu
 from bot.telegram.updates import InboxMiddleware, keep_webhook_set, serve_webhook
 from bot.worker.known_answers import QuestionSuggester
 from bot.worker.question_worker import QuestionWorker
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.media.reader import ExportFiles, FileSource, remove_left_folders
 from ingest.outages import Heartbeat
 from ingest.rebuild import EmbedderChange
 from rag_core.answer import answer_question
@@ -82,8 +86,8 @@ ALLOWED_UPDATES = (
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
 _HANDLERS = (
-    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, unanswered, admin,
-    answers, questions, errors,
+    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, media, unanswered,
+    admin, answers, questions, errors,
 )  # fmt: skip
 
 
@@ -204,6 +208,25 @@ async def run_bot(
                 await deduplication.idle()
 
 
+_MEDIA_SECONDS, _MAX_MEDIA_PAUSE_SECONDS = 3.0, 60.0
+
+
+async def _read_media(bot: Bot, context: AppContext) -> None:
+    """Read the files of posts until cancelled."""
+    settings = context.settings
+    sources: dict[str, FileSource] = {"bot": BotFiles(bot), "path": ExportFiles()}
+    if context.history:
+        sources["mtproto"] = HistoryFiles(context.history.client)
+    await asyncio.to_thread(remove_left_folders, settings.data.dir)
+    reader = open_media_reader(context.archive, settings, sources, context.indexing.wake)
+    try:
+        await repeat_job(
+            context.indexing.job_log, "media", reader.catch_up, _MEDIA_SECONDS, longest=_MAX_MEDIA_PAUSE_SECONDS
+        )
+    finally:
+        await reader.close()
+
+
 @asynccontextmanager
 async def _run_workers(
     bot: Bot, context: AppContext, deduplication: DeduplicationMiddleware, inbox: InboxMiddleware
@@ -222,6 +245,7 @@ async def _run_workers(
         run_digests(bot, context),
         *([AnswerUpdater(bot, context).run()] if context.settings.bot.update_answers else []),
         *([context.history.run()] if context.history else []),
+        *([_read_media(bot, context)] if context.settings.media.files != "off" else []),
     ]
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))

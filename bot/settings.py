@@ -168,6 +168,15 @@ class HistorySettings(BaseModel, extra="forbid", frozen=True):
         return value
 
 
+class MediaSettings(BaseModel, extra="forbid", frozen=True):
+    """Reading of the files of posts."""
+
+    files: Literal["read", "keep", "off"] = Field(
+        "read",
+        description="read: pictures, voices and documents become text; keep: their files stay in data/media; off.",
+    )
+
+
 class LogSettings(BaseModel, extra="forbid", frozen=True):
     """Content and format of the log."""
 
@@ -191,6 +200,7 @@ class Settings(RagSettings, BaseSettings):
     bot: BotSettings = BotSettings()
     webhook: WebhookSettings = WebhookSettings()
     history: HistorySettings = HistorySettings()
+    media: MediaSettings = MediaSettings()
     log: LogSettings = LogSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
 

@@ -119,9 +119,14 @@ def hash_text_version(text: str) -> str:
     return blake2b(text.strip().encode(), digest_size=8).hexdigest()
 
 
+def is_text_version(post: Post, mark: str) -> bool:
+    """Whether a post has the text of this hash, or had it until the text of its file was read."""
+    return mark in (hash_text_version(post.text), hash_text_version(post.own_text))
+
+
 async def load_cited_text(post: Post, mark: str, archive: Archive) -> str | None:
     """Load the text that a post had when it was cited, by its hash; None where it is not stored."""
-    if hash_text_version(post.text) == mark:
+    if is_text_version(post, mark):
         return post.text
     older = await list_post_versions(archive, post.key)
     return next((version.text for version in older if hash_text_version(version.text) == mark), None)

@@ -162,10 +162,10 @@ DOUBTFUL_MARK = "(?)"  # after a number that could hardly be read
 class MediaFile:
     """File of a post whose text can be read, as a `kind` of `MediaText`.
 
-    `id` is that of the same bytes at the same `source`: "bot:" and Telegram's `file_unique_id`, "mtproto:" and the id
-    of the file, "path:", the size and the name of an export's file. `locator` is what the file is fetched by: the Bot API's
-    `file_id`, a path, or "" where the message itself is asked for. `size` is in bytes and `seconds` the length of a
-    recording, 0 where it is not known.
+    `id` begins with its source and is the same for the same file: "bot:" and Telegram's `file_unique_id`, "mtproto:"
+    and the id of the file, "path:", the size and the name of an export's file. `locator` is what it is fetched by: the
+    Bot API's `file_id`, a path, or "" where the message itself is asked for. `size` is in bytes and `seconds` the
+    length of a recording, 0 where it is not known.
     """
 
     kind: str

@@ -26,9 +26,10 @@ from bot.control import hold_folder, hold_folder_or_connect
 from bot.settings import Settings
 from bot.views.text import dump_json, strip_control_characters
 from ingest.indexer import DenseIndexer, LexicalIndexer
+from ingest.media.status import load_media_status
 from rag_core.engine import open_engine
 from rag_core.errors import BackupFailed, HistoryUnavailable
-from rag_core.storage import Archive, channel_history, channels, posts, visible_posts
+from rag_core.storage import Archive, channel_history, channels, media, posts, visible_posts
 from rag_core.storage.backups import get_backup_time, make_backup, prune_backups, restore_backup, run_cancellable
 from rag_core.storage.channel_history import Backfill
 from rag_core.types import Channel, Visibility
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # imported where they are used: each command of the two does 
     from bot.indexing import RebuildRunner
     from ingest.exports import ImportReport
     from ingest.json_export import ImportOptions
+    from rag_core.engine import Engine
 
 
 def declare_import(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +78,10 @@ async def _run_import(args: argparse.Namespace, settings: Settings) -> int:
                 _print_report(report, searched, as_json=args.json)
                 await catch_up_copies(rag)
                 await catch_up_vectors(rag)
+                if not args.json and await load_media_status(rag.archive):
+                    print(*await _describe_media(rag.archive, settings), sep="\n")
+                if settings.media.files != "off":
+                    await read_media_files(rag, settings)
     return 0
 
 
@@ -279,6 +285,60 @@ def _format_line(channel: Channel, job: Backfill | None, count: channel_history.
     if count.deleted:
         said += f"; {count.deleted} were taken out this week (citegram history undo {channel.chat_id})"
     return f"{strip_control_characters(channel.title)}: {said}"
+
+
+_MEDIA_ACTIONS = ("list", "read", "pause", "resume", "retry")
+
+
+def declare_media(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of the command."""
+    parser.add_argument("action", nargs="?", default="list", choices=_MEDIA_ACTIONS, help="what to do (default: list)")
+    parser.set_defaults(run=_run_media)
+
+
+async def _run_media(args: argparse.Namespace, settings: Settings) -> int:
+    require_archive(settings.data.dir)
+    async with hold_folder_or_connect(settings.data.dir) as owner, open_archive(settings.data.dir) as archive:
+        if args.action == "retry":
+            await media.retry_failed_files(archive)
+        elif args.action != "list":
+            await media.set_media_paused(archive, args.action == "pause")
+    if args.action == "read" and owner is None:
+        async with open_engine(settings.rag(), language=False) as rag:
+            await read_media_files(rag, settings)
+    async with open_archive(settings.data.dir) as archive:
+        print(*await _describe_media(archive, settings), sep="\n")
+    if args.action in ("read", "resume", "retry") and owner:
+        print("The running bot reads them: citegram media shows how far it is.")
+    return 0
+
+
+async def _describe_media(archive: Archive, settings: Settings) -> list[str]:
+    from bot.i18n import get_translator
+    from bot.media import describe_media
+
+    return await describe_media(archive, settings, get_translator("en"))
+
+
+async def read_media_files(rag: Engine, settings: Settings) -> None:
+    """Read the files that wait, with a progress bar, and index their text; interrupted, the next run goes on."""
+    from bot.jobs import open_history_client
+    from bot.media import open_media_reader
+    from bot.telegram.files import HistoryFiles
+    from ingest.media.reader import ExportFiles, FileSource
+
+    waiting = sum(one.waiting for one in (await load_media_status(rag.archive)).values())
+    async with open_history_client(settings) as client:
+        sources: dict[str, FileSource] = {"path": ExportFiles()}
+        if client:
+            sources["mtproto"] = HistoryFiles(client)
+        reader = open_media_reader(rag.archive, settings, sources)
+        try:
+            with show_progress_bar("read files", "file") as moved:
+                await reader.catch_up(lambda done: moved(done, max(waiting, done)))
+        finally:
+            await reader.close()
+    await catch_up_indexes(rag)
 
 
 def declare_backup(parser: argparse.ArgumentParser) -> None:

@@ -54,6 +54,7 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
                     "citations": [
                         {"link": answer.link(c.post), "quote": c.quote, "date": c.date.isoformat()}
                         | _build_post_details(c.post, cited.get(c.post))
+                        | _describe_file(c)
                         for c in s.citations
                     ],
                 }
@@ -83,21 +84,30 @@ def _build_answer_json(answer: Answer, cited: Mapping[PostKey, Post], reply: str
 
 def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Passage | None) -> dict[str, str]:
     """Describe a cited post with those of its words that no sentence shows, or a nearest one with its poll."""
-    channel = answer.channels.get(key.chat_id)
+    channel, quoted = answer.channels.get(key.chat_id), [c for s in answer.sentences for c in s.citations]
     topic = channel.get_topic_title(post.topic) if channel and post else ""
     if isinstance(post, Passage):
         words = label_poll(post)
     else:
         shown = " ".join(" ".join(s.text for s in answer.sentences).split())
-        quotes = (" ".join(c.quote.split()) for s in answer.sentences for c in s.citations if c.post == key)
+        quotes = (" ".join(c.quote.split()) for c in quoted if c.post == key)
         words = next((quote for quote in quotes if quote[:_MIN_SHOWN_LENGTH].rstrip(" ,;:.") not in shown), "")
-    return {
-        "link": answer.link(key),
-        "title": " › ".join(filter(None, (channel.title if channel else "", topic))),
-        "date": date.isoformat(),
-        "words": words,
-        "addresses": "\n".join(answer.addresses.get(key, ())),
-    } | _build_post_details(key, post)
+    return (
+        {
+            "link": answer.link(key),
+            "title": " › ".join(filter(None, (channel.title if channel else "", topic))),
+            "date": date.isoformat(),
+            "words": words,
+            "addresses": "\n".join(answer.addresses.get(key, ())),
+        }
+        | _build_post_details(key, post)
+        | next((_describe_file(c) for c in quoted if c.post == key and c.read), {})
+    )
+
+
+def _describe_file(cited: Citation) -> dict[str, str]:
+    """Where in the file of its post a quote stands: the kind of the file, second or page."""
+    return {"file": cited.read.kind, "place": str(cited.read.place or "")} if cited.read else {}
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:

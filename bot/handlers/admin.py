@@ -29,6 +29,7 @@ from bot.views import keyboards
 from bot.views.answer import format_channel_title
 from bot.views.channel_card import build_channel_rows, find_channel_by_token, make_row
 from bot.views.text import join_lines, shorten
+from ingest.media.status import load_media_status
 from rag_core.engine import switch_model
 from rag_core.errors import IndexUnavailable, ModelUnavailable, RagError, RebuildRefused
 from rag_core.models import active_models
@@ -84,6 +85,8 @@ async def _on_stats(message: Message, context: AppContext, words: Translator) ->
     for backfill in (await channel_history.list_backfills(archive)).values():
         if backfill.state in ("running", "paused", "failed"):
             backlog.append(words("stats-history", state=backfill.state, percent=int(100 * backfill.share)))
+    if unread := sum(one.waiting for one in (await load_media_status(archive)).values()):
+        backlog.append(words("stats-media", waiting=unread))
     if number := sum(map(len, (await channel_history.list_open_gaps(archive)).values())):
         backlog.append(words("stats-gaps", count=number))
 

@@ -25,7 +25,7 @@ from bot import access, middlewares
 from bot.app_context import AppContext
 from bot.handlers.questions import create_question_link, queue_again, send_rephrase_hint
 from bot.i18n import Translator, get_translator
-from bot.stored_answer import StoredAnswer, compare_with_posts, hash_text_version, parse_stored_answer
+from bot.stored_answer import StoredAnswer, compare_with_posts, is_text_version, parse_stored_answer
 from bot.telegram.ephemeral import get_asker_address, identify_message, send_to_asker
 from bot.telegram.recheck import (
     SendingRefused,
@@ -442,7 +442,7 @@ async def _head_sources(
         return None
     stored = await visible_posts.fetch_posts(archive, readable)
     stands = len(readable) == len(given.cited) and all(
-        key in stored and hash_text_version(stored[key].text) == one.mark for key, one in readable.items()
+        key in stored and is_text_version(stored[key], one.mark) for key, one in readable.items()
     )
     sure = given.certainty is Certainty.SURE
     said = shown.words("remark-unsure" if not sure else "remark-sure" if stands else "remark-changed")

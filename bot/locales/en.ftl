@@ -54,6 +54,7 @@ help-admin =
     /check link — see whether a post is still there
     /reindex — rebuild the search
     /models — choose the models
+    /media — pictures, voices and documents that I read
     /stats — how I am doing
     /grant id, /revoke id — make someone an admin, or undo it
 help-group =
@@ -128,6 +129,7 @@ shortfall = { $stage ->
     [dense] I searched by words only: the search by meaning is down.
     [dense-late] I searched by words only: the search by meaning was not ready in time.
     [unembedded] The search by meaning is still being filled: I searched some posts by words only.
+    [media] reading files of posts
     [lexical] I searched by meaning only: the search by words is down.
     [lexical-late] I searched by meaning only: the search by words was not ready in time.
     [copies] The same post may appear more than once.
@@ -259,6 +261,7 @@ menu = { $command ->
     [grant] Make someone an admin
     [revoke] Take admin rights away
     [new] Start a new conversation
+    [media] Pictures, voices and documents that I read
     [unanswered] Questions I could not answer
     [synonyms] Words that mean the same
     [plan] How a question is searched
@@ -1291,4 +1294,47 @@ digest-related = { $count ->
 digest-channels = { $count ->
     [one] { $count } channel
    *[other] { $count } channels
+}
+
+## Files of posts
+
+media-title = Files of posts
+media-none = No post has a file that I read: pictures, voices, documents.
+media-off = I do not read the files of posts: MEDIA__FILES is off.
+media-count = { $kind ->
+    [picture] Pictures
+    [voice] Voices
+   *[document] Documents
+}: { $read } read, { $waiting } waiting
+media-missing = { $what ->
+    [tesseract] To read them, install tesseract on my machine: apt install tesseract-ocr tesseract-ocr-rus tesseract-ocr-eng
+    [speech] To hear them, get the speech model on my machine: citegram models pull whisper-base
+   *[extra] To read them, run “make media” on my machine.
+}
+media-failed = { $count } not read: { $reason }
+media-estimate = { $minutes ->
+    [one] Reading the rest takes about a minute. I keep answering meanwhile.
+   *[other] Reading the rest takes about { $minutes } minutes. I keep answering meanwhile.
+}
+media-paused = { $minutes ->
+    [one] Paused; the rest takes about a minute.
+   *[other] Paused; the rest takes about { $minutes } minutes.
+}
+media-pause = Pause
+media-resume = Go on
+media-retry = Try the unread ones again
+media-problem-gone = the file is gone.
+media-problem-unavailable = Telegram did not give me the file.
+media-problem-no_source = it came from the history, which is off now (HISTORY__API_ID).
+media-problem-too_heavy = it needs too much time or memory.
+media-place-picture = in the picture
+media-place-voice = in the recording, at { $time }
+media-place-document = { $page ->
+    [0] in the file
+   *[other] in the file, page { $page }
+}
+media-place-page = on the linked page
+stats-media = { $waiting ->
+    [one] { $waiting } file of a post waits to be read: /media
+   *[other] { $waiting } files of posts wait to be read: /media
 }

@@ -55,6 +55,7 @@ help-admin =
     /check ссылка — проверить, на месте ли пост
     /reindex — перестроить поиск
     /models — выбрать модели
+    /media — картинки, голосовые и документы, которые я читаю
     /stats — как у меня дела
     /grant id, /revoke id — назначить администратора или снять
 help-group =
@@ -131,6 +132,7 @@ shortfall = { $stage ->
     [dense] Искал только по словам: поиск по смыслу не отвечает.
     [dense-late] Искал только по словам: поиск по смыслу не успел.
     [unembedded] Поиск по смыслу ещё пополняется: часть постов я искал только по словам.
+    [media] чтение файлов постов
     [lexical] Искал только по смыслу: поиск по словам не отвечает.
     [lexical-late] Искал только по смыслу: поиск по словам не успел.
     [copies] Один и тот же пост может встретиться дважды.
@@ -266,6 +268,7 @@ menu = { $command ->
     [grant] Назначить администратора
     [revoke] Снять права администратора
     [new] Начать новый разговор
+    [media] Картинки, голосовые и документы, которые я читаю
     [unanswered] Вопросы, на которые я не ответил
     [synonyms] Слова с одним значением
     [plan] Как ищется вопрос
@@ -1377,4 +1380,50 @@ digest-channels = { $count ->
     [one] { $count } канал
     [few] { $count } канала
    *[many] { $count } каналов
+}
+
+## Файлы постов
+
+media-title = Файлы постов
+media-none = В постах нет файлов, которые я читаю: картинок, голосовых, документов.
+media-off = Я не читаю файлы постов: MEDIA__FILES выключен.
+media-count = { $kind ->
+    [picture] Картинки
+    [voice] Голосовые
+   *[document] Документы
+}: прочитано { $read }, ждут { $waiting }
+media-missing = { $what ->
+    [tesseract] Чтобы я их читал, установите tesseract там, где я работаю: apt install tesseract-ocr tesseract-ocr-rus tesseract-ocr-eng
+    [speech] Чтобы я их слышал, скачайте модель речи там, где я работаю: citegram models pull whisper-base
+   *[extra] Чтобы я их читал, выполните «make media» там, где я работаю.
+}
+media-failed = Не прочитано { $count }: { $reason }
+media-estimate = { $minutes ->
+    [one] Остальное я прочту примерно за { $minutes } минуту. Отвечать продолжаю.
+    [few] Остальное я прочту примерно за { $minutes } минуты. Отвечать продолжаю.
+   *[many] Остальное я прочту примерно за { $minutes } минут. Отвечать продолжаю.
+}
+media-paused = { $minutes ->
+    [one] Пауза; остальное займёт примерно { $minutes } минуту.
+    [few] Пауза; остальное займёт примерно { $minutes } минуты.
+   *[many] Пауза; остальное займёт примерно { $minutes } минут.
+}
+media-pause = Пауза
+media-resume = Продолжить
+media-retry = Попробовать непрочитанное ещё раз
+media-problem-gone = файла больше нет.
+media-problem-unavailable = Telegram не отдал файл.
+media-problem-no_source = файл из истории, а она сейчас выключена (HISTORY__API_ID).
+media-problem-too_heavy = нужно слишком много времени или памяти.
+media-place-picture = на картинке
+media-place-voice = в записи, { $time }
+media-place-document = { $page ->
+    [0] в файле
+   *[other] в файле, стр. { $page }
+}
+media-place-page = на странице по ссылке
+stats-media = { $waiting ->
+    [one] { $waiting } файл из постов ждёт чтения: /media
+    [few] { $waiting } файла из постов ждут чтения: /media
+   *[many] { $waiting } файлов из постов ждут чтения: /media
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -23,7 +23,7 @@ from bot.stored_answer import (
     StoredAnswer,
     StoredSentence,
     compare_with_posts,
-    hash_text_version,
+    is_text_version,
     parse_stored_answer,
 )
 from bot.telegram.recheck import ShownContent, View, collect_content_of_posts
@@ -35,6 +35,7 @@ from bot.views.text import (
     RenderContext,
     format_author,
     format_day_and_edit,
+    format_media_place,
     format_missing_parts,
     format_moment,
     join_lines,
@@ -54,6 +55,7 @@ from rag_core.types import (
     Answer,
     Certainty,
     Channel,
+    MediaSpan,
     Origin,
     Passage,
     Post,
@@ -224,6 +226,7 @@ def _render_source(
     """A source, and the other channels with the post: the only one, or their number; the first where it is older."""
     cited = [c for s in answer.sentences for c in s.citations if c.post == key]
     head = format_reference(key, cited[0].date, posts.get(key), answer.channels.get(key.chat_id), shown)
+    head = add_media_places(head, [c.read for c in cited], shown)
     quotes = list(dict.fromkeys(c.quote for c in cited if c.quote))
     words = quote_post(posts[key].text if key in posts else "\n\n".join(quotes), quotes)
     note = partial(PostNote, link_number(number, key, answer.channels), words=words)
@@ -242,6 +245,12 @@ def _render_source(
         elif count == 1:
             others = shown.words.rich("source-copy", channel=link)
     return note(Text(head, " · ", others))
+
+
+def add_media_places(head: Text, spans: Iterable[MediaSpan | None], shown: RenderContext) -> Text:
+    """Add to the head of a source where in its post's file the quotes stand."""
+    places = dict.fromkeys(format_media_place(span.kind, span.place or 0, shown.words) for span in spans if span)
+    return Text(head, " · ", ", ".join(places)) if places else head
 
 
 def _render_refusal(answer: Answer, shown: RenderContext) -> list[Text]:
@@ -293,7 +302,16 @@ def render_stored_sentences(
     notes = [
         PostNote(
             link_number(cited[key][0], key, known),
-            format_reference(key, stored[key].date, stored[key], known.get(key.chat_id), shown),
+            add_media_places(
+                format_reference(key, stored[key].date, stored[key], known.get(key.chat_id), shown),
+                [
+                    stored[key].find_media_span(place.start)
+                    for one in sentences
+                    for place in one.citations
+                    if place.key == key
+                ],
+                shown,
+            ),
             quote_post(stored[key].text, quotes[key]),
         )
         for key in used
@@ -314,7 +332,7 @@ async def shorten_answer(
         return None
     stored = await visible_posts.fetch_posts(archive, keys)
     marks = {one.key: one.mark for one in answer.cited}
-    if any(key not in stored or hash_text_version(stored[key].text) != marks.get(key) for key in keys):
+    if any(key not in stored or not is_text_version(stored[key], marks[key]) for key in keys):
         return None
     known = await channels.load_channels(archive)
     texts = {key: post.text for key, post in stored.items()}
@@ -416,10 +434,11 @@ async def render_sources_page(
     for number, one in here:
         post = stored.get(one.key)
         block = format_source(number, one, post, known.get(one.key.chat_id), shown)
-        if post and hash_text_version(post.text) != one.mark:
+        if post and not is_text_version(post, one.mark):
             block = as_list(block, words("sources-changed"))
         elif post:
             places = sorted(place for place in answer.quotes if place.key == post.key)
+            block = add_media_places(block, [post.find_media_span(place.start) for place in places], shown)
             shown_words = (strip_control_characters(post.text[place.start : place.end]) for place in places)
             quotes = [*filter(None, shown_words)]
             longest = _MAX_ONLY_QUOTE_LENGTH if len(quotes) == 1 else _MAX_QUOTE_LENGTH

@@ -211,6 +211,7 @@ def _render_quotes(
     for citation in citations:
         channel = found.channels.get(citation.post.chat_id)
         reference = answer.format_reference(citation.post, citation.date, posts.get(citation.post), channel, shown)
+        reference = answer.add_media_places(reference, [citation.read], shown)
         quotes.append((neutralize_links(strip_control_characters(citation.quote)), reference))
     return CreditedQuotes(quotes)
 

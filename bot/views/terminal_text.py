@@ -14,6 +14,7 @@ from bot.views.text import (
     dump_json,
     format_author,
     format_day_and_edit,
+    format_media_place,
     format_missing_parts,
     format_moment,
     join_lines,
@@ -68,7 +69,8 @@ def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo
         text = text[:_MAX_EXCERPT_LENGTH].rsplit(" ", 1)[0] + "…"
     more = [f"“{text}”"] if text else []
     more += map(strip_control_characters, source.get("addresses", "").split("\n"))
-    return "\n    ".join((f"{source['link']}  {who}, {date}".lstrip(), *filter(None, more)))
+    place = f", {format_media_place(source['file'], int(source['place'] or 0), words)}" if "file" in source else ""
+    return "\n    ".join((f"{source['link']}  {who}, {date}{place}".lstrip(), *filter(None, more)))
 
 
 def format_verdicts_text(found: VerdictsJson, words: Translator, zone: tzinfo) -> str:

@@ -94,6 +94,12 @@ def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderCo
     return f"{day} · {shown.words('source-edited', date=shown.words.date(edited, shown.zone))}"
 
 
+def format_media_place(kind: str, place: int, words: Translator) -> str:
+    """Format where in the file of a post something stands: in the picture, in the recording at 1:24."""
+    minutes, seconds = divmod(place, 60)
+    return words(f"media-place-{kind}", time=f"{minutes}:{seconds:02}", page=place)
+
+
 def format_moment(moment: datetime, shown: RenderContext) -> str:
     """Format a day with its time, in the reader's time zone."""
     return f"{shown.words.date(moment, shown.zone)}, {moment.astimezone(shown.zone):%H:%M}"

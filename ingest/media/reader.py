@@ -12,6 +12,7 @@ import hashlib
 import logging
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 MAX_FILE_BYTES = 200 * 2**20  # of Telegram's own server 20 MB can be had, of an own one 2 GB
 _MAX_TRIES = 3  # of a file that the worker did not survive, or that could not be fetched
 _RETRY_SECONDS = 300  # before the second try; it doubles
-_IDLE_SECONDS = 3.0
 _WORKER_IDLE_SECONDS = 60.0  # then its memory is returned, that of a speech model too
 _SECONDS_BY_KIND = {PICTURE: 90.0, DOCUMENT: 180.0, VOICE: 60.0}
 _SECONDS_PER_VOICE_SECOND = 3.0
@@ -66,26 +66,23 @@ class MediaReader:
         kinds: Callable[[], frozenset[str]],
         wake: Callable[[], None] = lambda: None,
         *,
-        speech_model: Path | None = None,
+        speech_model: Callable[[], Path | None] = lambda: None,
         keep: bool = False,
     ) -> None:
         self._archive, self._sources, self._kinds, self._wake = archive, sources, kinds, wake
         self._speech_model, self._keep = speech_model, keep
         self._worker: WorkerProcess | None = None
+        self._used = 0.0
 
-    async def run(self) -> None:
-        """Read files as they come until cancelled."""
-        idle = 0.0
-        try:
-            while True:
-                if await self.read_next():
-                    idle = 0.0
-                    continue
-                await asyncio.sleep(_IDLE_SECONDS)
-                idle += _IDLE_SECONDS
-                if idle >= _WORKER_IDLE_SECONDS:
-                    await self.close()
-        finally:
+    async def catch_up(self, progress: Callable[[int], None] | None = None) -> None:
+        """Read all files that wait, and end a worker that has been idle for a minute. Raises ArchiveUnavailable."""
+        done = 0
+        while await self.read_next():
+            done += 1
+            self._used = time.monotonic()
+            if progress:
+                progress(done)
+        if time.monotonic() - self._used > _WORKER_IDLE_SECONDS:
             await self.close()
 
     async def close(self) -> None:
@@ -152,7 +149,7 @@ class MediaReader:
             self._worker = await WorkerProcess.start("-m", "ingest.media.worker")
         file = waiting.file
         order: Message = {"kind": file.kind, "path": str(path), "name": waiting.name or path.name}
-        self._worker.send(order | {"model": str(self._speech_model or "")})
+        self._worker.send(order | {"model": str(self._speech_model() or "")})
         async with asyncio.timeout(_SECONDS_BY_KIND[file.kind] + _SECONDS_PER_VOICE_SECOND * file.seconds):
             reply = await self._worker.receive()
         if problem := reply.get("problem"):

@@ -28,7 +28,9 @@ async def describe_media(archive: Archive, settings: Settings, words: Translator
     for kind, one in status.items():
         lines.append(words("media-count", kind=kind, read=one.read, waiting=one.waiting))
         lines += [words("media-missing", what=missing[kind])] if one.waiting and kind in missing else []
-        lines += [words("media-failed", count=n, reason=words(f"media-problem-{p}")) for p, n in one.failed.items()]
+        lines += [
+            words("media-failed", count=n, reason=words("media-problem", problem=p)) for p, n in one.failed.items()
+        ]
     if readable := [one for kind, one in status.items() if one.waiting and kind not in missing]:
         paused = await is_media_paused(archive)
         lines.append(words("media-paused" if paused else "media-estimate", minutes=estimate_minutes(readable)))

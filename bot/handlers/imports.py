@@ -59,7 +59,8 @@ async def _fetch_document(bot: Bot, document: Document, file: Path) -> None:
     try:
         await download_file(bot, document.file_id, file, MAX_DOCUMENT_BYTES)
     except FileNotFetched as exc:
-        raise DocumentRefused("import-not-fetched" if str(exc) == "gone" else f"import-{exc}") from exc
+        known = {"too-big": "import-too-big", "far": "import-far"}
+        raise DocumentRefused(known.get(str(exc), "import-not-fetched")) from exc
 
 
 def translate_note(code: str, parameters: Mapping[str, str | int], words: Translator) -> str:

@@ -1323,17 +1323,22 @@ media-paused = { $minutes ->
 media-pause = Pause
 media-resume = Go on
 media-retry = Try the unread ones again
-media-problem-gone = the file is gone.
-media-problem-unavailable = Telegram did not give me the file.
-media-problem-no_source = it came from the history, which is off now (HISTORY__API_ID).
-media-problem-too_heavy = it needs too much time or memory.
-media-place-picture = in the picture
-media-place-voice = in the recording, at { $time }
-media-place-document = { $page ->
-    [0] in the file
-   *[other] in the file, page { $page }
+media-problem = { $problem ->
+    [gone] the file is gone.
+    [unavailable] Telegram did not give me the file.
+    [no_source] it came from the history, which is off now (HISTORY__API_ID).
+    [too_heavy] it needs too much time or memory.
+   *[other] it is broken.
 }
-media-place-page = on the linked page
+media-place = { $kind ->
+    [picture] in the picture
+    [voice] in the recording, at { $time }
+    [page] on the linked page
+   *[document] { $page ->
+        [0] in the file
+       *[other] in the file, page { $page }
+    }
+}
 stats-media = { $waiting ->
     [one] { $waiting } file of a post waits to be read: /media
    *[other] { $waiting } files of posts wait to be read: /media

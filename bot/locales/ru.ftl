@@ -1411,17 +1411,22 @@ media-paused = { $minutes ->
 media-pause = Пауза
 media-resume = Продолжить
 media-retry = Попробовать непрочитанное ещё раз
-media-problem-gone = файла больше нет.
-media-problem-unavailable = Telegram не отдал файл.
-media-problem-no_source = файл из истории, а она сейчас выключена (HISTORY__API_ID).
-media-problem-too_heavy = нужно слишком много времени или памяти.
-media-place-picture = на картинке
-media-place-voice = в записи, { $time }
-media-place-document = { $page ->
-    [0] в файле
-   *[other] в файле, стр. { $page }
+media-problem = { $problem ->
+    [gone] файла больше нет.
+    [unavailable] Telegram не отдал файл.
+    [no_source] файл из истории, а она сейчас выключена (HISTORY__API_ID).
+    [too_heavy] нужно слишком много времени или памяти.
+   *[other] он повреждён.
 }
-media-place-page = на странице по ссылке
+media-place = { $kind ->
+    [picture] на картинке
+    [voice] в записи, { $time }
+    [page] на странице по ссылке
+   *[document] { $page ->
+        [0] в файле
+       *[other] в файле, стр. { $page }
+    }
+}
 stats-media = { $waiting ->
     [one] { $waiting } файл из постов ждёт чтения: /media
     [few] { $waiting } файла из постов ждут чтения: /media

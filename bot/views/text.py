@@ -97,7 +97,7 @@ def format_day_and_edit(date: datetime, edited: datetime | None, shown: RenderCo
 def format_media_place(kind: str, place: int, words: Translator) -> str:
     """Format where in the file of a post something stands: in the picture, in the recording at 1:24."""
     minutes, seconds = divmod(place, 60)
-    return words(f"media-place-{kind}", time=f"{minutes}:{seconds:02}", page=place)
+    return words("media-place", kind=kind, time=f"{minutes}:{seconds:02}", page=place)
 
 
 def format_moment(moment: datetime, shown: RenderContext) -> str:

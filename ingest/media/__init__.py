@@ -8,7 +8,7 @@ from rag_core.types import DOCUMENT, PICTURE, VOICE
 
 
 class UnreadableMedia(Exception):
-    """A file cannot be read; the message is the key of a sentence `media-problem-…` in bot/locales."""
+    """A file cannot be read; the message is a key of the sentence `media-problem` in bot/locales."""
 
 
 def find_missing_readers(speech_model: Path | None) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -22,13 +21,13 @@ class MediaStatus:
 
     waiting: int = 0
     read: int = 0
-    failed: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
     def files(self) -> int:
         """All of them."""
-        return self.waiting + self.read + self.failed.total()
+        return self.waiting + self.read + sum(self.failed.values())
 
 
 async def load_media_status(archive: Archive, chat_id: int | None = None) -> dict[str, MediaStatus]:
@@ -44,7 +43,7 @@ async def load_media_status(archive: Archive, chat_id: int | None = None) -> dic
         elif count.state == "read":
             one.read += count.files
         else:
-            one.failed[count.problem] += count.files
+            one.failed[count.problem] = count.files
     return {kind: status[kind] for kind in KINDS if kind in status}
 
 

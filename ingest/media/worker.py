@@ -2,7 +2,7 @@
 
 Files are strangers'. The worker's memory is limited, and its parent ends it where a file takes too long; programs that
 it starts end with it. Its messages are {"kind", "path", "name", "model"} and {"texts": [[kind, text, place], ...]} or
-{"problem": key}, a key of the sentences `media-problem-…` in bot/locales.
+{"problem": key}, a key of the sentence `media-problem` in bot/locales.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_WRITTEN_BYTES, _MAX_WRITTEN_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold posts
     os.nice(_NICENESS)
-    os.environ["OMP_THREAD_LIMIT"] = "1"  # tesseract's threads cost more than they gain
+    os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # tesseract's threads cost more than they gain
     while request := read_message(requests):
         write_message(replies, _read(request[0]))
 
@@ -43,6 +43,9 @@ def _read(order: Message) -> Message:
     except Exception as exc:  # of a library, about a stranger's file
         return {"problem": "broken", "error": type(exc).__name__}
     return {"texts": [one for one in texts if one.text.strip()]}
+
+
+# mypy: disable-error-code="import-untyped, import-not-found, no-any-return"
 
 
 def _choose_reader(order: Message) -> list[MediaText]:

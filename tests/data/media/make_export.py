@@ -3,14 +3,13 @@
     python tests/data/media/make_export.py OUT [--roots / FOLDER ...]
 
 What is random depends on the name of a post alone. `--roots` are where packages lie that hold the real files and the
-fonts (default: /, where they are installed). Writes OUT/CHANNEL/result.json with its files, OUT/pages.jsonl (the pages
-that posts link to), OUT/reference.jsonl (what each file holds) and OUT/queries.jsonl (the questions on these files).
+fonts (default: /, where they are installed). Writes OUT/CHANNEL/result.json with its files, OUT/reference.jsonl (what
+each file and each preview of a link holds; an export has no previews) and OUT/queries.jsonl (the questions on them).
 """
 
 from __future__ import annotations
 
 import argparse
-import html
 import json
 import subprocess
 import tempfile
@@ -320,18 +319,6 @@ def _write_pdf(lines: list[str], file: Path, fonts: Fonts) -> None:
     FigureCanvasPdf(figure).print_pdf(str(file), metadata={"CreationDate": None})
 
 
-def write_page(post: _Post, file: Path) -> None:
-    """Write the page that a post links to, with what a preview shows in its head."""
-    shown = {"og:site_name": post["site"], "og:title": post["page"], "og:description": post["text"]}
-    head = "".join(f'<meta property="{name}" content="{html.escape(text)}">\n' for name, text in shown.items())
-    title = html.escape(post["page"])
-    file.write_text(
-        f'<!doctype html>\n<html><head><meta charset="utf-8"><title>{title}</title>\n{head}</head>'
-        f"<body><h1>{title}</h1></body></html>\n",
-        encoding="utf-8",
-    )
-
-
 def make_file(post: _Post, n: int, folder: Path, roots: Sequence[Path], fonts: Fonts) -> _Post:
     """Make the file of a post; returns the fields of its message. Raises `FileNotFoundError` of a real one."""
     real = None
@@ -358,8 +345,6 @@ def make_file(post: _Post, n: int, folder: Path, roots: Sequence[Path], fonts: F
             name = f"files/{post['document']}"
             write_document(post, folder / name, fonts)
             return {"file": name, "file_name": post["document"], "mime_type": _MIME_TYPES[Path(name).suffix]}
-        case "page":
-            write_page(post, folder / f"pages/{n}.html")
     return {}
 
 
@@ -385,19 +370,19 @@ def build_message(post: _Post, n: int, fields: _Post, channel: dict[str, Any]) -
 def make_channel(name: str, out: Path, roots: Sequence[Path], fonts: Fonts) -> Iterator[_Post]:
     """Make one export with its files; yields a row for each file, which says what it holds or that it is missing."""
     channel, posts = read_posts(name)
-    for folder in ("photos", "voice_messages", "round_video_messages", "files", "pages"):
+    for folder in ("photos", "voice_messages", "round_video_messages", "files"):
         (out / name / folder).mkdir(parents=True, exist_ok=True)
     messages = []
     for n, post in enumerate(posts, 1):
         kind, fields = get_kind(post), _Post()
         if kind:
-            row = {"id": f"{name}/msg-{n}", "kind": kind, "text": post["text"].strip()}
+            row = {"id": f"{name}/msg-{n}", "lang": channel["lang"], "kind": kind, "text": post["text"].strip()}
             row |= {key: post[key] for key in ("url", "site", "page", "photo", "scan", "package") if key in post}
             try:
                 fields = make_file(post, n, out / name, roots, fonts)
             except FileNotFoundError:
                 fields, row["missing"] = {"photo" if kind == "picture" else "file": _MISSING_FILE}, True
-            yield {**row, "file": f"{name}/{fields.get('photo') or fields.get('file') or f'pages/{n}.html'}"}
+            yield row
         messages.append(build_message(post, n, fields, channel))
     export = {"name": channel["title"], "type": "public_channel", "id": channel["chat"], "messages": messages}
     (out / name / "result.json").write_text(json.dumps(export, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -421,8 +406,6 @@ def make_export(out: Path, roots: Sequence[Path]) -> list[_Post]:
     print(f"files: {len(rows)}, questions: {len(asked)} of {len(queries)}")
     _write_lines(out / "queries.jsonl", asked)
     _write_lines(out / "reference.jsonl", rows)
-    pages = [{"url": row["url"], "file": row["file"]} for row in rows if row["kind"] == "page"]
-    _write_lines(out / "pages.jsonl", pages)
     return rows
 
 

@@ -56,16 +56,22 @@ from rag_core.index.vectors_edge import open_vector_store
 from rag_core.retrieval.digests import build_period_digest
 from rag_core.retrieval.post_search import list_posts
 from rag_core.run import Budgets, Run
-from rag_core.storage import channels, index_state, posts, readers, subscriptions, visible_posts
+from rag_core.storage import channels, index_state, media, posts, readers, subscriptions, visible_posts
 from rag_core.storage.channels import Synonym, add_synonym
 from rag_core.storage.questions import QuestionRow, finish_question, queue_question
 from rag_core.storage.readers import narrow_to_channel_set, save_channel_sets
 from rag_core.text.tokens import detect_language
 from rag_core.types import (
+    PAGE,
+    PICTURE,
+    VOICE,
     Answer,
     Channel,
     Citation,
     Evidence,
+    Media,
+    MediaFile,
+    MediaText,
     PassageRef,
     Plan,
     Post,
@@ -122,6 +128,9 @@ ASKED = (
     "Is {word} mackerel sold on Fridays?",
     "How did the price of the {word} ferry ticket change?",
     "What about the {word} lighthouse museum?",
+    "How much is the museum {word} ticket?",
+    "until when are the bird cliffs {word} closed?",
+    "сколько стоит глазурь {word}?",
     "What is {word}?",
     "how many posts mention {word}?",
     "when was {word} first mentioned?",
@@ -160,6 +169,13 @@ CLAIMED = (
     PUBLIC[KILN][0],
 )
 
+# What is read of the files of public posts; closed posts have the same files, and others.
+MEDIA = {
+    PostKey(HARBOUR, 3): MediaText(PICTURE, "Museum ticket 9 euros\nOpen from ten to six"),
+    PostKey(HARBOUR, 4): MediaText(VOICE, "The bird cliffs are closed until the second of June.", 84),
+    PostKey(KILN, 3): MediaText(PICTURE, "Глазурь белая 640 ₽\nГлазурь синяя 780(?) ₽"),
+}
+
 PINNED = "Where is the office of the harbour master?"
 WATCHED = ("ferry ticket", "mackerel", "обжиг", "dogs leash", "ferry under 20 euros")
 
@@ -188,7 +204,12 @@ def public_posts() -> list[Post]:
         ),
         *((KILN, 100 + n, f"Сводка мастерской {n}: занято мест {n % 5}, свободно {n % 9}.") for n in range(15)),
     ]
-    return [Post(PostKey(chat, n), START + timedelta(hours=5 * n), text) for chat, n, text in texts]
+    found = [Post(PostKey(chat, n), START + timedelta(hours=5 * n), text) for chat, n, text in texts]
+    return [replace(p, media=with_file(MEDIA[p.key].kind, f"{p.key}")) if p.key in MEDIA else p for p in found]
+
+
+def with_file(kind: str, name: str) -> Media:
+    return Media("voice" if kind == VOICE else "photo", file=MediaFile(kind, f"bot:{name}", name))
 
 
 def closed_posts(rng: random.Random, words: Sequence[str], count: int) -> list[Post]:
@@ -206,7 +227,11 @@ def closed_posts(rng: random.Random, words: Sequence[str], count: int) -> list[P
             text = rng.choice(public).replace("ten", "eleven").replace("7:30", "8:45").replace("2 750", "3 900")
         author = rng.choice([None, "Zelda Quux", "Тамара Бергман"])
         key = PostKey(CLOSED[n % len(CLOSED)], 1 + n // len(CLOSED))
-        found.append(Post(key, START + timedelta(minutes=rng.randrange(400_000)), text, author=author))
+        kind, name = rng.choice([PICTURE, VOICE]), rng.choice([f"closed {n}", *map(str, MEDIA)])
+        file = with_file(kind, name) if n % 4 == 2 else None
+        page = (MediaText(PAGE, f"Page of {' '.join(some)}"),) if n % 12 == 3 else ()
+        date = START + timedelta(minutes=rng.randrange(400_000))
+        found.append(Post(key, date, text, author=author, media=file, media_text=page))
     return found
 
 
@@ -219,6 +244,8 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
     half = len(hidden) // 2
     for some in (hidden[:half], public_posts(), hidden[half:]):
         await posts.save_posts(rag.archive, some, source="live")
+        await indexer.catch_up()
+        await read_files(rag, hidden)
         await indexer.catch_up()
     for post in (public_posts()[0], hidden[0]):  # the closed one is the last, and would be the answer
         await channels.pin_answer(rag.archive, hash_question(PINNED, rag.archive), post.key, 1)
@@ -238,6 +265,16 @@ async def fill(rag: Engine, hidden: Sequence[Post]) -> None:
     await CopyIndexer(rag.archive).catch_up()
     if rag.dense:
         await DenseIndexer(rag.archive, rag.dense.vectors, rag.dense.embedder).catch_up()
+
+
+async def read_files(rag: Engine, hidden: Sequence[Post]) -> None:
+    """Read the files that wait: those of closed posts alone hold words of other closed posts."""
+    public = {f"bot:{key}": text for key, text in MEDIA.items()}
+    while waiting := await media.take_next_file(rag.archive, [PICTURE, VOICE]):
+        words = f"Poster: {hidden[waiting.key.message_id % len(hidden)].text}"
+        text = public.get(waiting.file.id) or MediaText(waiting.file.kind, words, 12)
+        digest = waiting.file.id.encode()
+        await media.save_media_text(rag.archive, waiting, digest, [text])
 
 
 @asynccontextmanager

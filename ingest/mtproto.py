@@ -291,7 +291,8 @@ class HistoryClient:
             media = next((one.media for one in found.messages), None)
             if media is None or getattr(getattr(media, "document", None), "size", 0) > most:
                 return False
-            return await self._client.download_media(media, file=str(file)) is not None
+            with file.open("wb") as opened:  # to a path the library would add an ending of its own
+                return await self._client.download_media(media, file=opened) is not None
 
     @asynccontextmanager
     async def _requesting(self, seconds: float) -> AsyncIterator[None]:

@@ -185,7 +185,7 @@ async def switch_model(rag: Engine, given: str, wanted: str = "") -> ModelSwitch
                 task = asyncio.create_task(_close_later(old, 2 * rag.budgets.rerank))
                 _CLOSING_TASKS.add(task)
                 task.add_done_callback(_CLOSING_TASKS.discard)
-        elif rag.dense:
+        elif use == "embedder" and rag.dense:
             rag.next_embedder = find_next_embedder(settings, rag.dense)
         if use in _STAGE_BY_USE:
             rag.without = tuple(each for each in rag.without if each.stage != _STAGE_BY_USE[use])

@@ -28,7 +28,7 @@ class DataSettings(_SettingsSection):
 
 
 class ModelSettings(_SettingsSection):
-    """Embedding model and reranker. Neither is needed: without an embedder posts are searched by words alone."""
+    """Embedder, reranker and speech recognition. None is needed: without an embedder posts are searched by words."""
 
     dir: Path | None = Field(None, description="Folder of the models. Empty: models in the data folder.")
     embedder: str = Field(
@@ -36,6 +36,7 @@ class ModelSettings(_SettingsSection):
         description="Embedding model: a name from `citegram models list`, auto (the best that was pulled), or none.",
     )
     reranker: str = Field("auto", description="Reranker: a name, auto (the one that was pulled), or none.")
+    speech: str = Field("auto", description="Speech recognition: a name, auto (the best that was pulled), or none.")
     hub: str = Field(
         "https://huggingface.co", description="Where `citegram models pull` gets models: a hub, a mirror, or a folder."
     )

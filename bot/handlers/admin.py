@@ -129,6 +129,7 @@ _USE_LABELS = {
     "writer": "model-writer",
     "embedder": "model-embedder",
     "reranker": "model-reranker",
+    "speech": "model-speech",
 }
 
 

@@ -683,6 +683,7 @@ search-changed = The posts have changed, so the pages may have moved.
 model-writer = Writes the answers
 model-embedder = Search by meaning
 model-reranker = Sorts the posts
+model-speech = Understands speech
 models-used = In use:
 models-unused = No model is in use. I search by words and quote the posts.
 models-press = Tap a model to switch to it:

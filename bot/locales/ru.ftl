@@ -722,6 +722,7 @@ search-changed = Посты изменились, страницы могли с
 model-writer = Пишет ответы
 model-embedder = Поиск по смыслу
 model-reranker = Отбор постов
+model-speech = Распознаёт речь
 models-used = Сейчас работают:
 models-unused = Моделей нет: ищу по словам и отвечаю словами постов.
 models-press = Нажмите на модель, чтобы перейти на неё:

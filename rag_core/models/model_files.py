@@ -20,6 +20,8 @@ from rag_core.models.catalog import ModelRole, ModelSpec
 from rag_core.untrusted_files import read_regular_file
 
 _MANIFEST_NAME = "files.json"
+# Needed beside the weights where there is no manifest.
+_OTHER_FILES = {ModelRole.WRITER: (), ModelRole.SPEECH: ("config.json", "tokenizer.json", "vocabulary.txt")}
 _SPARE_DISK_BYTES = 64 << 20  # stays free: SQLite and logs are on the same disk
 
 
@@ -44,8 +46,7 @@ def check_model_files(row: ModelSpec, folder: Path, whole: str = "") -> None:
             "The model {model} is not in {folder}: run citegram models pull {pulled}.", code="model-missing", **about
         )
     kept = _read_manifest(folder)
-    tokenizer = () if row.role is ModelRole.WRITER else ("tokenizer.json", "tokenizer_config.json")
-    for name in kept or (row.file, *tokenizer):
+    for name in kept or (row.file, *_OTHER_FILES.get(row.role, ("tokenizer.json", "tokenizer_config.json"))):
         if not (folder / name).is_file():
             raise ModelUnavailable(
                 "The folder {folder} of the model {model} has no {part}: run citegram models pull {pulled} again.",

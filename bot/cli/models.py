@@ -90,12 +90,15 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
         for row in rows:
             if row.role is ModelRole.WRITER:
                 print(_describe_next_step(row, settings.rag(), choices))
+            if row.role is ModelRole.SPEECH and find_spec("faster_whisper") is None:
+                print("Next: make media installs faster-whisper, which runs it.")
     return 0
 
 
 def _describe_use(switch: ModelSwitch) -> str:
+    use = _name_use(switch.use)
     if switch.now:
-        return f"The bot uses {switch.name} as {switch.use} now."
+        return f"The bot uses {switch.name} as {use} now."
     if switch.beside:
         return f"The bot embeds all posts with {switch.name}, then changes over; until then the old one answers."
     if switch.use == "embedder":
@@ -103,7 +106,11 @@ def _describe_use(switch: ModelSwitch) -> str:
             f"{switch.name} is the embedder from the next start on: the bot then makes all vectors anew, beside the "
             "old ones, and citegram reindex does it at once."
         )
-    return f"{switch.name} is the {switch.use} from the next start on."
+    return f"{switch.name} is the {use} from the next start on."
+
+
+def _name_use(use: str) -> str:
+    return "speech model" if use == ModelRole.SPEECH else use
 
 
 def format_model_list(
@@ -124,7 +131,7 @@ def format_model_list(
         "",
         "+ is on this machine, * is in use; ~ as others say. Published: for Russian.",
         *(["Memory is a writer's with 4,096 tokens of context."] if everything else []),
-        *(f"The {use} is {name}." for name, use in uses.items()),
+        *(f"The {_name_use(use)} is {name}." for name, use in uses.items()),
         *_describe_stages(used.get("writer"), models, settings),
         "Without a model: search by words, answers word for word.",
         f"Folder of the models: {models}",

@@ -177,6 +177,14 @@ def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) ->
     return settings.model_copy(update=changed)
 
 
+def find_speech_model(settings: RagSettings, remembered: Mapping[str, str]) -> Path | None:
+    """Find the folder of the speech model that the settings, or an admin's choice, name; None where it is not here."""
+    folder = get_models_folder(settings)
+    row = select_model(ModelRole.SPEECH, apply_model_choices(settings, remembered).models.speech, folder)
+    usable = row and row.role is ModelRole.SPEECH and is_model_present(row, folder / row.name)
+    return folder / row.name if row and usable else None
+
+
 def find_gguf(settings: RagSettings, given: str) -> GgufFile | None:
     """Find the GGUF of a name, a path, or "auto"; None for "none". Raises ModelUnavailable for an unreadable file."""
     if is_gguf_path(given):

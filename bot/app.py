@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from aiogram import Bot, Dispatcher
@@ -40,6 +40,7 @@ from bot.handlers import (
     questions,
     search,
     start,
+    tokens,
     unanswered,
     watches,
 )
@@ -87,7 +88,7 @@ ALLOWED_UPDATES = (
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
 _HANDLERS = (
     inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, media, unanswered,
-    admin, answers, questions, errors,
+    admin, tokens, answers, questions, errors,
 )  # fmt: skip
 
 
@@ -191,6 +192,8 @@ async def run_bot(
         stack.enter_context(throttle_polling_errors())
         await stack.enter_async_context(notify_of_errors(notify))
         await stack.enter_async_context(run_jobs(jobs, indexing.job_log, notify, zone=settings.bot.zone))
+        if settings.mcp.listen:
+            await stack.enter_async_context(_serve_programs(context))
         log.info("@%s answers", (await bot.me()).username)
         if ready:
             ready.set()
@@ -225,6 +228,15 @@ async def _read_media(bot: Bot, context: AppContext) -> None:
         )
     finally:
         await reader.close()
+
+
+def _serve_programs(context: AppContext) -> AbstractAsyncContextManager[None]:
+    """Let programs ask over HTTP. Raises SettingsWrong where the packages for it are missing."""
+    try:
+        from bot.api.http_server import serve_programs
+    except ModuleNotFoundError as exc:
+        raise SettingsWrong("MCP__LISTEN needs more packages: pip install 'citegram[mcp]'.") from exc
+    return serve_programs(context)
 
 
 @asynccontextmanager

@@ -39,6 +39,7 @@ _ADMINS_ERROR = (
 )
 _PERSON_ID_PATTERN = re.compile(r"[1-9][0-9]{0,15}")
 _MAX_USER_ID = 10**16
+_LISTEN_PATTERN = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}")
 _VARIABLE_PATTERN = re.compile(r"[a-z]+__[a-z]+(?:_[a-z]+)*")
 # Telegram accounts that many people write under: anonymous admins of groups, channels, service notices.
 _SHARED_ACCOUNTS = frozenset({1087968824, 136817688, 777000})
@@ -192,6 +193,32 @@ class MonitoringSettings(BaseModel, extra="forbid", frozen=True):
     public: bool = Field(False, description="true: MONITORING__HOST may be an address that others can reach.")
 
 
+class McpSettings(BaseModel, extra="forbid", frozen=True):
+    """Questions of other assistants and programs over HTTP: MCP and POST /ask."""
+
+    listen: str = Field(
+        "", description="Where programs ask with tokens of /token, such as 127.0.0.1:8765. Empty: nowhere."
+    )
+
+    @field_validator("listen")
+    @classmethod
+    def _has_port(cls, value: str) -> str:
+        _, _, port = value.rpartition(":")
+        if value and not (_LISTEN_PATTERN.fullmatch(value) and 0 < int(port) < 65_536):
+            raise ValueError("write an address and a port, such as 127.0.0.1:8765")
+        return value
+
+    @property
+    def host(self) -> str:
+        """Address to listen on."""
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """Port to listen on."""
+        return int(self.listen.rpartition(":")[2])
+
+
 class Settings(RagSettings, BaseSettings):
     """All settings of the process, by section: those of the engine, and those of the bot."""
 
@@ -203,6 +230,7 @@ class Settings(RagSettings, BaseSettings):
     media: MediaSettings = MediaSettings()
     log: LogSettings = LogSettings()
     monitoring: MonitoringSettings = MonitoringSettings()
+    mcp: McpSettings = McpSettings()
 
     @classmethod
     def settings_customise_sources(

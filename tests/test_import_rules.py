@@ -62,6 +62,8 @@ def test_only_the_settings_read_the_environment_and_only_the_archive_writes_sql(
 
 # Modules that are imported only where an extra is installed.
 OF_EXTRAS = {
+    "bot/api/http_server.py",
+    "bot/api/mcp_server.py",
     "rag_core/llm/llama_worker.py",
 }
 

@@ -60,6 +60,7 @@ class AnswerJson(TypedDict):
     sources: list[dict[str, str]]
     nearest: list[dict[str, str]]  # of a refusal, with the same fields
     understood: str  # the standalone question that a follow-up was rewritten to
+    shortfalls: list[str]  # what the answer had to do without, in sentences
     reply: str  # to small talk, which is not searched for
     trace: list[dict[str, Any]]
     results: list[tuple[str, list[str]]]  # of the stages, with texts: for the terminal that asked for the trace
@@ -81,8 +82,30 @@ class VerdictsJson(TypedDict):
     verdicts: list[dict[str, Any]]
     left: int
     without: list[str]
+    shortfalls: list[str]  # the same in sentences
     trace_id: str
     trace: list[dict[str, Any]]
+
+
+class SearchJson(TypedDict):
+    """A page of found posts; `understood` is false where the text has neither words nor filters to search by."""
+
+    understood: bool
+    matching: int  # posts with all the words
+    more: bool  # there are more of them
+    posts: list[dict[str, Any]]
+    pages: int
+    shortfalls: list[str]
+
+
+class ChannelJson(TypedDict):
+    """A channel, with the dates of its first and last post."""
+
+    title: str
+    username: str
+    posts: int
+    first: str
+    last: str
 
 
 class DenseFacts(TypedDict):
@@ -187,11 +210,12 @@ def build_greeting() -> dict[str, str]:
 class RunningBot:
     """Client of the bot that holds a data folder. Every request opens its own connection.
 
-    All requests raise RagError with the bot's message, BotGone, BotSilent.
+    `as_reader`: answers come from what everybody may read. All requests raise RagError with the bot's message,
+    BotGone, BotSilent.
     """
 
     def __init__(self, folder: Path, process: str) -> None:
-        self._folder, self.process = folder, process
+        self._folder, self.process, self.as_reader = folder, process, False
 
     async def greet(self) -> bool:
         """Whether the bot answers."""
@@ -205,7 +229,14 @@ class RunningBot:
         self, question: str, *, trace: bool, recipe: str = AUTO_RECIPE, conversation: int = 0
     ) -> AnswerJson | None:
         """Answer a question, by itself or in a conversation; None if there are no channels."""
-        found = await self._request("ask", question=question, trace=trace, recipe=recipe, conversation=conversation)
+        found = await self._request(
+            "ask",
+            question=question,
+            trace=trace,
+            recipe=recipe,
+            conversation=conversation,
+            as_reader=self.as_reader,
+        )
         return cast(AnswerJson | None, found)
 
     async def plan(self, question: str) -> PlanJson | None:
@@ -214,7 +245,17 @@ class RunningBot:
 
     async def verify(self, text: str, *, trace: bool) -> VerdictsJson | None:
         """Verify a text; None if there are no channels."""
-        return cast(VerdictsJson | None, await self._request("verify", text=text, trace=trace))
+        found = await self._request("verify", text=text, trace=trace, as_reader=self.as_reader)
+        return cast(VerdictsJson | None, found)
+
+    async def search(self, text: str, page: int) -> SearchJson | None:
+        """Find posts; None if there are no channels."""
+        found = await self._request("search", text=text, page=page, as_reader=self.as_reader)
+        return cast(SearchJson | None, found)
+
+    async def list_channels(self) -> list[ChannelJson]:
+        """List the channels."""
+        return cast(list[ChannelJson], await self._request("list_channels", as_reader=self.as_reader))
 
     async def wake(self, moved: OnIndexProgress) -> None:
         """Have the bot index the archive's pending changes; returns when the lexical index has them."""

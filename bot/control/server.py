@@ -45,7 +45,13 @@ class ControlRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class AskRequest(ControlRequest):
+class ChannelsRequest(ControlRequest):
+    """A request for what the owner may read or, `as_reader`, everybody."""
+
+    as_reader: bool = False
+
+
+class AskRequest(ChannelsRequest):
     """A question, by itself (conversation 0) or in a conversation: JSON and SQLite both keep numbers below 2⁵³."""
 
     question: str
@@ -60,11 +66,18 @@ class PlanRequest(ControlRequest):
     question: str
 
 
-class VerifyRequest(ControlRequest):
+class VerifyRequest(ChannelsRequest):
     """A text to verify."""
 
     text: str
     trace: bool = False
+
+
+class SearchRequest(ChannelsRequest):
+    """A text to search for, and which page of what is found."""
+
+    text: str
+    page: int = Field(1, ge=1)
 
 
 class ReindexRequest(ControlRequest):
@@ -84,7 +97,8 @@ ReportProgress = Callable[[int, int], None]  # done, total; returns at once
 RequestHandler = Callable[[Any, ReportProgress], Awaitable[object]]
 
 _REQUESTS: Mapping[str, type[ControlRequest]] = {
-    "ask": AskRequest, "plan": PlanRequest, "verify": VerifyRequest, "reindex": ReindexRequest, "use": UseRequest,
+    "ask": AskRequest, "plan": PlanRequest, "verify": VerifyRequest, "search": SearchRequest,
+    "list_channels": ChannelsRequest, "reindex": ReindexRequest, "use": UseRequest,
 }  # fmt: skip
 _MAX_CALLERS = 64
 _CALLER_TIMEOUT_SECONDS = 10.0  # a caller writes its request at once after connecting, and reads the replies
@@ -237,7 +251,7 @@ class RequestHandlers:
         admins: Sequence[int] = (),
     ) -> None:
         self._rag = rag
-        self._answerer = TerminalAnswerer(rag, zone, admins)
+        self._answerers = [TerminalAnswerer(rag, zone, admins, as_reader=as_reader) for as_reader in (False, True)]
         self._waking = waking
         self._rebuilding = rebuilding
         self._questions = asyncio.Semaphore(_MAX_CONCURRENT_QUESTIONS)
@@ -245,25 +259,44 @@ class RequestHandlers:
 
     def all(self) -> Mapping[str, RequestHandler]:
         """Map each request name to its handler."""
-        handlers = (self.ask, self.plan, self.verify, self.wake, self.reindex, self.use, self.doctor)
+        handlers = (
+            self.ask,
+            self.plan,
+            self.verify,
+            self.search,
+            self.list_channels,
+            self.wake,
+            self.reindex,
+            self.use,
+            self.doctor,
+        )
         return {handler.__name__: handler for handler in handlers}
 
     async def ask(self, asked: AskRequest, say: ReportProgress) -> object:
         """Answer a question; None if there are no channels."""
         async with self._questions:
-            return await self._answerer.ask(
+            return await self._answerers[asked.as_reader].ask(
                 asked.question, trace=asked.trace, recipe=asked.recipe, conversation=asked.conversation
             )
 
     async def plan(self, asked: PlanRequest, say: ReportProgress) -> object:
         """Plan and search a question; None if there are no channels."""
         async with self._questions:
-            return await self._answerer.plan(asked.question)
+            return await self._answerers[False].plan(asked.question)
 
     async def verify(self, asked: VerifyRequest, say: ReportProgress) -> object:
         """Verify a text; None if there are no channels."""
         async with self._questions:
-            return await self._answerer.verify(asked.text, trace=asked.trace)
+            return await self._answerers[asked.as_reader].verify(asked.text, trace=asked.trace)
+
+    async def search(self, asked: SearchRequest, say: ReportProgress) -> object:
+        """Find posts; None if there are no channels."""
+        async with self._questions:
+            return await self._answerers[asked.as_reader].search(asked.text, asked.page)
+
+    async def list_channels(self, asked: ChannelsRequest, say: ReportProgress) -> object:
+        """List the channels."""
+        return await self._answerers[asked.as_reader].list_channels()
 
     async def wake(self, asked: ControlRequest, say: ReportProgress) -> None:
         """Return when the lexical index has all changes that the archive has now."""

@@ -52,7 +52,9 @@ async def _press_details(pressed: CallbackQuery, settings: Settings, words: Tran
         words("privacy-questions", days=settings.data.keep_questions_days),
         *map(words, ("privacy-alone", "privacy-votes", "privacy-updates")),
         *talks,
-        *map(words, ("privacy-watches", "privacy-digests", "privacy-memberships", "privacy-memory")),
+        *map(
+            words, ("privacy-watches", "privacy-digests", "privacy-memberships", "privacy-programs", "privacy-memory")
+        ),
         words("privacy-unanswered"),
     ]
     more = [
@@ -114,7 +116,7 @@ async def _on_mydata(message: Message, context: AppContext, words: Translator) -
             "links": records["links"], "remembered": records["turns"],
             "sets": sorted(await readers.load_channel_sets(archive, user_id)),
             "watches": [one | {"paused": bool(one["paused"])} for one in records["watches"]],
-            "digests": records["digests"], "memberships": records["memberships"],
+            "digests": records["digests"], "memberships": records["memberships"], "tokens": records["tokens"],
         }  # fmt: skip
         document = json.dumps(content_of_file, ensure_ascii=False, indent=2).encode()
         await message.answer_document(BufferedInputFile(document, "citegram-mydata.json"), caption=words("mydata-here"))
@@ -184,6 +186,6 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
 
 def _list_counts(found: readers.UserDataCounts, words: Translator) -> list[str]:
     names = ("forget-questions", "forget-pending", "forget-votes", "forget-links", "forget-unread", "forget-talks",
-             "forget-sets", "forget-watches", "forget-digests", "forget-memberships")  # fmt: skip
+             "forget-sets", "forget-watches", "forget-digests", "forget-memberships", "forget-tokens")  # fmt: skip
     counts = zip(names, astuple(found), strict=True)
     return [f"• {words(name, count=count)}" for name, count in counts if count]

@@ -57,6 +57,7 @@ help-admin =
     /media — pictures, voices and documents that I read
     /stats — how I am doing
     /grant id, /revoke id — make someone an admin, or undo it
+    /token name — let a program ask me (MCP)
 help-group =
     /ask question — I answer from this group's channels
     /search words — find posts
@@ -259,6 +260,7 @@ menu = { $command ->
     [sources] The posts behind my answer
     [settings] Settings of this group
     [grant] Make someone an admin
+    [token] Let a program ask me
     [revoke] Take admin rights away
     [new] Start a new conversation
     [media] Pictures, voices and documents that I read
@@ -831,6 +833,7 @@ privacy-alone = • what only you see in a group: like your other questions. If 
 privacy-updates = • each message to me: until I have handled it, usually a moment. If I could not read it: as long as your questions. Its number: 48 hours. An answer on its way to you: until it arrives
 privacy-watches = • what you asked me to look out for, until you stop it, and for 30 days the numbers of the posts that I told you of
 privacy-memberships = • which of my channels and groups you are in: until you leave them, or as long as your questions
+privacy-programs = • tokens of programs that ask in your name: what an admin called each, when it was made and last used, and who made it, until it is revoked. Their questions are kept like yours
 privacy-digests = • when you want a digest and of which channels, until you stop it
 privacy-talks = { $minutes ->
     [one] • your last questions and the names in their answers, to understand follow-ups: { $minutes } minute, or until /new
@@ -883,6 +886,10 @@ forget-watches = { $count ->
 forget-memberships = { $count ->
     [one] the chat you were seen in
    *[other] { $count } chats you were seen in
+}
+forget-tokens = { $count ->
+    [one] { $count } token of a program that asked in your name
+   *[other] { $count } tokens of programs that asked in your name
 }
 forget-digests = { $count ->
     [one] { $count } digest
@@ -992,6 +999,24 @@ granted-others = Admin { $by } made { $who } an admin of the bot.
 revoked-others = Admin { $by } took admin rights away from { $who }.
 button-grant = Make an admin
 button-revoke = Take back
+
+## Programs that ask
+
+token-how = A program, such as an assistant that speaks MCP, asks me with a token. { $own } makes one that may read what you may read, { $other } one for somebody else. Its questions count as theirs.
+token-off = Programs cannot ask me yet: set MCP__LISTEN, such as 127.0.0.1:8765, and start me again.
+token-name = Give the program a name of up to { $limit } letters.
+token-made = Put this into the settings of { $name }. I show it only this once:
+token-use = Whoever has it reads what { $who } may read, so delete this message once it is there. Programs without MCP send the same header to /ask.
+token-made-told = An admin made a token with which the program { $name } asks me in your name: it reads what you may read, and its questions count as yours. /mydata shows them, /forget ends it.
+token-full = There are { $count } tokens, and no room for more: revoke one first.
+token-line = • { $name } — reads as { $who }; made by { $by }, { $date }; { $used ->
+    [never] not used yet
+   *[other] last used { $used }
+}
+token-revoke = Revoke: { $name }
+token-revoked = Revoked: it works no longer.
+token-gone = This token is revoked already.
+timeline-question = timeline: { $subject }
 button-cancel = Cancel
 
 ## Errors, told to admins

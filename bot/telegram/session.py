@@ -414,7 +414,7 @@ _READER_COMMANDS = ("ask", "search", "verify", "new", "help")
 # In groups nobody else sees these; /ask is seen as well as its answer, unless the group's admins choose otherwise.
 _HIDDEN_COMMANDS = ("search", "verify", "why", "sources", "new", "help")
 _ADMIN_COMMANDS = tuple(
-    "channels import unanswered synonyms plan delete check media reindex models stats grant revoke".split()
+    "channels import unanswered synonyms plan delete check media reindex models stats grant revoke token".split()
 )
 
 

@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
@@ -41,7 +41,7 @@ from bot.settings import WebhookSettings
 from rag_core.errors import ArchiveUnavailable, SettingsWrong
 from rag_core.storage import Archive, raw_updates
 
-_LOOPBACK_PATTERN = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+LOOPBACK_PATTERN = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _REFUSAL_TEXT = "This port is for this machine: ask it as 127.0.0.1 or localhost, and not from another site's page.\n"
 # Telegram opens 40 connections at most, and proxies keep some; more would use up the file descriptors.
 _MAX_CONNECTIONS = 256
@@ -61,19 +61,20 @@ def check_listen_host(host: str, public: bool, setting: str) -> str:
     `setting` is the variable that named the host, such as MONITORING__HOST; its section has a PUBLIC too. Raises
     SettingsWrong. Names are not resolved, because their address may change: only "localhost" is accepted.
     """
-    if public or host == "localhost":
-        return host
-    try:
-        loopback = ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
+    if not (public or is_loopback(host)):
         section = setting.partition("__")[0]
         raise SettingsWrong(
             f"{setting} is {host!r}, where others could reach this port: write 127.0.0.1, "
             f"or set {section}__PUBLIC=true if that is meant."
         )
     return host
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    with suppress(ValueError):  # a name, which may point anywhere
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 @web.middleware
@@ -85,7 +86,7 @@ async def refuse_foreign_pages(request: web.Request, handler: Handler) -> web.St
     by GET). Programs send neither header and are not affected.
     """
     hosts = request.headers.getall("Host", [])
-    if len(hosts) != 1 or not _LOOPBACK_PATTERN.fullmatch(hosts[0]):
+    if len(hosts) != 1 or not LOOPBACK_PATTERN.fullmatch(hosts[0]):
         raise web.HTTPForbidden(text=_REFUSAL_TEXT)
     if any(origin.lower() != f"http://{hosts[0]}".lower() for origin in request.headers.getall("Origin", [])):
         raise web.HTTPForbidden(text=_REFUSAL_TEXT)

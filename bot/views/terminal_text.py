@@ -37,9 +37,7 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
     if found["reply"]:
         return strip_control_characters(found["reply"])
     if answer["refused"]:
-        # If a part of the search failed, "it is not there" would be an unfounded claim.
-        partly = set(answer["without"]) - WRITING_STAGES
-        lines = [words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")]
+        lines = [describe_refusal(found, words)]
         sources = [_format_source_lines(source, words, zone) for source in found["nearest"]]
         lines[0] += f" {words('nearest')}" if sources else ""
     else:
@@ -58,6 +56,12 @@ def format_answer_text(found: AnswerJson, words: Translator, zone: tzinfo) -> st
     if answer["model"]:
         sources += ["", words("footer-model", model=strip_control_characters(answer["model"]))]
     return "\n".join((*lines, "", *sources)).rstrip()
+
+
+def describe_refusal(found: AnswerJson, words: Translator) -> str:
+    """Sentence of a refusal; where a part of the search failed, "it is not there" would be an unfounded claim."""
+    partly = set(found["answer"]["without"]) - WRITING_STAGES
+    return words("refused-partly" if partly else "refused-unsure" if found["nearest"] else "refused")
 
 
 def _format_source_lines(source: dict[str, str], words: Translator, zone: tzinfo) -> str:

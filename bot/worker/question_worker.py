@@ -63,9 +63,10 @@ from rag_core.conversation.small_talk import strip_courtesies
 from rag_core.engine import Engine
 from rag_core.errors import RagError
 from rag_core.storage import Archive, questions, readers, visible_posts
-from rag_core.storage.questions import DeliveryMessage, QuestionRow, fetch_previous_answer
+from rag_core.storage.questions import PROGRAM_MODE, DeliveryMessage, QuestionRow, fetch_previous_answer
 from rag_core.storage.readers import narrow_to_channel_set
 from rag_core.types import Answer, Certainty, PostKey, Question, Shortfall, Viewer
+from rag_core.verification import Verification
 from rag_core.verification.verify import verify_text
 
 # Searching is CPU-bound, and Python uses one core. Of verifications one runs at a time: a slot stays for questions.
@@ -374,29 +375,42 @@ class QuestionWorker:
             return Text(errors.format_error(exc, get_translator(asked.lang), admin=admin)), None
 
     async def _answer(self, asked: QuestionRow, live: ProgressView) -> tuple[Text, JsonObject]:
+        found = await self.find_answer(asked, live)
+        if isinstance(found, Text):
+            return found, {}
+        if isinstance(found, Verification):
+            return await self._render_verdicts(asked, found, live.words)
+        if self._watch and not asked.asker_only:  # what all in the group see
+            self._watch.show_answer(asked.chat_id, asked.message_id, found)
+        return await self._render(asked, found, live.words)
+
+    async def find_answer(self, asked: QuestionRow, live: ProgressView) -> Answer | Verification | Text:
+        """Find the answer to a question, or verify its text, in what its asker may read now; else say why not.
+
+        A question of a program stands alone: it neither follows those of the chat nor comes before them.
+        """
         archive = self._rag.archive
         viewer = await access.build_viewer(self._rights, get_question_reader(asked))
         if not viewer.channels:
             self.meter.count_question("refused")
-            return Text(await access.format_no_access(self._rights, live.words, get_question_reader(asked), viewer)), {}
+            return Text(await access.format_no_access(self._rights, live.words, get_question_reader(asked), viewer))
         asked_at = asked.asked_at.astimezone(await self._load_zone(asked))  # "yesterday" is in the reader's time zone
         text, viewer = await narrow_to_channel_set(archive, [asked.chat_id], asked.text, viewer)
         if not viewer.channels:
             self.meter.count_question("refused")
-            return Text(access.describe_shortfalls(viewer, live.words) or live.words("sets-nothing-readable")), {}
+            return Text(access.describe_shortfalls(viewer, live.words) or live.words("sets-nothing-readable"))
         text = text if asked.kind == "verify" else strip_courtesies(text)
-        question = Question(text, asked.lang, asked_at, viewer, asked.chat_id, asked.talk)
+        chat, thread = (0, None) if asked.mode == PROGRAM_MODE else (asked.chat_id, asked.talk)
+        question = Question(text, asked.lang, asked_at, viewer, chat, thread)
         if asked.kind == "verify":
-            return await self._verify(asked, question, live.words)
+            return await self._verify(replace(question, lang=detect_question_language(asked.text, asked.lang)))
         found = await self._answer_or_cached(asked, question, live)
         if self.confirm_posts and await self.confirm_posts(found.list_named_posts()):
             self._cache.forget()
             found = await self._answer_or_cached(asked, question, live)
         found = await apply_group_rules(asked, found, archive)
         self.meter.count_question("answered", found)
-        if self._watch and not asked.asker_only:  # what all in the group see
-            self._watch.show_answer(asked.chat_id, asked.message_id, found)
-        return await self._render(asked, found, live.words)
+        return found
 
     async def _answer_or_cached(self, asked: QuestionRow, question: Question, live: ProgressView) -> Answer:
         """Answer a question, from the pinned answer or the cache where there is one."""
@@ -479,13 +493,17 @@ class QuestionWorker:
     async def _load_zone(self, asked: QuestionRow) -> tzinfo:
         return await load_zone(self._rag.archive, asked.chat_id, self._settings.zone)
 
-    async def _verify(self, asked: QuestionRow, question: Question, words: Translator) -> tuple[Text, JsonObject]:
-        question = replace(question, lang=detect_question_language(asked.text, asked.lang))
+    async def _verify(self, question: Question) -> Verification:
         async with self._verifications, self._searches:
             found = await verify_text(question, self._rag)
             if self.confirm_posts and await self.confirm_posts(found.posts()):
                 found = await verify_text(question, self._rag)
         self.meter.count_question("answered")
+        return found
+
+    async def _render_verdicts(
+        self, asked: QuestionRow, found: Verification, words: Translator
+    ) -> tuple[Text, JsonObject]:
         named = await visible_posts.fetch_posts(self._rag.archive, found.posts())
         shown = RenderContext(words, await self._load_zone(asked), group=not asked.private)
         text, content = render_verdicts(found, named, shown), recheck.collect_content_of_verdicts(found, named)

@@ -2,7 +2,7 @@
 
 Questions are counted in the archive's own rows: a restart forgets nothing, and only questions that were queued
 count. A limiter from a library would count in memory, or need a server. Commands and presses leave no rows and are
-counted by token buckets in memory. Admins have no limits.
+counted by token buckets in memory. Admins have no limits, but programs that ask in their name do: one may run wild.
 """
 
 from __future__ import annotations
@@ -69,16 +69,17 @@ class RateLimiter:
 
     @asynccontextmanager
     async def hold_count(
-        self, reader: int, chat_id: int, words: Translator, *, pressed: bool = False
+        self, reader: int, chat_id: int, words: Translator, *, pressed: bool = False, program: bool = False
     ) -> AsyncIterator[None]:
         """Hold the count: a question queued inside the block counts for a simultaneous one.
 
-        Raises Refusal where this reader may not ask now in this chat, ArchiveUnavailable.
+        `pressed`, `program`: who is over the limit is told each time. Raises Refusal where this reader may not ask now
+        in this chat, ArchiveUnavailable.
         """
         limits = [("user_id", reader, self._settings.reader_limit)]
         if chat_id != reader:
             limits.append(("chat_id", chat_id, self._settings.chat_limit))
-        if reader in self._rights:
+        if reader in self._rights and not program:
             limits.clear()
         async with self._lock:
             now = datetime.now(UTC)
@@ -87,15 +88,18 @@ class RateLimiter:
             ]
             wait = max((moment + _LIMIT_PERIOD - now for moment in moments if moment), default=None)
             if wait is not None:
-                raise Refusal(_format_rate_limit(wait, words) if pressed else self.build_notice(wait, reader, words))
+                always = pressed or program
+                raise Refusal(format_rate_limit(wait, words) if always else self.build_notice(wait, reader, words))
             yield
 
-    def count_command(self, reader: int, chat_id: int, *, press: bool = False) -> timedelta | None:
+    def count_command(
+        self, reader: int, chat_id: int, *, press: bool = False, program: bool = False
+    ) -> timedelta | None:
         """Count a command or a button press; returns the time until the next one is allowed, None: counted.
 
         The limit is as many commands as questions. Commands leave no rows, so they are counted in memory.
         """
-        if reader in self._rights:
+        if reader in self._rights and not program:
             return None
         times = _PRESSES_PER_COMMAND if press else 1
         limits: list[tuple[Hashable, int]] = [((reader, press), self._settings.reader_limit * times)]
@@ -111,8 +115,9 @@ class RateLimiter:
         if reader in self._reminded:
             return ""
         self._reminded[reader] = now
-        return _format_rate_limit(wait, words)
+        return format_rate_limit(wait, words)
 
 
-def _format_rate_limit(wait: timedelta, words: Translator) -> str:
+def format_rate_limit(wait: timedelta, words: Translator) -> str:
+    """Sentence on how long to wait."""
     return words("ask-limit", minutes=max(1, -(-int(wait.total_seconds()) // 60)))

@@ -143,13 +143,17 @@ _NEXT_TURN_SQL = (
 )
 
 
+PROGRAM_MODE = "program"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRow:
     """Question in the queue: its update, chat, message and reader, and how many attempts at an answer were started.
 
     `kind`: "ask" for an answer, "verify" for a verdict on the text.
     `handle` names it in buttons; `mode` is "deep" if the reader wants more than the first answer, "fuller" for an
-    answer to the asker alone beside that to the group, "shared" for one to the group after that to the asker;
+    answer to the asker alone beside that to the group, "shared" for one to the group after that to the asker, and
+    PROGRAM_MODE for one of another program, which gets the answer instead of the chat;
     `shown_in` is the id of the progress message that becomes the answer, if there is one. `id`, `handle` and `attempts`
     are given by the queue. With `asker_only` the ids of the answer's messages are those of ephemeral ones, which count
     for each chat and member; `ephemeral_id` is that of the question, whose `message_id` is 0, if that was ephemeral.
@@ -189,15 +193,21 @@ class AnsweredQuestion(QuestionRow):
 
 
 async def queue_question(archive: Archive, asked: QuestionRow) -> int | None:
-    """Queue a question and return its id; None if this update was queued before."""
+    """Queue a question and return its id; None if this update was queued before.
+
+    One of a program is not queued: it counts as failed until its answer is saved, so that no worker sends it to a chat.
+    """
+    now = get_unix_time()
+    state, finished_at = ("failed", now) if asked.mode == PROGRAM_MODE else ("queued", None)
     async with archive.writing() as connection:
         cursor = await connection.execute(
             "INSERT OR IGNORE INTO questions (bot_id, update_id, chat_id, message_id, thread, user_id, "
-            "text, lang, asked_at, queued_at, private, mode, kind, asker_only, ephemeral_id, state, handle, turn) "
+            "text, lang, asked_at, queued_at, private, mode, kind, asker_only, ephemeral_id, state, finished_at, "
+            "handle, turn) "
             "VALUES (:bot_id, :update_id, :chat_id, :message_id, :thread, :user_id, :text, :lang, :asked_at, "
-            ":queued_at, :private, :mode, :kind, :asker_only, :ephemeral_id, 'queued', "
+            ":queued_at, :private, :mode, :kind, :asker_only, :ephemeral_id, :state, :finished_at, "
             f"lower(hex(randomblob(10))), {_NEXT_TURN_SQL})",
-            encode_row(asked) | {"queued_at": get_unix_time()},
+            encode_row(asked) | {"queued_at": now, "state": state, "finished_at": finished_at},
         )
         return cursor.lastrowid if cursor.rowcount == 1 else None
 

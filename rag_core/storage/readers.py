@@ -308,6 +308,7 @@ _USER_DATA = {
     "watches": f"watches WHERE {_USER_ROWS}",
     "digests": f"digests WHERE {_USER_ROWS}",
     "memberships": "memberships WHERE user_id = ?1 AND ?2 IS NULL",
+    "tokens": "access_tokens WHERE user_id = ?1 AND ?2 IS NULL",
 }
 
 
@@ -317,7 +318,7 @@ class UserDataCounts:
 
     `pending` counts the questions without an answer yet, `unread` the updates that could not be read, `talks` the
     turns of conversation memory, `sets` the chats in which the user named sets of channels: their private chat,
-    `memberships` the chats that the user was seen in.
+    `memberships` the chats that the user was seen in, `tokens` the access tokens that stand for the user.
     """
 
     questions: int = 0
@@ -330,6 +331,7 @@ class UserDataCounts:
     watches: int = 0
     digests: int = 0
     memberships: int = 0
+    tokens: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -391,6 +393,7 @@ _USER_RECORDS_SQL = {
     "watches": "SELECT chat_id, text, made_at, paused, quiet FROM watches WHERE user_id = ? ORDER BY id",
     "digests": "SELECT chat_id, days, hour FROM digests WHERE user_id = ? ORDER BY chat_id",
     "memberships": "SELECT chat_id, seen_at FROM memberships WHERE user_id = ? ORDER BY chat_id",
+    "tokens": "SELECT name, made_at, used_at FROM access_tokens WHERE user_id = ? ORDER BY made_at",
 }
 
 

@@ -60,6 +60,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         END""",
         "CREATE TABLE media_paused (id INTEGER PRIMARY KEY CHECK (id = 0), since INTEGER NOT NULL)",
     ),
+    (  # tokens of other programs, by the SHA-256 of each
+        "CREATE TABLE access_tokens (hash TEXT PRIMARY KEY, name TEXT NOT NULL, user_id INTEGER NOT NULL, "
+        "made_by INTEGER NOT NULL, made_at INTEGER NOT NULL, used_at INTEGER) WITHOUT ROWID",
+    ),
 )
 
 

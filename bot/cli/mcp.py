@@ -1,0 +1,152 @@
+"""`citegram mcp`: an MCP server on stdin and stdout, for an assistant on the owner's machine.
+
+It lives as long as its assistant, for days. So it holds the data folder only while it answers and a little longer: a
+bot that starts meanwhile gets the folder, and is asked from then on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from bot.api import JsonObject, RequestRefused, present_answer, present_channels, present_search, present_verdicts
+from bot.cli.folder import choose_folder_with_channels, open_up_to_date_engine
+from bot.control import RunningBot, hold_folder_or_connect
+from bot.control.answers import TerminalAnswerer
+from bot.i18n import get_translator
+from bot.settings import Settings
+from bot.stored_answer import record_traces
+from rag_core.errors import RagError
+from rag_core.text.tokens import detect_language
+from rag_core.types import AUTO_RECIPE
+
+_EXTRA_TEXT = "The packages for MCP are missing: pip install 'citegram[mcp]'."
+_HELD_SECONDS = 20.0  # after the last answer: an assistant asks several times, and to open indexes takes two seconds
+
+T = TypeVar("T")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to the parser of `mcp`."""
+    parser.add_argument("--as-reader", action="store_true", help="answer from the channels that everybody may read")
+    parser.set_defaults(run=run)
+
+
+async def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Serve until stdin ends; to a person on a terminal print what goes into an assistant's settings instead."""
+    settings = await choose_folder_with_channels(settings)
+    if sys.stdin is not None and sys.stdin.isatty():
+        command = [str(Path(sys.argv[0]).resolve()), "--data", str(settings.data.dir.resolve()), "mcp"]
+        entry = {"command": command[0], "args": command[1:] + ["--as-reader"] * args.as_reader}
+        print("An assistant starts this program. Put this into its settings:", file=sys.stderr)
+        print(json.dumps({"mcpServers": {"citegram": entry}}, ensure_ascii=False, indent=2))
+        return 0
+    try:
+        from bot.api.mcp_server import build_mcp_server
+    except ModuleNotFoundError as exc:
+        raise RagError(_EXTRA_TEXT) from exc
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of each request
+    owner = OwnerApplication(settings, as_reader=args.as_reader)
+    try:
+        await build_mcp_server(lambda _: owner).run_stdio_async()
+    finally:
+        await owner.close()
+    return 0
+
+
+class OwnerApplication:
+    """Application of the owner: asks the bot that runs, or answers in this process where none does."""
+
+    def __init__(self, settings: Settings, *, as_reader: bool) -> None:
+        self._settings, self._as_reader = settings, as_reader
+        self._session: asyncio.Task[None] | None = None
+        self._sessions = set[asyncio.Task[None]]()  # with those that are closing
+        self._answerer: asyncio.Future[RunningBot | TerminalAnswerer]
+        self._running, self._used, self._closing = 0, asyncio.Event(), False
+
+    async def ask(self, question: str) -> JsonObject:
+        """Answer a question, or reply to small talk."""
+        lang = detect_language(question)
+        return present_answer(
+            await self._call(lambda one: one.ask(question, trace=False, recipe=AUTO_RECIPE), lang), lang
+        )
+
+    async def verify(self, text: str) -> JsonObject:
+        """Check what a text claims."""
+        lang = detect_language(text)
+        return present_verdicts(await self._call(lambda one: one.verify(text, trace=False), lang), lang)
+
+    async def search(self, query: str, page: int) -> JsonObject:
+        """Find posts."""
+        lang = detect_language(query)
+        return present_search(await self._call(lambda one: one.search(query, page), lang), lang)
+
+    async def list_channels(self) -> JsonObject:
+        """List the channels."""
+        lang = self._settings.bot.language
+        return present_channels(await self._call(lambda one: one.list_channels(), lang))
+
+    async def close(self) -> None:
+        """Give the data folder back, whose indexes are closed properly."""
+        self._closing = True
+        self._used.set()
+        await asyncio.gather(*self._sessions, return_exceptions=True)
+
+    async def _call(self, call: Callable[[RunningBot | TerminalAnswerer], Awaitable[T | None]], lang: str) -> T:
+        """Call the answerer of the session, which is begun where there is none. Raises RagError."""
+        if self._session is None:
+            self._answerer = asyncio.get_running_loop().create_future()
+            self._session = asyncio.create_task(self._hold_answerer(self._answerer))
+            self._sessions.add(self._session)
+            self._session.add_done_callback(self._sessions.discard)
+        self._running += 1
+        try:
+            found = await call(await asyncio.shield(self._answerer))
+        except RagError as exc:
+            raise RequestRefused(get_translator(lang).error(exc)) from exc
+        finally:
+            self._running -= 1
+            self._used.set()
+        if found is None:
+            raise RequestRefused(
+                get_translator(lang)("none-visible-reader" if self._as_reader else "none-visible-admin")
+            )
+        return found
+
+    async def _hold_answerer(self, answerer: asyncio.Future[RunningBot | TerminalAnswerer]) -> None:
+        """Hold the data folder with its indexes open until they are unused for a while; a bot that runs is not held."""
+        settings = self._settings
+        async with AsyncExitStack() as stack:
+            try:
+                bot = await stack.enter_async_context(hold_folder_or_connect(settings.data.dir))
+                if bot:
+                    bot.as_reader = self._as_reader
+                    answerer.set_result(bot)
+                else:
+                    rag = await stack.enter_async_context(open_up_to_date_engine(settings))
+                    await stack.enter_async_context(record_traces(rag))
+                    zone, admins = settings.bot.zone, settings.bot.admins
+                    answerer.set_result(TerminalAnswerer(rag, zone, admins, as_reader=self._as_reader))
+                    await self._wait_until_unused()
+            except Exception as exc:
+                if answerer.done():
+                    raise
+                answerer.set_exception(exc)
+            finally:
+                self._session = None  # the next call begins another one, which waits until this one has ended
+
+    async def _wait_until_unused(self) -> None:
+        while not self._closing:
+            self._used.clear()
+            try:
+                await asyncio.wait_for(self._used.wait(), _HELD_SECONDS)
+            except TimeoutError:
+                if not self._running:
+                    return

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from importlib.metadata import version
+from inspect import getdoc
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -87,5 +88,5 @@ def build_mcp_server(find_application: Callable[[Context[Any, Any]], Application
     server = MCPServer("citegram", title="Citegram", version=version("citegram"), instructions=_INSTRUCTIONS)
     tools = _Tools(find_application)
     for tool in (tools.ask, tools.search, tools.verify, tools.timeline, tools.list_channels):
-        server.add_tool(tool, annotations=_READS)
+        server.add_tool(tool, description=getdoc(tool), annotations=_READS)
     return server

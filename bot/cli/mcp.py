@@ -42,7 +42,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until stdin ends; to a person on a terminal print what goes into an assistant's settings instead."""
     settings = await choose_folder_with_channels(settings)
-    if sys.stdin is not None and sys.stdin.isatty():
+    if sys.stdin is None or sys.stdin.isatty():
         command = [str(Path(sys.argv[0]).resolve()), "--data", str(settings.data.dir.resolve()), "mcp"]
         entry = {"command": command[0], "args": command[1:] + ["--as-reader"] * args.as_reader}
         print("An assistant starts this program. Put this into its settings:", file=sys.stderr)

@@ -3,10 +3,11 @@
 Two archives have the same public posts; the closed channels of the one hold other posts, of other words, with copies
 of public posts, edits and deletions. Everything a reader can be shown (answers, refusals, searches, verdicts, counts)
 and every trace, apart from times, must be equal for questions made of the difference. Whoever adds something that
-readers see adds it to `everything_shown`. In a group of the bot others may ask who may read more: there, too.
+readers see adds it to `everything_shown`. In a group of the bot others may ask who may read more, and so may another
+program: there, too.
 
 In full (`make noninterference`): 500 questions on every store, and 10,000 closed posts, on the stand-in for a server
-1,000; in short: fewer, fewest where a model or a server is asked.
+1,000; programs ask 300; in short: fewer, fewest where a model or a server is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
@@ -28,11 +29,14 @@ from unittest.mock import AsyncMock
 import numpy as np
 import pytest
 from driven_sandbox import DrivenSandbox, running_bot
-from driver import make_local_bot, wait_until_idle
+from driver import make_local_bot, say, wait_until_idle
 from fake_qdrant import FakeQdrant
 from numpy.typing import NDArray
+from program import connect, find_free_address
 
 from bot.access import AdminRegistry, MembershipCache
+from bot.api import present_answer, present_channels, present_search, present_verdicts
+from bot.control.answers import describe_answer, describe_channels, describe_search, describe_verdicts
 from bot.handlers.inline import find_articles, share_answer
 from bot.handlers.search import render_profile
 from bot.i18n import get_translator
@@ -307,8 +311,10 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
         passed = replace(seen, passed=frozenset(answer.posts()))  # "no, the other one"
         other = replace(await answer_question(question, passed), trace_id="", actions=())
         rest, viewer = await narrow_to_channel_set(rag.archive, [1], f"in town: {text}", question.viewer)
+        named = await visible_posts.fetch_posts(rag.archive, (*answer.posts(), *(one.key for one in answer.nearest)))
         shown: object = (
             answer,
+            present_answer(describe_answer(replace(answer, actions=()), named, question.lang), question.lang),
             other,
             reading,
             await answer_from_pin(question, rag),
@@ -317,13 +323,16 @@ async def everything_shown(rag: Engine, text: str, way: str) -> list[object]:
             sorted(viewer.channels),
         )
     elif way == "search":
-        shown = await list_posts(question, seen)
-        shown = (shown.found, shown.matching, shown.more, shown.whole, shown.channels, shown.shortfalls)
+        found = await list_posts(question, seen)
+        shown = (found.found, found.matching, found.more, found.whole, found.channels, found.shortfalls)
+        shown = (*shown, present_search(describe_search(found, 1), question.lang))
     elif way == "inline":
         articles, content = await find_articles(question, seen, RenderContext(get_translator("en"), UTC))
         shown = ([article.model_dump(exclude_unset=True) for article in articles], content)
     else:
-        shown = replace(await verify_text(question, seen), trace_id="")
+        checked = replace(await verify_text(question, seen), trace_id="")
+        named = await visible_posts.fetch_posts(rag.archive, checked.posts())
+        shown = (checked, present_verdicts(describe_verdicts(checked, named, question.lang), question.lang))
     return [repr(shown), *(traced(run) for run in runs)]
 
 
@@ -364,6 +373,7 @@ async def described_channels(rag: Engine) -> list[object]:
     assert lines
     digest = render_digest(lines, readable, RenderContext(words, UTC), *week).text
     shown = [repr(digest.as_kwargs()), repr(build_rich_message(digest))]
+    shown.append(repr(present_channels(await describe_channels(readable, rag.archive))))
     for said in ("@harbour_news", "@pech_i_glina", "Treasurer's Vault", "Resting"):
         shown.append(repr((await render_profile(said, readable, viewer, rag, words, UTC)).as_kwargs()))
     pinned = await answer_from_pin(Question(PINNED, "en", NOW, viewer), rag)
@@ -556,6 +566,57 @@ async def test_closed_channels_change_nothing_that_a_group_sees(
     (other_view, _), (view, alone) = found
     assert view == other_view
     assert sum(any(word in text for word in words[:40]) and "Касса" in text for text in alone) > len(asked) / 20
+
+
+TOOLS = {"ask": ("ask", "question"), "search": ("search", "query"), "verify": ("verify", "text"),
+         "inline": ("timeline", "subject")}  # fmt: skip
+
+
+async def shown_to_programs(folder: Path, asked: Sequence[tuple[str, str]]) -> tuple[list[object], list[str]]:
+    """What two programs are told that ask in turn, of an outsider and of a member of a closed channel."""
+    sandbox = DrivenSandbox()
+    for person in (OUTSIDER, INSIDER, OWNER):
+        sandbox.world.add_person(person, f"Person {person}", lang="en")
+    for channel in CHANNELS:
+        members = [OWNER, INSIDER] if channel.chat_id == LEDGER else [OWNER]
+        sandbox.world.add_channel(channel.chat_id, channel.title, channel.username, members=members)
+    await sandbox.start()
+    address, told = find_free_address(), dict[int, list[object]]()
+    given = {"token": sandbox.token, "api": sandbox.url, "admins": [OWNER], "reader_limit": 9999}
+    settings = {"bot": given, "data": {"dir": folder}, "models": {"embedder": "none"}, "mcp": {"listen": address}}
+    try:
+        async with running_bot(Settings.model_validate(settings)), AsyncExitStack() as stack:
+            clients = {}
+            for who in (INSIDER, OUTSIDER):
+                made = await say(sandbox, OWNER, f"/token Program {who}")
+                token = made["text"].split("Bearer ")[1].split('"')[0]
+                clients[who] = await stack.enter_async_context(connect(address, token))
+            for way, text in [*asked, ("channels", "")]:
+                tool, name = TOOLS.get(way, ("list_channels", ""))
+                for who, client in clients.items():  # who may read more asks first, so that a cache could tell
+                    found = await client.call_tool(tool, {name: text} if name else {})
+                    told.setdefault(who, []).append((found.is_error, found.content[0].text, found.structured_content))
+    finally:
+        await sandbox.stop()
+    return told[OUTSIDER], list(map(str, told[INSIDER]))
+
+
+@pytest.mark.timeout(3600 if IN_FULL else 600)
+async def test_closed_channels_change_nothing_that_a_program_is_told(tmp_path: Path) -> None:
+    rng = random.Random(18)
+    words = invented(rng, 60)
+    asked = questions(rng, words, 300 if IN_FULL else 25)
+    secret = closed_posts(rng, words[:40], CLOSED_POSTS // 10 if IN_FULL else 60)
+    found = []
+    for n, hidden in enumerate((closed_posts(rng, ["placid"], 30), secret)):
+        async with opened(tmp_path / str(n), hidden, {}):
+            pass
+        found.append(await shown_to_programs(tmp_path / str(n), asked))
+    (other_told, _), (told, insiders) = found
+    assert told == other_told
+    assert not any(title in str(told) for title in ("Касса", "Vault", "Waiting", "Resting"))
+    assert sum("Касса" in one for one in insiders) > len(asked) / 10  # otherwise nothing could leak
+    assert len(set(map(str, told))) > len(asked) / 4
 
 
 async def test_closed_channels_change_nothing_among_more_vectors_than_are_compared_whole(tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ def test_an_answer_as_json_is_one_object(asked: Cli) -> None:
     assert (given["refused"], given["recipe"], given["model"], given["without"]) == (False, "agent", None, [])
     (sentence,) = given["sentences"]
     assert set(sentence) == {"text", "support", "further", "citations"}
-    assert set(sentence["citations"][0]) == {"link", "quote", "date"}
+    assert set(sentence["citations"][0]) == {"link", "title", "quote", "date"}
     refused = asked("ask", "Who is the mayor of Paris?", "--json").json()
     assert (refused["refused"], refused["sentences"]) == (True, [])
 

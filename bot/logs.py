@@ -1,7 +1,7 @@
 """Logging: formatters, and filters that keep secrets and readers' texts out of the log.
 
 Secrets: a bot token is recognized by its form, since Telegram's addresses contain it and exceptions repeat
-addresses; so is a password in an address. Every other secret is recognized by its value, after `register_secrets`.
+addresses; so are the tokens of other programs, and a password in an address. Every other secret is recognized by its value, after `register_secrets`.
 
 Texts: a reader's text gets into a log inside an exception, because a parser shows what it could not parse. An
 exception is therefore logged with its class and traceback; its message is kept only for classes whose messages
@@ -33,7 +33,7 @@ from rag_core.errors import RagError
 from rag_core.run import get_request_id
 
 # Format of bot tokens: https://core.telegram.org/bots/features#authentication
-_TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}")
+_TOKEN_PATTERN = re.compile(r"\d{1,20}(?::|%3[aA])[\w-]{30,}|\bcg_[\w-]{43}")  # or of rag_core/storage/tokens.py
 # A user name alone may be a key: https://key@host
 _PASSWORD_PATTERN = re.compile(r"(?<=://)[^\s/?#@\"'<>]{1,1000}@(?=[\w\[])")
 _MIN_SECRET_LENGTH = 6  # characters: a shorter one would match inside words

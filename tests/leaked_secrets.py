@@ -1,11 +1,11 @@
-"""Secrets in what a test printed or logged: the looks of a bot token, and the secrets that tests set themselves."""
+"""Secrets in what a test printed or logged: the looks of tokens, and the secrets that tests set themselves."""
 
 from __future__ import annotations
 
 import re
 
-# 35 characters after the number of the bot, as @BotFather gives them; also within an address.
-_TOKEN = re.compile(r"\d{2,12}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")
+# 35 characters after the number of the bot, as @BotFather gives them; also within an address. And those of programs.
+_TOKEN = re.compile(r"(?:\d{2,12}:[A-Za-z0-9_-]{35}|\bcg_[A-Za-z0-9_-]{43})(?![A-Za-z0-9_-])")
 _OWN = ("sk-hidden-7", "sk-wrong-1", "gopher://me:hidden@")
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -249,6 +250,8 @@ def _find_contradictions(settings: Settings) -> Iterator[str]:
     for name, threads in (("LLM__THREADS", llm.threads), ("MODELS__THREADS", settings.models.threads)):
         if threads > cores:
             yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
+    if settings.mcp.listen and find_spec("mcp") is None:
+        yield "MCP__LISTEN needs more packages: pip install 'citegram[mcp]'."
     for name, urls, secret in (
         ("BOT__API", [settings.bot.api], settings.bot.token),
         ("LLM__URL", [llm.url], llm.key),

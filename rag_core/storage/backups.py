@@ -23,7 +23,7 @@ from typing import TypeVar
 
 import aiosqlite
 
-from rag_core.errors import ArchiveUnavailable, BackupFailed
+from rag_core.errors import ArchiveUnavailable, ArchiveVersionUnknown, BackupFailed
 from rag_core.storage import schema
 
 NAME_FORMAT = "citegram-%Y%m%d-%H%M%S"
@@ -119,6 +119,17 @@ def make_damaged_error(file: Path) -> ArchiveUnavailable:
     return make_archive_error("archive-damaged", file=file, moment=f"{get_backup_time(backups[0]):%Y-%m-%d %H:%M}")
 
 
+def make_version_error(file: Path, version: int) -> ArchiveVersionUnknown:
+    """Make the error for an archive of a schema version that this Citegram does not read."""
+    if version < schema.FIRST_VERSION:
+        said = f"The archive {file} was made before version 0.1.0. Move it aside and import your channels' exports."
+        return ArchiveVersionUnknown(said)
+    return ArchiveVersionUnknown(
+        f"The archive {file} was written by a later version of Citegram. Update Citegram, or put back a backup from "
+        "before the update: citegram restore FILE."
+    )
+
+
 T = TypeVar("T")
 
 ARCHIVE_FILE = "citegram.db"  # file name of the archive in its folder
@@ -163,7 +174,10 @@ def is_database_intact(connection: sqlite3.Connection, stop: threading.Event) ->
 
 
 def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
-    """Copy an archive as it is now to a new file, marked as a backup. Raises WorkCancelled, sqlite3 errors, OSError."""
+    """Copy an archive as it is now to a new file, marked as a backup.
+
+    Raises WorkCancelled, ArchiveVersionUnknown, sqlite3 errors, OSError.
+    """
 
     def pause(*_: int) -> None:
         if stop.is_set():
@@ -179,8 +193,10 @@ def copy_database(source: Path, target: Path, stop: threading.Event) -> None:
         writer.execute("PRAGMA trusted_schema = OFF")
         reader.backup(writer, pages=_PAGES_PER_STEP, progress=pause)
         writer.execute("PRAGMA journal_mode = DELETE")  # a single file, without a write-ahead log
-        # Triggers and views that no version of Citegram made would act on every later write.
         ((version,),) = writer.execute("PRAGMA user_version")
+        if version > schema.get_schema_version():  # its triggers are not known here, and would be taken out below
+            raise make_version_error(source, version)
+        # Triggers and views that no version of Citegram made would act on every later write.
         listing = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
         with closing(sqlite3.connect(":memory:")) as own:
             for statement in chain.from_iterable(schema.MIGRATIONS[: max(0, version - schema.FIRST_VERSION + 1)]):
@@ -273,8 +289,10 @@ def restore_backup(folder: Path, chosen: Path | None, stop: threading.Event) -> 
         for candidate in [chosen] if chosen else list_backups(folder):
             version = read_archive_version(candidate, stop)
             if version and not schema.FIRST_VERSION <= version <= schema.get_schema_version():
-                said = f"{candidate} was written by another version of Citegram. Update Citegram and try again."
-                raise BackupFailed(said)
+                raise BackupFailed(
+                    f"{candidate} was written by another version of Citegram. Update Citegram, or name another backup: "
+                    "citegram restore FILE."
+                )
             if version:
                 backup = candidate
                 break

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
-from rag_core.errors import ArchiveVersionUnknown
 from rag_core.storage import schema
 from rag_core.storage.backups import (
     ARCHIVE_FILE,
@@ -30,6 +29,7 @@ from rag_core.storage.backups import (
     make_archive_error,
     make_backup,
     make_damaged_error,
+    make_version_error,
     open_read_only,
     run_cancellable,
     translate_sqlite_errors,
@@ -225,10 +225,7 @@ async def _run_migrations(connection: aiosqlite.Connection, file: Path) -> None:
         try:
             missing = schema.list_missing_migrations(version)
         except ValueError:
-            raise ArchiveVersionUnknown(
-                f"The archive {file} was written by another version of Citegram ({version}, not {current}). Update "
-                "Citegram, or move the file aside and import the exports of your channels."
-            ) from None
+            raise make_version_error(file, version) from None
         for statement in chain.from_iterable(missing):
             await connection.execute(statement)
         if missing:

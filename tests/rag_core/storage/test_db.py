@@ -150,7 +150,9 @@ async def test_two_processes_take_turns(tmp_path: Path) -> None:
 async def test_an_archive_of_an_unknown_version_is_refused_and_left_alone(tmp_path: Path, version: int) -> None:
     with closing(sqlite3.connect(tmp_path / "citegram.db")) as other:
         other.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(ArchiveVersionUnknown, match="was written by another version of Citegram"):
+        with pytest.raises(
+            ArchiveVersionUnknown, match="before version 0.1.0" if version == 26 else "by a later version"
+        ):
             await Archive.open(tmp_path)
         assert other.execute("PRAGMA user_version").fetchone() == (version,)
 

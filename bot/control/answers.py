@@ -27,6 +27,7 @@ from rag_core.types import (
     Answer,
     Channel,
     Citation,
+    MediaSpan,
     Passage,
     Post,
     PostKey,
@@ -87,7 +88,7 @@ def _build_answer_json(
                             "date": c.date.isoformat(),
                         }
                         | _build_post_details(c.post, cited.get(c.post))
-                        | _describe_file(c)
+                        | _describe_file(c.read)
                         for c in s.citations
                     ],
                 }
@@ -145,13 +146,13 @@ def _build_source(answer: Answer, key: PostKey, date: datetime, post: Post | Pas
             "addresses": "\n".join(answer.addresses.get(key, ())),
         }
         | _build_post_details(key, post)
-        | next((_describe_file(c) for c in quoted if c.post == key and c.read), {})
+        | next((_describe_file(c.read) for c in quoted if c.post == key and c.read), {})
     )
 
 
-def _describe_file(cited: Citation) -> dict[str, str]:
+def _describe_file(span: MediaSpan | None) -> dict[str, str]:
     """Where in the file of its post a quote stands: the kind of the file, second or page."""
-    return {"file": cited.read.kind, "place": str(cited.read.place or "")} if cited.read else {}
+    return {"file": span.kind, "place": str(span.place or "")} if span else {}
 
 
 def _build_post_details(key: PostKey, post: Post | Passage | None) -> dict[str, str]:
@@ -185,7 +186,8 @@ def describe_verdicts(
         return {"link": found.link(key), "title": channel.title if channel else "", "date": date.isoformat()}
 
     def build_citation(citation: Citation) -> dict[str, str]:
-        return describe(citation.post, citation.date) | {"quote": citation.quote}
+        where = describe(citation.post, citation.date) | {"quote": citation.quote}
+        return where | _describe_file(citation.read)
 
     def build_verdict(verdict: Verdict) -> dict[str, Any]:
         first = stored.get(verdict.earliest) if verdict.earliest else None
@@ -236,6 +238,7 @@ def describe_search(listing: SearchListing, page: int) -> SearchJson:
                 "copies": len(found.copies),
             }
             | _build_post_details(found.post.key, found.post)
+            | _describe_file(found.post.find_media_span(start))
         )
     return SearchJson(
         understood=bool(listing.sought.words or listing.sought.filters),

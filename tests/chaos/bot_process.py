@@ -104,21 +104,26 @@ class BotProcess:
         calls, seen = self._sandbox.transcript, len(self._sandbox.transcript)
         until = time.monotonic() + _READY_S
         while not any(line["method"].lower() == "getupdates" for line in calls[seen:]):
-            if self._process.exitcode is not None:
-                raise RuntimeError(f"the bot ended with {self._process.exitcode}: see {self._home.log}")
+            if self.over is not None:
+                raise RuntimeError(f"the bot ended with {self.over}: see {self._home.log}")
             if time.monotonic() > until:
                 raise TimeoutError(f"the bot asked for no updates within {_READY_S:.0f} s: see {self._home.log}")
             await asyncio.sleep(0.01)
 
     def signal(self, number: int, *, engine: bool = False) -> None:
         """Send the bot a signal; with `engine` also the process that holds its vectors, as a lack of memory would."""
-        if self._process.pid is None or self._process.exitcode is not None:
+        if self.pid is None or self.over is not None:
             return  # its number may be somebody else's by now
         if engine:
             with suppress(ProcessLookupError):  # too young to lead a group
-                os.killpg(self._process.pid, number)
+                os.killpg(self.pid, number)
         with suppress(ProcessLookupError):
-            os.kill(self._process.pid, number)
+            os.kill(self.pid, number)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None where it never began."""
+        return self._process.pid
 
     @property
     def over(self) -> int | None:
@@ -131,7 +136,7 @@ class BotProcess:
         Only the event loop asks for the code: of two threads that ask at once the second reads nothing and gets 255.
         """
         until = time.monotonic() + patience
-        while (code := self._process.exitcode) is None:
+        while (code := self.over) is None:
             if time.monotonic() > until:
                 raise TimeoutError(f"the bot does not end: see {self._home.log}")
             await asyncio.sleep(0.01)
@@ -139,7 +144,7 @@ class BotProcess:
 
     async def killed(self, *, engine: bool = False) -> bool:
         """Kill it with -9; False where it had ended before, or never began."""
-        if self._process.pid is None:
+        if self.pid is None:
             return False
         self.signal(signal.SIGKILL, engine=engine)
         return await self.ended() == -signal.SIGKILL

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -63,8 +63,10 @@ class Plan:
 class Chaos:
     """One run."""
 
-    def __init__(self, plan: Plan, folder: Path, models: Path | None) -> None:
-        self.plan, self.models = plan, models
+    def __init__(
+        self, plan: Plan, folder: Path, models: Path | None, process: Callable[..., BotProcess] = BotProcess
+    ) -> None:
+        self.plan, self.models, self._process = plan, models, process
         self.home, self.sandbox = BotHome(folder, models), DrivenSandbox()
         self.traffic = ChannelTraffic(self.sandbox, plan.seed)
         self.asked: list[int] = []  # readers, each with one question
@@ -150,7 +152,7 @@ class Chaos:
                     await self._killed_early()
 
     async def _killed_early(self) -> None:
-        self._life = BotProcess(self.home, self.sandbox)
+        self._life = self._process(self.home, self.sandbox)
         await self._life.begin()
         await asyncio.sleep(self._rng.uniform(0, _LONGEST_START_S))
         self.early += await self._life.killed(engine=True)
@@ -175,7 +177,7 @@ class Chaos:
         return killed
 
     async def _begun(self) -> BotProcess:
-        self._life = life = BotProcess(self.home, self.sandbox)
+        self._life = life = self._process(self.home, self.sandbox)
         await life.begin()
         await life.ready()
         return life

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from string import Template
 
 _NOBODY = 65534
 
@@ -29,11 +30,14 @@ class Stage:
 def read_stages(dockerfile: Path) -> list[Stage]:
     lines = [line for line in dockerfile.read_text("utf-8").splitlines() if not line.lstrip().startswith("#")]
     found: list[Stage] = []
+    arguments: dict[str, str] = {}
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
         word, _, value = line.strip().partition(" ")
         if word == "FROM":
             base, _, name = value.partition(" AS ")
-            found.append(Stage(base, name))
+            found.append(Stage(Template(base).substitute(arguments), name))
+        elif word and not found:
+            arguments.update([value.split("=", 1)])
         elif word:
             found[-1].steps.append((word, value.strip()))
     return found

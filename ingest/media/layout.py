@@ -1,0 +1,176 @@
+"""Layout analysis: words with their boxes become lines that can be read alone.
+
+A price stands in the line of its name, a cell of a timetable with the header of its column, and a row under a day with
+that day. What decides is geometry, never the meaning of a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A word, or several words of one line, and where it stands; y grows downwards."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def height(self) -> float:
+        """Height of the box."""
+        return self.bottom - self.top
+
+
+Row = list[Box]
+_CELL_GAP = 1.2  # between two cells of a row, in heights of a line: spaces between words are a third of it
+_MIN_COLUMN_ROWS = 3
+
+
+def arrange_lines(boxes: Sequence[Box]) -> list[str]:
+    """Return the lines of a page in their order of reading."""
+    rows = [_join_words(row) for row in _group_rows(boxes)]
+    return _repeat_headings([line for table in _split_columns(rows) for line in _format_table(table)])
+
+
+def label_cells(header: Sequence[str], cells: Sequence[str]) -> str:
+    """Return a row of a table with the header of each cell, as "Time: 18:00, Monday: Yoga"."""
+    return ", ".join(f"{name}: {cell}" if name else cell for name, cell in zip(header, cells, strict=True) if cell)
+
+
+def _group_rows(boxes: Sequence[Box]) -> list[Row]:
+    """Group boxes whose vertical centres are within a third of a line's height."""
+    rows: list[Row] = []
+    for box in sorted(boxes, key=lambda box: box.top + box.bottom):
+        centre = (box.top + box.bottom) / 2
+        for row in reversed(rows[-3:]):
+            last = row[-1]
+            if abs(centre - (last.top + last.bottom) / 2) < 0.35 * max(median(b.height for b in row), box.height):
+                row.append(box)
+                break
+        else:
+            rows.append([box])
+    return [sorted(row, key=lambda box: box.left) for row in rows]
+
+
+def _join_words(row: Row) -> Row:
+    """Join the words of a cell."""
+    height = median(box.height for box in row)
+    cells = row[:1]
+    for box in row[1:]:
+        last = cells[-1]
+        if box.left - last.right < _CELL_GAP * height:
+            top, bottom = min(last.top, box.top), max(last.bottom, box.bottom)
+            cells[-1] = Box(f"{last.text} {box.text}", last.left, top, max(last.right, box.right), bottom)
+        else:
+            cells.append(box)
+    return cells
+
+
+def _split_columns(rows: list[Row]) -> list[list[Row]]:
+    """Split a page into tables: columns that are read one after another, as two halves of a menu, are cut apart.
+
+    A gap that runs through many rows separates such columns where the text of both sides says something alone: the
+    column of the prices of a menu does not, and stays with the names.
+    """
+    gaps = sorted({(left.right + right.left) / 2 for row in rows for left, right in pairwise(row)})
+    best: tuple[int, int, float] | None = None
+    for x in gaps:
+        start = 0
+        for end in range(len(rows) + 1):
+            if end < len(rows) and not any(box.left < x < box.right for box in rows[end]):
+                continue
+            run = rows[start:end]
+            if (best is None or end - start > best[1] - best[0]) and _are_columns(run, x):
+                best = start, end, x
+            start = end + 1
+    if best is None:
+        return [rows] if rows else []
+    start, end, x = best
+    left = [[box for box in row if box.right <= x] for row in rows[start:end]]
+    right = [[box for box in row if box.left >= x] for row in rows[start:end]]
+    parts = (rows[:start], [row for row in left if row], [row for row in right if row], rows[end:])
+    return [table for part in parts for table in _split_columns(part)]
+
+
+def _are_columns(rows: list[Row], x: float) -> bool:
+    left = [[box.text for box in row if box.right <= x] for row in rows]
+    right = [[box.text for box in row if box.left >= x] for row in rows]
+    return all(_says_something(list(filter(None, side))) for side in (left, right))
+
+
+def _says_something(rows: list[list[str]]) -> bool:
+    """Whether most rows of a column are a name with a number, or a long cell; and they differ in their words."""
+    full = [
+        row
+        for row in rows
+        if (_count_letters("".join(row)) >= 4 and _has_digit("".join(row))) or any(cell.count(" ") >= 3 for cell in row)
+    ]
+    words = {re.sub(r"[\W\d]", "", "".join(row)) for row in full}
+    return len(full) >= _MIN_COLUMN_ROWS and len(full) > 0.6 * len(rows) and len(words) > 0.5 * len(full)
+
+
+def _count_letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdecimal, text))
+
+
+def _format_table(rows: list[Row]) -> list[str]:
+    """Return the lines of a table; below a header of three cells or more each cell has its header before it."""
+    lines: list[str] = []
+    header: Row = []
+    for number, row in enumerate(rows):
+        following = rows[number + 1 : number + 3]
+        is_header = len(row) >= 3 and not _has_digit("".join(box.text for box in row))
+        if is_header and not header and len(following) == 2 and all(len(below) >= 2 for below in following):
+            header = row
+            continue
+        if len(row) == 1 and not (header and _has_digit(row[0].text)):
+            header = []
+        if header:
+            lines.append(_label_row(header, row))
+        else:
+            lines.append(" ".join(box.text for box in row))
+    return lines
+
+
+def _label_row(header: Row, row: Row) -> str:
+    cells = [""] * (len(header) + 1)  # the last: cells left of the first header, as times under an empty corner
+    names = [*(box.text for box in header), ""]
+    for box in row:
+        distance = [abs(box.left + box.right - name.left - name.right) / 2 for name in header]
+        nearest = distance.index(min(distance))
+        if box.right < header[0].left:
+            nearest = len(header)
+        cells[nearest] = f"{cells[nearest]} {box.text}".strip()
+    return label_cells(names[-1:] + names[:-1], cells[-1:] + cells[:-1])
+
+
+def _repeat_headings(lines: list[str]) -> list[str]:
+    """Put a heading before each of its rows, where a page has several headings with rows of numbers."""
+    is_heading = [
+        not _has_digit(line) and line.count(" ") < 3 and _has_digit(below) for line, below in pairwise([*lines, ""])
+    ]
+    has_several_rows = any(_has_digit(second) for second, starts in zip(lines[2:], is_heading) if starts)
+    if sum(is_heading) < (2 if has_several_rows else 3):
+        return lines
+    heading, result = "", []
+    for line, starts in zip(lines, is_heading, strict=True):
+        if starts:
+            heading = line
+        elif heading and _has_digit(line):
+            result.append(f"{heading}: {line}")
+        else:
+            heading = ""
+            result.append(line)
+    return result

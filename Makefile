@@ -1,6 +1,6 @@
 # Every target does its own set-up in .venv. uv is used when it is there, and not needed.
 .DEFAULT_GOAL := help
-.PHONY: help install demo local test check pure-tests audit bench model-check image-check compose-check wheel-check chaos-ingest chaos cluster soak noninterference lint lock clean
+.PHONY: help install demo local media test check pure-tests audit bench model-check image-check compose-check wheel-check chaos-ingest chaos cluster soak noninterference lint lock clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -20,6 +20,13 @@ demo: .venv/.run  ## the sandbox: make demo ARGS='--once "question"'
 
 local: .venv/.run  ## llama.cpp, for a model of your own: four minutes once, needs a C++ compiler
 	@bash deploy/install_llama_cpp.sh $(BIN)/python $$(sed -n 's/^\(llama-cpp-python==[^ ]*\).*/\1/p' requirements-image.lock)
+
+# The lock of the image without llama.cpp, which is compiled: what is there already is left as it is.
+media: .venv/.run  ## what reads pictures, documents and voices: a minute, once; pictures need tesseract too
+	@awk '/^[a-z0-9]/ { skip = /^llama-cpp-python==/ } !skip' requirements-image.lock >.venv/media.lock && \
+	  bash deploy/install_packages.sh $(BIN)/python .venv/media.lock
+	@command -v tesseract >/dev/null || \
+	  echo "To read pictures: sudo apt-get install tesseract-ocr tesseract-ocr-rus tesseract-ocr-eng"
 
 # Three at once on two cores: tests wait for processes, timeouts and browsers. A fourth worker
 # collects every test once more and saves no time.

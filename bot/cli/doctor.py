@@ -20,6 +20,7 @@ CHECKS = (
     Check("permissions", 10, machine_checks.check_permissions),
     Check("settings", 10, machine_checks.check_settings),
     Check("archive", 20, archive_checks.check_channels),
+    Check("files of posts", 20, archive_checks.check_media),
     Check("backups", 60, archive_checks.check_backups),
     Check("indexes", 20, archive_checks.check_indexes),
     Check("models", 60, machine_checks.check_models),

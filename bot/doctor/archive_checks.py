@@ -17,10 +17,13 @@ from importlib.util import find_spec
 
 from bot.control import DenseFacts, IndexFacts, RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
+from bot.media import find_speech_model
 from bot.settings import Settings
 from bot.views.text import strip_control_characters
 from ingest.indexer import DenseIndexer
 from ingest.integrity import compare_indexes
+from ingest.media import find_missing_readers
+from ingest.media.status import load_media_status
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import GenerationFailed, ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel
@@ -116,6 +119,28 @@ async def check_channels(case: CheckContext) -> AsyncIterator[Finding]:
             f"{inbox['poison']} updates could not be read and are in quarantine: update Citegram, and report the lines "
             "of the log that name them.",
         )
+
+
+_READERS = {
+    "extra": "run make media",
+    "tesseract": "run sudo apt-get install tesseract-ocr tesseract-ocr-rus tesseract-ocr-eng",
+    "speech": "run citegram models pull whisper-base",
+}
+
+
+async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
+    """Check that the files of posts can be read, where there are any."""
+    if case.archive is None or case.settings.media.files == "off":
+        return
+    status = await load_media_status(case.archive)
+    missing = await asyncio.to_thread(find_missing_readers, find_speech_model(case.settings))
+    for kind, one in status.items():
+        if kind in missing and one.waiting:
+            text = f"{one.waiting} files of posts ({kind}) cannot be read: {_READERS[missing[kind]]}."
+            yield Finding(False, text)
+    if kinds := [kind for kind in missing if kind not in status]:
+        remedies = "; ".join(dict.fromkeys(_READERS[missing[kind]] for kind in kinds))
+        yield Finding(None, f"files of posts ({', '.join(kinds)}) could not be read if some came: {remedies}")
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:

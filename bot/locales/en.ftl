@@ -1353,6 +1353,10 @@ media-problem = { $problem ->
     [gone] the file is gone.
     [unavailable] Telegram did not give me the file.
     [no_source] it came from the history, which is off now (HISTORY__API_ID).
+    [too_large] it is too large.
+    [protected] it is protected by a password.
+    [unknown_type] it is of a kind that I do not read.
+    [not_installed] what reads it is not installed.
     [too_heavy] it needs too much time or memory.
    *[other] it is broken.
 }

@@ -1442,6 +1442,10 @@ media-problem = { $problem ->
     [gone] файла больше нет.
     [unavailable] Telegram не отдал файл.
     [no_source] файл из истории, а она сейчас выключена (HISTORY__API_ID).
+    [too_large] он слишком большой.
+    [protected] он защищён паролем.
+    [unknown_type] файлы такого вида я не читаю.
+    [not_installed] не установлено то, что его читает.
     [too_heavy] нужно слишком много времени или памяти.
    *[other] он повреждён.
 }

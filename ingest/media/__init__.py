@@ -1,5 +1,7 @@
 """Files of posts: pictures, voices and documents become text of their posts, read one by one in a child process."""
 
+import subprocess
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -15,8 +17,15 @@ def find_missing_readers(speech_model: Path | None) -> dict[str, str]:
     """What is missing to read each kind: "extra" (a package), "tesseract", "speech" (a model); not in it: nothing."""
     needed = {PICTURE: ("pytesseract", "PIL"), DOCUMENT: ("pypdfium2", "docx", "openpyxl"), VOICE: ("faster_whisper",)}
     missing = {kind: "extra" for kind, packages in needed.items() if not all(map(find_spec, packages))}
-    if which("tesseract") is None:
+    program = which("tesseract")
+    if program is None or not {"rus", "eng"} <= _list_tesseract_languages(program):
         missing.setdefault(PICTURE, "tesseract")
     if speech_model is None:
         missing.setdefault(VOICE, "speech")
     return missing
+
+
+@cache
+def _list_tesseract_languages(program: str) -> frozenset[str]:
+    listing = subprocess.run([program, "--list-langs"], capture_output=True, text=True, check=False, timeout=30)  # noqa: S603
+    return frozenset(listing.stdout.split())

@@ -7,7 +7,7 @@ that day. What decides is geometry, never the meaning of a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -31,7 +31,9 @@ class Box:
 
 Row = list[Box]
 _CELL_GAP = 1.2  # between two cells of a row, in heights of a line: spaces between words are a third of it
+_TOUCH_GAP = 0.1
 _MIN_COLUMN_ROWS = 3
+_MAX_HEADER = 120  # characters that each row repeats
 
 
 def arrange_lines(boxes: Sequence[Box]) -> list[str]:
@@ -40,7 +42,23 @@ def arrange_lines(boxes: Sequence[Box]) -> list[str]:
     return _repeat_headings([line for table in _split_columns(rows) for line in _format_table(table)])
 
 
-def label_cells(header: Sequence[str], cells: Sequence[str]) -> str:
+def label_rows(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows of a table as lines; below a header of three cells or more each cell has its header before it."""
+    header: Sequence[str] = ()
+    for row in rows:
+        filled = list(filter(None, row))
+        is_header = len(filled) >= 3 and not _has_digit("".join(filled)) and sum(map(len, filled)) < _MAX_HEADER
+        if is_header and not header:
+            header = row
+        if not filled:
+            header = ()
+        elif header is row or len(filled) == 1 or len(row) > len(header):
+            yield " ".join(filled)
+        else:
+            yield _label_cells(header[: len(row)], row)
+
+
+def _label_cells(header: Sequence[str], cells: Sequence[str]) -> str:
     """Return a row of a table with the header of each cell, as "Time: 18:00, Monday: Yoga"."""
     return ", ".join(f"{name}: {cell}" if name else cell for name, cell in zip(header, cells, strict=True) if cell)
 
@@ -68,7 +86,8 @@ def _join_words(row: Row) -> Row:
         last = cells[-1]
         if box.left - last.right < _CELL_GAP * height:
             top, bottom = min(last.top, box.top), max(last.bottom, box.bottom)
-            cells[-1] = Box(f"{last.text} {box.text}", last.left, top, max(last.right, box.right), bottom)
+            space = " " if box.left - last.right > _TOUCH_GAP * height else ""  # a PDF parts a word from its comma
+            cells[-1] = Box(f"{last.text}{space}{box.text}", last.left, top, max(last.right, box.right), bottom)
         else:
             cells.append(box)
     return cells
@@ -129,6 +148,7 @@ def _format_table(rows: list[Row]) -> list[str]:
     """Return the lines of a table; below a header of three cells or more each cell has its header before it."""
     lines: list[str] = []
     header: Row = []
+    edge = max(row[-1].right for row in rows)
     for number, row in enumerate(rows):
         following = rows[number + 1 : number + 3]
         is_header = len(row) >= 3 and not _has_digit("".join(box.text for box in row))
@@ -137,11 +157,24 @@ def _format_table(rows: list[Row]) -> list[str]:
             continue
         if len(row) == 1 and not (header and _has_digit(row[0].text)):
             header = []
+        line = " ".join(box.text for box in row)
         if header:
             lines.append(_label_row(header, row))
+        elif number and _continues(rows[number - 1], row, edge):
+            lines[-1] = f"{lines[-1]} {line}".replace("- ", "") if lines[-1].endswith("-") else f"{lines[-1]} {line}"
         else:
-            lines.append(" ".join(box.text for box in row))
+            lines.append(line)
     return lines
+
+
+def _continues(before: Row, row: Row, edge: float) -> bool:
+    """Whether a row goes on with the sentence before: a small letter, and its first word had no room there."""
+    box = row[0]
+    if len(before) > 1 or len(row) > 1 or not box.text[0].islower():
+        return False
+    first_word = box.text.partition(" ")[0]
+    width = (len(first_word) + 1) * (box.right - box.left) / len(box.text)
+    return before[0].right + width > edge - box.height / 2 and row[0].top - before[0].bottom < box.height * 1.5
 
 
 def _label_row(header: Row, row: Row) -> str:
@@ -153,7 +186,7 @@ def _label_row(header: Row, row: Row) -> str:
         if box.right < header[0].left:
             nearest = len(header)
         cells[nearest] = f"{cells[nearest]} {box.text}".strip()
-    return label_cells(names[-1:] + names[:-1], cells[-1:] + cells[:-1])
+    return _label_cells(names[-1:] + names[:-1], cells[-1:] + cells[:-1])
 
 
 def _repeat_headings(lines: list[str]) -> list[str]:
@@ -161,7 +194,7 @@ def _repeat_headings(lines: list[str]) -> list[str]:
     is_heading = [
         not _has_digit(line) and line.count(" ") < 3 and _has_digit(below) for line, below in pairwise([*lines, ""])
     ]
-    has_several_rows = any(_has_digit(second) for second, starts in zip(lines[2:], is_heading) if starts)
+    has_several_rows = any(_has_digit(second) for second, starts in zip(lines[2:], is_heading, strict=False) if starts)
     if sum(is_heading) < (2 if has_several_rows else 3):
         return lines
     heading, result = "", []

@@ -22,7 +22,8 @@ _MAX_CHARACTERS = 200_000
 _MAX_PAGES = 500
 _MAX_SCANNED_PAGES = 20  # two or three seconds each
 _SCANNED_SIDE = 2200  # pixels: 190 dpi of A4
-_MAX_RECTS = 20_000  # of a page: more is a drawing
+_MAX_PAGE_CHARACTERS = 20_000  # a page of a newspaper
+_PDF_HYPHEN = 2  # PDFium's sign of a word that goes on in the next line
 _MAX_PART_BYTES = 50_000_000  # unpacked; worksheets are read as a stream
 _MAX_PARTS = 10_000
 _MAX_ROWS, _MAX_CELLS = 100_000, 100
@@ -133,14 +134,25 @@ def _read_pdf(path: Path) -> Iterator[MediaText]:
 
 
 def _read_pdf_text(page: Any) -> list[str]:
-    """Lines of a page, by where they stand: programs write names and prices in any order."""
+    """Lines of a page, by where its words stand: programs write names and prices in any order."""
+    from pypdfium2.raw import FPDFText_GetUnicode
+
     text, height = page.get_textpage(), page.get_height()
-    boxes = []
-    for number in range(min(text.count_rects(), _MAX_RECTS)):
-        left, bottom, right, top = text.get_rect(number)
-        words = " ".join(text.get_text_bounded(left, bottom, right, top).split())
-        if words:
-            boxes.append(Box(words, left, height - top, right, height - bottom))
+    boxes: list[Box] = []
+    word = ""
+    for number in range(min(text.count_chars(), _MAX_PAGE_CHARACTERS)):
+        code = FPDFText_GetUnicode(text, number)
+        character = "-" if code == _PDF_HYPHEN else chr(code)
+        if not character.strip() or not character.isprintable():
+            word = ""
+            continue
+        left, bottom, right, top = text.get_charbox(number, loose=True)
+        word += character
+        if len(word) > 1:
+            before = boxes.pop()
+            left, right = min(before.left, left), max(before.right, right)
+            bottom, top = min(height - before.bottom, bottom), max(height - before.top, top)
+        boxes.append(Box(word, left, height - top, right, height - bottom))
     text.close()
     return arrange_lines(boxes)
 

@@ -31,7 +31,6 @@ class Box:
 
 Row = list[Box]
 _CELL_GAP = 1.2  # between two cells of a row, in heights of a line: spaces between words are a third of it
-_TOUCH_GAP = 0.1
 _MIN_COLUMN_ROWS = 3
 _MAX_HEADER = 120  # characters that each row repeats
 
@@ -86,8 +85,7 @@ def _join_words(row: Row) -> Row:
         last = cells[-1]
         if box.left - last.right < _CELL_GAP * height:
             top, bottom = min(last.top, box.top), max(last.bottom, box.bottom)
-            space = " " if box.left - last.right > _TOUCH_GAP * height else ""  # a PDF parts a word from its comma
-            cells[-1] = Box(f"{last.text}{space}{box.text}", last.left, top, max(last.right, box.right), bottom)
+            cells[-1] = Box(f"{last.text} {box.text}", last.left, top, max(last.right, box.right), bottom)
         else:
             cells.append(box)
     return cells

@@ -149,11 +149,22 @@ class _PrintVersion(argparse.Action):
         parser.exit()
 
 
+class _PrintSettings(argparse.Action):
+    """Prints what can be set. It reads no setting: it is for those whose `.env` has a mistake."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from bot.settings import format_settings
+
+        print(format_settings())
+        parser.exit()
+
+
 def build_parser(named: Sequence[str]) -> CommandParser:
     """Build the parser; only the commands among `named` get their arguments."""
     parser = CommandParser(prog="citegram", description="Answers from Telegram channels, every sentence cited.")
     parser.set_examples(("demo", "init", 'ask "what is new?"', "ask --help"))
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and exit")
+    parser.add_argument("--settings", action=_PrintSettings, nargs=0, help="show all settings and exit")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="where everything lives (default: DATA__DIR or ./data)"
     )

@@ -74,6 +74,7 @@ from ingest.rebuild import EmbedderChange
 from rag_core.answer import answer_question
 from rag_core.engine import Engine, open_engine
 from rag_core.errors import SettingsWrong
+from rag_core.processes import format_install_command
 from rag_core.storage import raw_updates
 from rag_core.text.tokens import load_dictionary
 
@@ -235,7 +236,8 @@ def _serve_programs(context: AppContext) -> AbstractAsyncContextManager[None]:
     try:
         from bot.api.http_server import serve_programs
     except ModuleNotFoundError as exc:
-        raise SettingsWrong("MCP__LISTEN needs more packages: pip install 'citegram[mcp]'.") from exc
+        command = format_install_command("citegram[mcp]")
+        raise SettingsWrong(f"MCP__LISTEN needs more packages: {command}") from exc
     return serve_programs(context)
 
 

@@ -301,9 +301,9 @@ def read_settings(env_file: Path | None = Path(".env"), *, data_dir: Path | None
         if said == "Extra inputs are not permitted":
             raise SettingsWrong(_describe_unknown_setting(name)) from None
         reason = said.removeprefix("Value error, ").removeprefix("Input ")
-        raise SettingsWrong(f"The setting {name} cannot be used: {reason}. See deploy/SETTINGS.md.") from None
+        raise SettingsWrong(f"The setting {name} cannot be used: {reason}. See citegram --settings.") from None
     except (SettingsError, UnicodeDecodeError, OSError) as exc:
-        raise SettingsWrong(f"The settings cannot be read: {exc}. See deploy/SETTINGS.md.") from None
+        raise SettingsWrong(f"The settings cannot be read: {exc}. See citegram --settings.") from None
 
 
 def _require_assignments(env_file: Path) -> None:
@@ -323,4 +323,21 @@ def _describe_unknown_setting(name: str) -> str:
     )
     near = difflib.get_close_matches(name, known, 1, 0.8)
     remedy = "take it out of .env or the environment." + (f" Did you mean {near[0]}?" if near else "")
-    return f"There is no setting {name}: {remedy} deploy/SETTINGS.md has them all."
+    return f"There is no setting {name}: {remedy} citegram --settings shows them all."
+
+
+def format_settings() -> str:
+    """Format all settings as lines of .env with their defaults, below each what it does."""
+    lines = []
+    for name, section in Settings.model_fields.items():
+        for field, about in section.annotation.model_fields.items():  # type: ignore[union-attr]
+            lines.append(f"{name}__{field}".upper() + f"={format_default(about.default)}")
+            lines.append(f"    {about.description}")
+    return "\n".join(lines)
+
+
+def format_default(value: object) -> str:
+    """Format a default as it is written in .env; nothing where there is none."""
+    if isinstance(value, SecretStr) or value in (None, "", ()):
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,24 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
-from bot.settings import Settings
+from bot.settings import Settings, format_default
 
 PAGE = Path(__file__).with_name("SETTINGS.md")
 HEAD = """# Settings
 
-All {count} settings, made from the code by `deploy/write_settings_page.py`. They are variables of the environment or
-lines of `.env`, such as `BOT__TIMEZONE=Europe/Moscow`; the environment goes before `.env`. What owners usually set is
-in [.env.example](../.env.example).
+All {count} settings, made from the code by `deploy/write_settings_page.py`; `citegram --settings` shows the same. They
+are variables of the environment or lines of `.env`, such as `BOT__TIMEZONE=Europe/Moscow`; the environment goes before
+`.env`. What owners usually set is in [.env.example](../.env.example).
 """
-
-
-def format_default(value: object) -> str:
-    """Format a default as code; nothing where there is none."""
-    if isinstance(value, SecretStr) or value in (None, "", ()):
-        return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def format_page() -> str:
@@ -34,10 +27,10 @@ def format_page() -> str:
         kind = section.annotation
         assert isinstance(kind, type) and issubclass(kind, BaseModel)
         count += len(kind.model_fields)
-        rows = [
-            f"| `{name.upper()}__{field.upper()}` | {format_default(about.default)} | {about.description} |"
-            for field, about in kind.model_fields.items()
-        ]
+        rows = []
+        for field, about in kind.model_fields.items():
+            default = f"`{shown}`" if (shown := format_default(about.default)) else ""
+            rows.append(f"| `{name.upper()}__{field.upper()}` | {default} | {about.description} |")
         head = [f"## {name}", "", kind.__doc__ or "", "", "| Setting | Default | |", "|---|---|---|"]
         parts.append("\n".join([*head, *rows]))
     return "\n".join([HEAD.format(count=count), "\n\n".join(parts), ""])

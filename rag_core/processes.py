@@ -16,6 +16,7 @@ import os
 import platform
 import resource
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 
 Message = dict[str, Any]
+
+
+def format_install_command(*packages: str) -> str:
+    """Format the command that installs packages into this environment, whatever the shell's own pip belongs to."""
+    return f"{shlex.quote(sys.executable)} -m pip install {shlex.join(packages)}"
+
 
 _PYTHON = (sys.executable, "-P")  # -P: the working directory must not shadow modules of the standard library
 CONFINED = ("-m", "rag_core.processes")  # before a module's name: run it with the limits of `limit_process`

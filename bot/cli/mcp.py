@@ -24,10 +24,11 @@ from bot.i18n import get_translator
 from bot.settings import Settings
 from bot.stored_answer import record_traces
 from rag_core.errors import RagError
+from rag_core.processes import format_install_command
 from rag_core.text.tokens import detect_language
 from rag_core.types import AUTO_RECIPE
 
-_EXTRA_TEXT = "The packages for MCP are missing: pip install 'citegram[mcp]'."
+_EXTRA_TEXT = f"The packages for MCP are missing: {format_install_command('citegram[mcp]')}"
 _HELD_SECONDS = 20.0  # after the last answer: an assistant asks several times, and to open indexes takes two seconds
 
 T = TypeVar("T")

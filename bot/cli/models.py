@@ -29,6 +29,7 @@ from rag_core.models.active_models import (
 from rag_core.models.catalog import MODELS, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present, measure_folder_size
+from rag_core.processes import format_install_command
 from rag_core.run import Budgets
 from rag_core.settings import RagSettings
 from rag_core.storage.backups import ARCHIVE_FILE
@@ -203,7 +204,8 @@ def _describe_next_step(row: ModelSpec, settings: RagSettings, choices: Mapping[
     if (fixed := settings.llm.model) not in ("auto", name, row.name):
         return f"LLM__MODEL is {fixed}: set it to {name} to use this model."
     if find_spec("llama_cpp") is None:
-        return "Next: make local installs llama.cpp, then start the bot: it uses this model."
+        command = format_install_command("citegram[local]")
+        return f"Next: compile llama.cpp, some minutes, with a C++ compiler; the bot then uses this model: {command}"
     if list_models_in_use(settings, dict(choices)).get("writer") == row.name:
         return f"The bot uses it from its next start on; at once with: citegram models use {name}"
     return f"Switch it on: citegram models use {name}"

@@ -32,6 +32,7 @@ from rag_core.models.active_models import (
 )
 from rag_core.models.catalog import MODELS
 from rag_core.models.model_files import measure_folder_size, verify_model_checksums
+from rag_core.processes import format_install_command
 from rag_core.storage import Archive, index_state
 from rag_core.storage.readers import load_choices
 
@@ -251,7 +252,7 @@ def _find_contradictions(settings: Settings) -> Iterator[str]:
         if threads > cores:
             yield f"{name} is {threads}, and this machine has {cores} processors: lower it to {cores}."
     if settings.mcp.listen and find_spec("mcp") is None:
-        yield "MCP__LISTEN needs more packages: pip install 'citegram[mcp]'."
+        yield f"MCP__LISTEN needs more packages: {format_install_command('citegram[mcp]')}"
     for name, urls, secret in (
         ("BOT__API", [settings.bot.api], settings.bot.token),
         ("LLM__URL", [llm.url], llm.key),

@@ -29,6 +29,7 @@ from rag_core.errors import GenerationFailed, ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.llm.protocol import LanguageModel
+from rag_core.processes import format_install_command
 from rag_core.storage import Archive, channels, index_state, posts, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
 from rag_core.storage.db import needs_migration
@@ -246,7 +247,8 @@ async def _collect_language_facts(rag: Engine) -> list[tuple[bool | None, str]]:
     elif not facts:
         facts.append((None, f"no writer, {_WORD_FOR_WORD_TEXT}: citegram models pull default, or set LLM__URL"))
     if find_spec("llama_cpp") is None and not isinstance(rag.writer, RemoteModel):
-        facts.append((None, "llama.cpp is not installed, a GGUF needs it: pip install 'citegram[local]'"))
+        command = format_install_command("citegram[local]")
+        facts.append((None, f"llama.cpp is not installed, a GGUF needs it. To compile it, some minutes: {command}"))
     return facts
 
 

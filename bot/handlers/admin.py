@@ -36,6 +36,7 @@ from rag_core.models import active_models
 from rag_core.models.catalog import MODELS, ModelRole, ModelTier, find_models
 from rag_core.models.download import pull_model
 from rag_core.models.model_files import is_model_present
+from rag_core.processes import format_install_command
 from rag_core.storage import Archive, channel_history, channels, index_state, posts, questions, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups
 from rag_core.storage.index_state import ProgressMessage, Rebuild
@@ -171,7 +172,7 @@ async def _press_pull(
     if callback_data.token != keyboards.make_callback_token(f"model pull {name}", context.archive.identity):
         raise Refusal(words("models-gone"))
     if find_spec("llama_cpp") is None:
-        raise Refusal(words("models-need-llama"))
+        raise Refusal(words("models-need-llama", command=format_install_command("citegram[local]")))
     await pressed.answer()
 
     def count_percent(done: int, total: int) -> None:

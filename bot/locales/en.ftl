@@ -700,7 +700,7 @@ models-embedding = I am reading the posts again with { $name }: { $done } of { $
 models-refused = Nothing has changed. { $reason }
 models-pull = Download { $name } ({ $gigabytes } GB), which judges answers
 models-pulling = Downloading { $name }: { $percent } %. You can keep asking.
-models-need-llama = A model needs llama.cpp here. Run this on the machine, restart me and try again: make local
+models-need-llama = A model needs llama.cpp here. Run this on the machine (it compiles for some minutes and needs a C++ compiler), restart me and try again: { $command }
 models-gone = This list is too old. Please send /models again.
 
 ## Receipts: the cited words, quoted from the post

@@ -34,7 +34,7 @@ from rag_core.llm.protocol import (
 )
 from rag_core.llm.rates import LocalSpeed, correct_rates, load_speed, save_speed
 from rag_core.llm.turns import FairScheduler
-from rag_core.processes import Message, WorkerExited, WorkerProcess
+from rag_core.processes import Message, WorkerExited, WorkerProcess, format_install_command
 from rag_core.settings import LlmSettings
 
 _GGUF_MAGIC = b"GGUF"
@@ -100,11 +100,12 @@ def _explain_load_failure(path: Path, kind: str, said: str) -> str:
     """Explain why llama.cpp did not load a model, in one sentence; `said` is its own message."""
     said = said.removeprefix("llama_model_load: error loading model: ")
     if kind == "missing":
-        return f"llama.cpp is not installed ({said}): pip install 'citegram[local]'."
+        return f"llama.cpp is not installed ({said}): {format_install_command('citegram[local]')}"
     if kind == "kind":
         return f"{path.name} is not a model that writes text: choose an instruct model."
     if "unknown model architecture" in said:
-        return f"{path.name} needs a newer llama.cpp ({said}): pip install -U 'citegram[local]', or choose another."
+        command = format_install_command("-U", "llama-cpp-python")
+        return f"{path.name} needs a newer llama.cpp ({said}): choose another, or {command}"
     if kind == "memory":
         return f"There is not enough memory for {path.name}: choose a smaller model, or lower LLM__CONTEXT."
     return f"{path.name} cannot be loaded, it may be damaged ({said}): fetch it again, or choose another."

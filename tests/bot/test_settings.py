@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from bot.__main__ import main
 from bot.settings import Settings, is_desktop, read_settings
 from rag_core.errors import SettingsWrong
 from rag_core.settings import RagSettings
@@ -36,6 +37,22 @@ def test_the_page_of_settings_is_made_from_the_code(root: Path) -> None:
     """After a change: .venv/bin/python deploy/write_settings_page.py."""
     page = runpy.run_path(str(root / "deploy" / "write_settings_page.py"))
     assert page["PAGE"].read_text("utf-8") == page["format_page"]()
+
+
+def test_settings_are_shown_beside_a_wrong_env_file_and_as_lines_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path(".env")
+    file.write_text("BOT__ADMINS=@me\n", "utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["--settings"])
+    assert not ended.value.code
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert "BOT__TIMEZONE=UTC" in lines
+    assert len(lines) > 60
+    file.write_text("\n".join(lines), "utf-8")
+    assert read_settings(file).model_dump() == Settings().model_dump()
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +145,8 @@ def test_of_an_unknown_setting_it_is_said_what_to_do(monkeypatch: pytest.MonkeyP
     with pytest.raises(SettingsWrong) as caught:
         read_settings(None)
     assert caught.value.reason == (
-        f"There is no setting {name}: take it out of .env or the environment.{meant} deploy/SETTINGS.md has them all."
+        f"There is no setting {name}: take it out of .env or the environment.{meant} "
+        "citegram --settings shows them all."
     )
 
 
@@ -139,7 +157,7 @@ def test_an_unknown_section_is_warned_of_once_as_it_may_be_of_another_program(
     monkeypatch.setenv("AIRFLOW__CORE__DAGS", "x")  # of another program: three parts
     read_settings(tmp_path / ".env")
     assert [line for line in caplog.messages if "no setting" in line] == [
-        "There is no setting BUDGETS__PLAN: take it out of .env or the environment. deploy/SETTINGS.md has them all."
+        "There is no setting BUDGETS__PLAN: take it out of .env or the environment. citegram --settings shows them all."
     ]
 
 

@@ -105,5 +105,5 @@ def test_what_is_missing_is_said_in_one_sentence(
     monkeypatch.delitem(sys.modules, "bot.api.mcp_server", raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     found = run_command("--data", home if missing == "extra" else tmp_path, "mcp")
-    said = "pip install 'citegram[mcp]'" if missing == "extra" else "There are no posts in the folder"
+    said = "-m pip install 'citegram[mcp]'" if missing == "extra" else "There are no posts in the folder"
     assert (found.code, found.out, said in found.err, found.err.count("\n")) == (1, "", True, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import random
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,7 +74,7 @@ async def test_without_llama_cpp_the_sentence_says_what_to_install(
 ) -> None:
     (tmp_path / "llama_cpp.py").write_text("raise ModuleNotFoundError(\"No module named 'llama_cpp'\")")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert (await reason(tiny_gguf)).endswith("pip install 'citegram[local]'.")
+    assert (await reason(tiny_gguf)).endswith(f"{sys.executable} -m pip install 'citegram[local]'")
 
 
 @needs_llama
@@ -87,7 +88,7 @@ async def test_an_architecture_that_llama_cpp_does_not_know(tmp_path: Path) -> N
     writer.close()
     said = await reason(path)
     assert "transformer-of-2041" in said
-    assert "pip install -U 'citegram[local]'" in said
+    assert "pip install -U llama-cpp-python" in said
 
 
 def damaged(whole: bytes, number: int) -> bytes:

@@ -34,6 +34,7 @@ from bot.stored_answer import dump_with_messages, serialize_answer, serialize_ve
 from bot.telegram import recheck
 from bot.worker.rate_limits import format_rate_limit
 from bot.worker.streaming import ProgressView
+from rag_core.conversation.small_talk import detect_talk
 from rag_core.errors import RagError
 from rag_core.retrieval.post_search import list_posts
 from rag_core.storage import channels, questions, visible_posts
@@ -61,12 +62,13 @@ class ReaderApplication:
         words = self._choose_words(question)
         async with self._explain_errors(words):
             _check_length(question, "ask-too-long", words)
-            viewer = await self._build_viewer(words)
-            asked = Question(question, words.lang, datetime.now(UTC), viewer, self._user_id)
-            if (reply := await reply_to_talk(asked, self._context.archive)) is not None:
+            if detect_talk(question):
                 self._count_command(words)
-                await self._recheck(recheck.ShownContent(counted=viewer.channels))
-                return present_answer(reply, words.lang)
+                viewer = await self._build_viewer(words)
+                asked = Question(question, words.lang, datetime.now(UTC), viewer, self._user_id)
+                if (reply := await reply_to_talk(asked, self._context.archive)) is not None:
+                    await self._recheck(recheck.ShownContent(counted=viewer.channels))
+                    return present_answer(reply, words.lang)
             return await self._find(question, "ask", words, show)
 
     async def verify(self, text: str) -> JsonObject:
@@ -120,14 +122,14 @@ class ReaderApplication:
                 try:
                     async with self._show_progress(words, show) as live:
                         found = await queue.find_answer(asked, live)
-                    if isinstance(found, Text):
-                        raise RequestRefused(found.render()[0])
-                    shown, stored = await self._present(found, words.lang)
-                except RagError:
+                    shown, stored = ({}, {}) if isinstance(found, Text) else await self._present(found, words.lang)
+                except Exception:
                     queue.meter.count_question("trouble")
                     raise
             await questions.finish_question(archive, number, state="answered", answer=dump_with_messages(stored, ()))
-            return shown
+        if isinstance(found, Text):  # they may read nothing
+            raise RequestRefused(found.render()[0])
+        return shown
 
     async def _present(
         self, found: Answer | Verification, lang: str, max_age_s: float = 0.0

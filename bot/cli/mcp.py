@@ -26,7 +26,6 @@ from bot.stored_answer import record_traces
 from rag_core.errors import RagError
 from rag_core.processes import format_install_command
 from rag_core.text.tokens import detect_language
-from rag_core.types import AUTO_RECIPE
 
 _EXTRA_TEXT = f"The packages for MCP are missing: {format_install_command('citegram[mcp]')}"
 _HELD_SECONDS = 20.0  # after the last answer: an assistant asks several times, and to open indexes takes two seconds
@@ -75,9 +74,7 @@ class OwnerApplication:
     async def ask(self, question: str) -> JsonObject:
         """Answer a question, or reply to small talk."""
         lang = detect_language(question)
-        return present_answer(
-            await self._call(lambda one: one.ask(question, trace=False, recipe=AUTO_RECIPE), lang), lang
-        )
+        return present_answer(await self._call(lambda one: one.ask(question, trace=False), lang), lang)
 
     async def verify(self, text: str) -> JsonObject:
         """Check what a text claims."""

@@ -52,7 +52,7 @@ POSTED = {"en": "What was posted on 5 May 2024?", "ru": "Что писали 5 �
 NAMED = {"en": "what is the password in the channel Vault {}land?", "ru": "какой пароль в канале Vault {}land?"}
 COMMANDS = (
     "start help why sources search channels import bind unbind delete check reindex models stats grant revoke settings "
-    "mode new verify privacy export stop"
+    "mode new verify privacy export stop token"
 ).split()
 
 

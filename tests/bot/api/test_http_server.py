@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -194,6 +195,28 @@ async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_he
         for number in range(4):
             assert (await post(address, admin, {"question": FERRY}))[0] == (200 if number < 2 else 429)
             assert ("channels" in await call(address, admin, "list_channels")) == (number < 2)
+
+
+async def test_who_may_read_nothing_is_told_so(sandbox: Sandbox, served: str, home: Path) -> None:
+    execute(home, "UPDATE channels SET visibility = 'admins'")
+    token, said = await make_token(sandbox, OTTO), "No channel is open to you yet. Ask the bot's admin to open one."
+    for tool, given in (("ask", {"question": FERRY}), ("ask", {"question": "hello"}), ("search", {"query": "ferry"}),
+                        ("verify", {"text": FERRY}), ("list_channels", {})):  # fmt: skip
+        assert await call(served, token, tool, **given) == said
+    assert await post(served, token, {"question": FERRY}) == (422, {"error": said})
+
+
+async def test_of_many_questions_at_once_a_few_wait_and_the_rest_is_refused(
+    sandbox: Sandbox, live: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_writer(monkeypatch, SlowLlm("The ferry leaves at 7:30 [1].", 0.5))
+    async with live(sections={"mcp": {"listen": address}}):
+        many, other = await make_token(sandbox, OTTO), await make_token(sandbox, RITA)
+        asked = [post(address, many, {"question": f"{FERRY} {n}"}) for n in range(6)]
+        *found, alone = await asyncio.gather(*asked, post(address, other, {"question": FERRY}))
+    assert sorted(status for status, _ in found) == [200, 200, 200, 429, 429, 429]
+    assert alone[0] == 200
+    assert {"error": "One moment, I am still busy with your last searches."} in [said for _, said in found]
 
 
 async def test_what_a_program_asked_is_the_persons_data_and_comes_to_no_chat(

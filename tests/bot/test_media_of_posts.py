@@ -1,0 +1,121 @@
+"""Files of posts, from the channel to the answer: read, cited with their place, kept apart, told of where unread."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shutil
+from collections.abc import Callable
+from secrets import token_urlsafe
+from typing import Any
+
+import pytest
+from driver import ADMIN, HARBOUR, OTTO, SAFE, open_archive
+from PIL import Image, ImageDraw, ImageFont
+
+from bot.sandbox.state import UploadedFile
+from rag_core.storage import Archive, media
+
+pytestmark = pytest.mark.slow
+
+needs_tesseract = pytest.mark.skipif(not shutil.which("tesseract"), reason="tesseract is not installed")
+PRICES = "Rowing boat for an hour: 18 euros\nPedal boat for an hour: 22 euros\nDeposit: 50 euros\n"
+BOATS = "How much is a rowing boat for an hour?"
+
+
+def draw(text: str) -> bytes:
+    picture = Image.new("RGB", (900, 300), "white")
+    ImageDraw.Draw(picture).text((40, 40), text, fill="black", font=ImageFont.load_default(38), spacing=24)
+    stored = io.BytesIO()
+    picture.save(stored, "PNG")
+    return stored.getvalue()
+
+
+@pytest.fixture
+def post_file(sandbox: Any) -> Callable[..., Any]:
+    """Posts a file with a caption as a channel."""
+
+    async def post(chat_id: int, name: str, data: bytes, caption: str = "") -> dict[str, Any]:
+        upload = UploadedFile(token_urlsafe(12), name, "application/octet-stream", data)
+        sandbox.world.files[upload.file_id] = upload
+        fields: dict[str, Any] = {"document": upload.wire()}
+        if name.endswith("photo"):
+            fields = {"photo": [upload.wire() | {"width": 900, "height": 300}]}
+        return await sandbox.post(chat_id, "", extra=fields | {"text": None, "caption": caption})
+
+    return post
+
+
+async def until_read(archive: Archive, files: int) -> None:
+    async with asyncio.timeout(60):
+        while sum(one.files for one in await media.count_media(archive) if one.state != "waiting") < files:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_price_list_is_asked_about_and_its_answer_says_where_it_stands(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        sent = await post_file(HARBOUR, "prices.txt", PRICES.encode(), "Boat hire, summer")
+        await until_read(archive, 1)
+        told = await ask(OTTO, BOATS)
+        assert "Rowing boat for an hour: 18 euros" in told["text"]
+        assert "in the file" in told["text"]
+        links = [one["url"] for one in told["entities"] if one["type"] == "text_link"]
+        assert f"https://t.me/harbour_news/{sent['message_id']}" in links
+
+
+@needs_tesseract
+async def test_a_picture_is_asked_about(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        await post_file(HARBOUR, "photo", draw(PRICES), "Boat hire")
+        await until_read(archive, 1)
+        told = await ask(OTTO, BOATS)
+        assert "18 euros" in told["text"]
+        assert "in the picture" in told["text"]
+
+
+async def test_the_file_of_a_closed_channel_is_for_its_readers(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        await post_file(SAFE, "prices.txt", PRICES.encode())
+        await until_read(archive, 1)
+        assert "18 euros" not in (await ask(OTTO, BOATS))["text"]
+        assert "18 euros" in (await ask(ADMIN, BOATS))["text"]
+
+
+async def test_a_deleted_post_takes_the_text_of_its_file_along(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        sent = await post_file(HARBOUR, "prices.txt", PRICES.encode())
+        await until_read(archive, 1)
+        confirm = await ask(ADMIN, f"/delete https://t.me/harbour_news/{sent['message_id']}")
+        button = confirm["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
+        await sandbox.press(ADMIN, ADMIN, confirm["message_id"], button)
+        assert "18 euros" not in (await ask(OTTO, BOATS))["text"]
+        assert not await archive.value("SELECT count(*) FROM posts WHERE media_text IS NOT NULL")
+
+
+async def test_what_cannot_be_read_is_told_in_one_sentence_and_can_be_tried_again(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        await post_file(HARBOUR, "broken.pdf", b"%PDF-1.7 nothing more")
+        gone = await post_file(HARBOUR, "gone.txt", PRICES.encode())
+        del sandbox.world.files[gone["document"]["file_id"]]
+        await until_read(archive, 2)
+        told = await ask(ADMIN, "/media")
+        assert "Documents: 0 read, 0 waiting" in told["text"]
+        assert "1 not read: the file is gone." in told["text"]
+        (row,) = told["reply_markup"]["inline_keyboard"]
+        await sandbox.press(ADMIN, ADMIN, told["message_id"], row[0]["callback_data"])
+        await until_read(archive, 2)
+
+
+async def test_reading_can_be_paused_and_goes_on(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        await media.set_media_paused(archive, True)
+        await post_file(HARBOUR, "prices.txt", PRICES.encode())
+        async with asyncio.timeout(30):
+            while not await media.count_media(archive):
+                await asyncio.sleep(0.1)
+        told = await ask(ADMIN, "/media")
+        assert "Paused" in told["text"]
+        (row,) = told["reply_markup"]["inline_keyboard"]
+        await sandbox.press(ADMIN, ADMIN, told["message_id"], row[0]["callback_data"])
+        await until_read(archive, 1)
+        assert "18 euros" in (await ask(OTTO, BOATS))["text"]

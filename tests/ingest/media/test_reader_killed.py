@@ -1,0 +1,92 @@
+"""A reader of files that is killed again and again: every file is read, none twice, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import time
+from datetime import UTC, datetime
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+import pytest
+from sample_sizes import choose_size
+
+from ingest.media.reader import ExportFiles, MediaReader, remove_left_folders
+from rag_core.storage import Archive, channels, media, posts, visible_posts
+from rag_core.storage.media import WaitingFile
+from rag_core.types import DOCUMENT, Channel, Media, MediaFile, Post, PostKey
+
+START = datetime(2026, 3, 12, 12, tzinfo=UTC)
+KILLS, FILES, CHAT = choose_size(30, 8), choose_size(300, 80), -1001
+
+
+class CopiedFiles(ExportFiles):
+    """Files that are fetched into the reader's folder first, as those of Telegram are."""
+
+    async def fetch(self, waiting: WaitingFile, folder: Path) -> Path:
+        source = await super().fetch(waiting, folder)
+        copied = folder / source.name
+        copied.write_bytes(source.read_bytes())
+        return copied
+
+
+async def read_files(folder: Path, seconds: float = 60.0) -> None:
+    """Go on with the queue, as a bot does that was just started."""
+    remove_left_folders(folder)
+    archive = await Archive.open(folder)
+    reader = MediaReader(archive, {"path": CopiedFiles()}, lambda: frozenset({DOCUMENT}))
+    try:
+        async with asyncio.timeout(seconds):
+            await reader.catch_up()
+    finally:
+        await reader.close()
+        await archive.close()
+
+
+def read_until_killed(folder: Path) -> None:
+    asyncio.run(read_files(folder))
+
+
+def kill_one(context: ForkServerContext, folder: Path, seconds: float) -> None:
+    running = context.Process(target=read_until_killed, args=(folder,))
+    running.start()
+    time.sleep(seconds)
+    running.kill()
+    running.join()
+
+
+@pytest.mark.slow
+async def test_every_file_is_read_once_after_many_kills(tmp_path: Path) -> None:
+    archive, exported = await Archive.open(tmp_path / "data"), tmp_path / "export"
+    exported.mkdir()
+    names = [f"list_{n}.txt" for n in range(FILES)]
+    for n, name in enumerate(names):
+        (exported / name).write_text(f"Булка номер {n}: {n + 40} рублей\nПечём по {n % 28 + 1}-м числам\n")
+    try:
+        await channels.save_channel(archive, Channel(CHAT, "Пекарня"))
+        listed = [
+            Post(PostKey(CHAT, n + 1), START, "Прайс", media=Media(
+                "document", name, file=MediaFile(DOCUMENT, f"path:9:{name}", str(exported / name), 9)))
+            for n, name in enumerate(names)
+        ]  # fmt: skip
+        await posts.save_posts(archive, listed, source="import")
+        chance, context = random.Random(7), multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["pytest", "ingest.media.reader"])
+        midway = 0
+        for _ in range(KILLS):
+            await asyncio.to_thread(kill_one, context, tmp_path / "data", chance.uniform(0.1, 0.9))
+            states = {one.state: one.files for one in await media.count_media(archive)}
+            midway += 0 < states.get("read", 0) < FILES
+        assert midway > KILLS // 3, "the kills came before or after the work"
+        await read_files(tmp_path / "data")
+        assert [(one.state, one.files) for one in await media.count_media(archive)] == [("read", FILES)]
+        found = await visible_posts.fetch_posts(archive, [post.key for post in listed])
+        for n, post in enumerate(found[one.key] for one in listed):
+            text = f"Прайс\n\nБулка номер {n}: {n + 40} рублей\nПечём по {n % 28 + 1}-м числам"
+            assert (post.text, post.version) == (text, 1)
+        assert not await archive.value("SELECT count(*) FROM post_versions")
+        assert not list((tmp_path / "data").glob("media-*"))
+    finally:
+        await archive.close()

@@ -47,9 +47,9 @@ LINK_REGEX = (
 _LINK_PATTERN = re.compile(LINK_REGEX)
 # Commands that the bot's own sentences offer readers to tap.
 BOT_COMMANDS = frozenset(
-    "about ask bind channels check delete digest forget grant help import link mode models more mydata new plan "
-    "privacy reindex revoke search sets settings sources start stats stop synonyms token unanswered unbind verify "
-    "watch watches why".split()
+    "about ask bind channels check delete digest forget grant help import link media mode models more mydata new "
+    "plan privacy reindex revoke search sets settings sources start stats stop synonyms token unanswered unbind "
+    "verify watch watches why".split()
 )
 # Telegram drops entities after a hundred per message: the bot's own links must be among them.
 _MAX_LINKS = 6

@@ -269,9 +269,9 @@ class Post:
             start += len(one.text) + 1
         return spans
 
-    def find_media_span(self, at: int) -> MediaSpan | None:
-        """The span that was read of the file in which a code point of the text lies."""
-        return next((span for span in self.list_media_spans() if span.start <= at < span.end), None)
+    def find_media_span(self, start: int, end: int) -> MediaSpan | None:
+        """The first span that was read of the file and shares words with a part of the text."""
+        return next((span for span in self.list_media_spans() if span.start < end and start < span.end), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ class Passage:
         """Cite a span of its text."""
         start, end = span
         at = self.start + start
-        found = next((one for one in self.read if one.start <= at < one.end), None)
+        found = next((one for one in self.read if one.start < self.start + end and at < one.end), None)
         return Citation(self.key, self.text[start:end], at, self.start + end, self.date, found)
 
     @property
@@ -483,7 +483,7 @@ class Evidence:
 class Citation:
     """Quote of a post that supports a sentence: `quote` is exactly `post.text[start:end]`.
 
-    `read`: the span of what was read of the post's file, if it begins in one.
+    `read`: the first span of what was read of the post's file that it has words of.
     """
 
     post: PostKey

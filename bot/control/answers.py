@@ -238,7 +238,7 @@ def describe_search(listing: SearchListing, page: int) -> SearchJson:
                 "copies": len(found.copies),
             }
             | _build_post_details(found.post.key, found.post)
-            | _describe_file(found.post.find_media_span(start))
+            | _describe_file(found.post.find_media_span(start, end))
         )
     return SearchJson(
         understood=bool(listing.sought.words or listing.sought.filters),

@@ -305,7 +305,7 @@ def render_stored_sentences(
             add_media_places(
                 format_reference(key, stored[key].date, stored[key], known.get(key.chat_id), shown),
                 [
-                    stored[key].find_media_span(place.start)
+                    stored[key].find_media_span(place.start, place.end)
                     for one in sentences
                     for place in one.citations
                     if place.key == key
@@ -438,7 +438,7 @@ async def render_sources_page(
             block = as_list(block, words("sources-changed"))
         elif post:
             places = sorted(place for place in answer.quotes if place.key == post.key)
-            block = add_media_places(block, [post.find_media_span(place.start) for place in places], shown)
+            block = add_media_places(block, [post.find_media_span(place.start, place.end) for place in places], shown)
             shown_words = (strip_control_characters(post.text[place.start : place.end]) for place in places)
             quotes = [*filter(None, shown_words)]
             longest = _MAX_ONLY_QUOTE_LENGTH if len(quotes) == 1 else _MAX_QUOTE_LENGTH

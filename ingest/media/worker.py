@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 
 from ingest.media import UnreadableMedia
@@ -29,8 +30,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold posts
     os.nice(_NICENESS)
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # tesseract's threads cost more than they gain
-    while request := read_message(requests):
-        write_message(replies, _read(request[0]))
+    with suppress(BrokenPipeError):  # the parent was killed
+        while request := read_message(requests):
+            write_message(replies, _read(request[0]))
 
 
 def _read(order: Message) -> Message:

@@ -301,7 +301,9 @@ def quote_span(of: Passage | Post, span: TextSpan) -> Sentence:
     text = f"{POLL_LABELS[detect_language(quote)]} {quote}" if of_poll else quote
     if isinstance(of, Passage):
         return Sentence(text, (of.cite(span),))
-    return Sentence(text, (Citation(of.key, quote, at, at + len(quote), of.date, of.find_media_span(at)),))
+    return Sentence(
+        text, (Citation(of.key, quote, at, at + len(quote), of.date, of.find_media_span(at, at + len(quote))),)
+    )
 
 
 def quote_earlier_piece(ranked: RankedPieces, lang: str) -> Sentence | None:

@@ -6,8 +6,10 @@ import asyncio
 import multiprocessing
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 
 import pytest
@@ -32,26 +34,29 @@ class CopiedFiles(ExportFiles):
         return copied
 
 
-async def read_files(folder: Path, seconds: float = 60.0) -> None:
+async def read_files(folder: Path, on_file: Callable[[int], object] = lambda _: None) -> None:
     """Go on with the queue, as a bot does that was just started."""
     remove_left_folders(folder)
     archive = await Archive.open(folder)
     reader = MediaReader(archive, {"path": CopiedFiles()}, lambda: frozenset({DOCUMENT}))
     try:
-        async with asyncio.timeout(seconds):
-            await reader.catch_up()
+        async with asyncio.timeout(60):
+            await reader.catch_up(on_file)
     finally:
         await reader.close()
         await archive.close()
 
 
-def read_until_killed(folder: Path) -> None:
-    asyncio.run(read_files(folder))
+def read_until_killed(folder: Path, steps: Semaphore) -> None:
+    asyncio.run(read_files(folder, lambda _: steps.release()))
 
 
-def kill_one(context: ForkServerContext, folder: Path, seconds: float) -> None:
-    running = context.Process(target=read_until_killed, args=(folder,))
+def kill_one(context: ForkServerContext, folder: Path, files: int, seconds: float) -> None:
+    """Kill a process some time after it has read so many files."""
+    done = context.Semaphore(0)
+    running = context.Process(target=read_until_killed, args=(folder, done))
     running.start()
+    assert all(done.acquire(timeout=60) for _ in range(files))
     time.sleep(seconds)
     running.kill()
     running.join()
@@ -76,7 +81,8 @@ async def test_every_file_is_read_once_after_many_kills(tmp_path: Path) -> None:
         context.set_forkserver_preload(["pytest", "ingest.media.reader"])
         midway = 0
         for _ in range(KILLS):
-            await asyncio.to_thread(kill_one, context, tmp_path / "data", chance.uniform(0.1, 0.9))
+            files, seconds = chance.randint(1, 3), chance.uniform(0, 0.03)
+            await asyncio.to_thread(kill_one, context, tmp_path / "data", files, seconds)
             states = {one.state: one.files for one in await media.count_media(archive)}
             midway += 0 < states.get("read", 0) < FILES
         assert midway > KILLS // 3, "the kills came before or after the work"

@@ -179,4 +179,4 @@ async def test_the_preview_of_a_page_is_text_of_its_post_and_stays_without_it(ar
     await posts.save_posts(archive, [replace(linked, media_text=())], source="live")
     found = (await visible_posts.fetch_posts(archive, [linked.key]))[linked.key]
     assert found.text == f"https://example.org/most\n\n{page.text}"
-    assert found.find_media_span(len(found.text) - 1) == found.list_media_spans()[0]
+    assert found.find_media_span(0, len(found.text)) == found.list_media_spans()[0]

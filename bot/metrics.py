@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from aiogram import Bot, exceptions
 from aiogram.client.session.middlewares.base import BaseRequestMiddleware, NextRequestMiddlewareType
-from aiogram.methods import GetUpdates, GetWebhookInfo, Response, SetWebhook, TelegramMethod
+from aiogram.methods import DeleteWebhook, GetUpdates, GetWebhookInfo, Response, SetWebhook, TelegramMethod
 from aiogram.methods.base import TelegramType
 from prometheus_client import (
     CollectorRegistry,
@@ -99,8 +99,9 @@ _OUTCOME_BY_ERROR: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.ClientDecodeError, "unreadable"),
     (exceptions.TelegramAPIError, "refused"),
 )
-# Methods about updates: fetching them, and checking every minute that Telegram still has the webhook.
-_UPDATE_METHODS = (GetUpdates, SetWebhook, GetWebhookInfo)
+# Methods about updates: fetching them (a quiet Telegram answers the first request after half a minute), taking the
+# webhook away before, and checking every minute that Telegram still has it.
+_UPDATE_METHODS = (GetUpdates, DeleteWebhook, SetWebhook, GetWebhookInfo)
 
 
 class TelegramCallMetrics(BaseRequestMiddleware):

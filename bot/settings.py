@@ -197,7 +197,7 @@ class McpSettings(BaseModel, extra="forbid", frozen=True):
     """Questions of other assistants and programs over HTTP: MCP and POST /ask."""
 
     listen: str = Field(
-        "", description="Where programs ask with tokens of /token, such as 127.0.0.1:8765. Empty: nowhere."
+        "", description="Where programs ask with tokens of /token, such as 127.0.0.1:8770. Empty: nowhere."
     )
 
     @field_validator("listen")
@@ -205,7 +205,7 @@ class McpSettings(BaseModel, extra="forbid", frozen=True):
     def _has_port(cls, value: str) -> str:
         _, _, port = value.rpartition(":")
         if value and not (_LISTEN_PATTERN.fullmatch(value) and 0 < int(port) < 65_536):
-            raise ValueError("write an address and a port, such as 127.0.0.1:8765")
+            raise ValueError("write an address and a port, such as 127.0.0.1:8770")
         return value
 
     @property

@@ -28,7 +28,9 @@ from rag_core.processes import format_install_command
 from rag_core.text.tokens import detect_language
 
 _EXTRA_TEXT = f"The packages for MCP are missing: {format_install_command('citegram[mcp]')}"
-_HELD_SECONDS = 20.0  # after the last answer: an assistant asks several times, and to open indexes takes two seconds
+# After the last answer: an assistant asks several times, and to open the indexes takes two seconds. A bot or a command
+# that starts meanwhile waits for longer (bot/control).
+_HELD_SECONDS = 6.0
 
 T = TypeVar("T")
 

@@ -1003,7 +1003,7 @@ button-revoke = Take back
 ## Programs that ask
 
 token-how = A program, such as an assistant that speaks MCP, asks me with a token. { $own } makes one that may read what you may read, { $other } one for somebody else. Its questions count as theirs.
-token-off = Programs cannot ask me yet: set MCP__LISTEN, such as 127.0.0.1:8765, and start me again.
+token-off = Programs cannot ask me yet: set MCP__LISTEN, such as 127.0.0.1:8770, and start me again.
 token-name = Give the program a name of up to { $limit } letters.
 token-made = Put this into the settings of { $name }. I show it only this once:
 token-use = Whoever has it reads what { $who } may read, so delete this message once it is there. Programs without MCP send the same header to /ask.

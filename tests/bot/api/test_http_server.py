@@ -328,7 +328,7 @@ async def test_a_port_that_is_taken_ends_the_start_with_a_sentence(live: Any, ad
             pass
 
 
-@pytest.mark.parametrize("listen", ["8765", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "http://127.0.0.1:1", ":1"])
+@pytest.mark.parametrize("listen", ["8770", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "http://127.0.0.1:1", ":1"])
 def test_an_address_without_host_or_port_is_refused(listen: str) -> None:
     with pytest.raises(ValidationError, match="write an address and a port"):
         McpSettings(listen=listen)

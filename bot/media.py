@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from bot.i18n import Translator
 from bot.settings import Settings
 from ingest.media import find_missing_readers
 from ingest.media.reader import FileSource, MediaReader
 from ingest.media.status import KINDS, estimate_minutes, load_media_status
+from rag_core.models.active_models import find_speech_model
 from rag_core.storage import Archive
 from rag_core.storage.media import is_media_paused
-
-
-def find_speech_model(settings: Settings) -> Path | None:
-    """Folder of the speech model; None without one."""
-    return None
 
 
 async def describe_media(archive: Archive, settings: Settings, words: Translator) -> list[str]:
@@ -24,7 +19,7 @@ async def describe_media(archive: Archive, settings: Settings, words: Translator
     status = await load_media_status(archive)
     if not status or settings.media.files == "off":
         return [words("media-off" if settings.media.files == "off" else "media-none")]
-    missing, lines = find_missing_readers(find_speech_model(settings)), []
+    missing, lines = find_missing_readers(await find_speech_model(settings.rag(), archive)), []
     for kind, one in status.items():
         lines.append(words("media-count", kind=kind, read=one.read, waiting=one.waiting))
         lines += [words("media-missing", what=missing[kind])] if one.waiting and kind in missing else []
@@ -42,14 +37,14 @@ def open_media_reader(
 ) -> MediaReader:
     """Open a reader of the kinds that can be read here; what is installed meanwhile is read too."""
 
-    def list_kinds() -> frozenset[str]:
-        return frozenset(KINDS) - find_missing_readers(find_speech_model(settings)).keys()
+    async def list_kinds() -> frozenset[str]:
+        return frozenset(KINDS) - find_missing_readers(await find_speech_model(settings.rag(), archive)).keys()
 
     return MediaReader(
         archive,
         sources,
         list_kinds,
         wake,
-        speech_model=lambda: find_speech_model(settings),
+        speech_model=lambda: find_speech_model(settings.rag(), archive),
         keep=settings.media.files == "keep",
     )

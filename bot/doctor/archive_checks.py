@@ -17,7 +17,6 @@ from importlib.util import find_spec
 
 from bot.control import DenseFacts, IndexFacts, RunningBot, hold_folder_or_connect
 from bot.doctor import CheckContext, Finding
-from bot.media import find_speech_model
 from bot.settings import Settings
 from bot.views.text import strip_control_characters
 from ingest.indexer import DenseIndexer
@@ -29,6 +28,7 @@ from rag_core.errors import GenerationFailed, ModelUnavailable, RagError
 from rag_core.llm.local import LocalModel
 from rag_core.llm.openai_client import RemoteModel
 from rag_core.llm.protocol import LanguageModel
+from rag_core.models.active_models import find_speech_model
 from rag_core.processes import format_install_command
 from rag_core.storage import Archive, channels, index_state, posts, raw_updates
 from rag_core.storage.backups import get_backup_time, list_backups, read_archive_version, run_cancellable
@@ -134,7 +134,8 @@ async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
     if case.archive is None or case.settings.media.files == "off":
         return
     status = await load_media_status(case.archive)
-    missing = await asyncio.to_thread(find_missing_readers, find_speech_model(case.settings))
+    speech_model = await find_speech_model(case.settings.rag(), case.archive)
+    missing = await asyncio.to_thread(find_missing_readers, speech_model)
     for kind, one in status.items():
         if kind in missing and one.waiting:
             text = f"{one.waiting} files of posts ({kind}) cannot be read: {_READERS[missing[kind]]}."

@@ -1357,6 +1357,9 @@ media-problem = { $problem ->
     [protected] it is protected by a password.
     [unknown_type] it is of a kind that I do not read.
     [not_installed] what reads it is not installed.
+    [too_long] the recording is longer than half an hour.
+    [no_sound] it has no sound.
+    [other_language] what is said is neither Russian nor English.
     [too_heavy] it needs too much time or memory.
    *[other] it is broken.
 }

@@ -13,7 +13,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -63,10 +63,10 @@ class MediaReader:
         self,
         archive: Archive,
         sources: Mapping[str, FileSource],
-        kinds: Callable[[], frozenset[str]],
+        kinds: Callable[[], Awaitable[frozenset[str]]],
         wake: Callable[[], None] = lambda: None,
         *,
-        speech_model: Callable[[], Path | None] = lambda: None,
+        speech_model: Callable[[], Awaitable[Path | None]],
         keep: bool = False,
     ) -> None:
         self._archive, self._sources, self._kinds, self._wake = archive, sources, kinds, wake
@@ -96,7 +96,7 @@ class MediaReader:
         """Read the next file, if any; whether there was one. Raises ArchiveUnavailable."""
         if await media.is_media_paused(self._archive):
             return False
-        waiting = await media.take_next_file(self._archive, self._kinds())
+        waiting = await media.take_next_file(self._archive, await self._kinds())
         if waiting is None:
             return False
         file = waiting.file
@@ -149,7 +149,7 @@ class MediaReader:
             self._worker = await WorkerProcess.start("-m", "ingest.media.worker")
         file = waiting.file
         order: Message = {"kind": file.kind, "path": str(path), "name": waiting.name or path.name}
-        self._worker.send(order | {"model": str(self._speech_model() or "")})
+        self._worker.send(order | {"model": str(await self._speech_model() or "")})
         async with asyncio.timeout(_SECONDS_BY_KIND[file.kind] + _SECONDS_PER_VOICE_SECOND * file.seconds):
             reply = await self._worker.receive()
         if problem := reply.get("problem"):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ingest.media import UnreadableMedia
 from rag_core.text.sentences import split_sentences
-from rag_core.types import MediaText
+from rag_core.types import VOICE, MediaText
 
 if TYPE_CHECKING:
     from faster_whisper import WhisperModel
@@ -46,7 +46,7 @@ class _Word(NamedTuple):
 def read_voice(path: Path, model: Path, threads: int = 1) -> list[MediaText]:
     """Recognize what is said in a recording, by the model in a folder; nothing where nobody speaks.
 
-    Raises UnreadableMedia: "broken", "no_sound", "too_long", "other_language".
+    Raises UnreadableMedia: "broken", "no_sound", "too_long", "other_language", "not_installed".
     """
     samples = _decode(path)
     pieces = _find_speech(samples)
@@ -55,7 +55,7 @@ def read_voice(path: Path, model: Path, threads: int = 1) -> list[MediaText]:
     recognizer = _load_model(model, threads)
     language = _detect_language(recognizer, samples[max(pieces, key=lambda piece: piece.stop - piece.start)])
     return [
-        MediaText("voice", text, int(piece.start / _RATE + second))
+        MediaText(VOICE, text, int(piece.start / _RATE + second))
         for piece in pieces
         for text, second in _join_words(_recognize(recognizer, samples[piece], language))
     ]
@@ -63,9 +63,12 @@ def read_voice(path: Path, model: Path, threads: int = 1) -> list[MediaText]:
 
 @lru_cache(maxsize=1)
 def _load_model(folder: Path, threads: int) -> WhisperModel:
-    from faster_whisper import WhisperModel
+    try:
+        from faster_whisper import WhisperModel
 
-    return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
+        return WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
+    except (ImportError, RuntimeError, ValueError) as exc:  # the files of the model are gone, or others
+        raise UnreadableMedia("not_installed") from exc
 
 
 def _decode(path: Path) -> Samples:

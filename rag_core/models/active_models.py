@@ -177,10 +177,14 @@ def apply_model_choices(settings: RagSettings, remembered: Mapping[str, str]) ->
     return settings.model_copy(update=changed)
 
 
-def find_speech_model(settings: RagSettings, remembered: Mapping[str, str]) -> Path | None:
-    """Find the folder of the speech model that the settings, or an admin's choice, name; None where it is not here."""
+async def find_speech_model(settings: RagSettings, archive: Archive) -> Path | None:
+    """Find the folder of the speech model that the settings or an admin's choice name; None where it is not here.
+
+    Raises ModelUnavailable for an unknown name, ArchiveUnavailable.
+    """
     folder = get_models_folder(settings)
-    row = select_model(ModelRole.SPEECH, apply_model_choices(settings, remembered).models.speech, folder)
+    name = apply_model_choices(settings, await load_choices(archive)).models.speech
+    row = select_model(ModelRole.SPEECH, name, folder)
     usable = row and row.role is ModelRole.SPEECH and is_model_present(row, folder / row.name)
     return folder / row.name if row and usable else None
 

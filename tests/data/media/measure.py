@@ -27,13 +27,14 @@ from bot.cli.folder import catch_up_vectors, iterate_with_progress_bar
 from bot.evaluation.data import IndexedDataset, Variant, build_variant_settings, open_indexed_dataset, read_dataset
 from bot.evaluation.measures import answer_query, search_query
 from bot.evaluation.metrics import compute_answer_metrics, compute_retrieval_metrics, format_table
-from bot.media import find_speech_model, open_media_reader
+from bot.media import open_media_reader
 from bot.settings import Settings
 from ingest.indexer import LexicalIndexer
 from ingest.media.reader import ExportFiles
 from ingest.media.status import KINDS, load_media_status
 from ingest.messages import parse_live_post
 from rag_core.engine import Engine
+from rag_core.models.active_models import find_speech_model
 from rag_core.storage import media, posts
 from rag_core.storage.visible_posts import fetch_posts
 from rag_core.text.numbers import parse_numbers
@@ -47,7 +48,7 @@ async def read_files(rag: Engine, settings: Settings) -> None:
     reader = open_media_reader(rag.archive, settings, {"path": ExportFiles()})
     await reader.catch_up()
     await reader.close()
-    print("speech model:", find_speech_model(settings))
+    print("speech model:", await find_speech_model(settings.rag(), rag.archive))
     for kind, status in (await load_media_status(rag.archive)).items():
         print(f"{kind}: {status.read} read, {status.waiting} wait, failed: {status.failed}")
 

@@ -38,7 +38,14 @@ async def read_files(folder: Path, on_file: Callable[[int], object] = lambda _: 
     """Go on with the queue, as a bot does that was just started."""
     remove_left_folders(folder)
     archive = await Archive.open(folder)
-    reader = MediaReader(archive, {"path": CopiedFiles()}, lambda: frozenset({DOCUMENT}))
+
+    async def list_kinds() -> frozenset[str]:
+        return frozenset({DOCUMENT})
+
+    async def find_no_model() -> None:
+        return None
+
+    reader = MediaReader(archive, {"path": CopiedFiles()}, list_kinds, speech_model=find_no_model)
     try:
         async with asyncio.timeout(60):
             await reader.catch_up(on_file)

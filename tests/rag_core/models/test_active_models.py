@@ -112,20 +112,26 @@ def test_auto_keeps_the_embedder_that_the_archive_has_vectors_of(folder: Path) -
     assert asked.name == "e5-small-centred"
 
 
-def test_the_speech_model_is_the_one_that_is_named_or_the_best_that_is_here(folder: Path) -> None:
-    assert find_speech_model(settings(folder), {}) is None
+async def test_the_speech_model_is_the_one_that_is_named_or_the_best_that_is_here(folder: Path) -> None:
+    async def find(choice: str = "auto", setting: str = "auto") -> str:
+        async with open_engine(settings(folder, models={"embedder": "none", "speech": setting}), language=False) as rag:
+            await readers.save_choice(rag.archive, "speech", choice)
+            found = await find_speech_model(rag.settings, rag.archive)
+            assert found is None or found.parent == folder / "models"
+            return found.name if found else ""
+
+    assert await find() == ""
     for name in ("whisper-small", "whisper-base"):
         place = folder / "models" / name
         place.mkdir(parents=True)
         for file in ("model.bin", "config.json", "tokenizer.json", "vocabulary.txt"):
             (place / file).touch()
-    assert find_speech_model(settings(folder), {}) == folder / "models" / "whisper-small"
-    assert find_speech_model(settings(folder), {"speech": "whisper-base"}) == folder / "models" / "whisper-base"
-    for named in ("none", "bge-m3"):
-        assert find_speech_model(settings(folder, models={"speech": named}), {"speech": "whisper-base"}) is None
+    assert await find() == "whisper-small"
+    assert await find("whisper-base") == "whisper-base"
+    assert await find("whisper-base", "none") == await find("whisper-base", "bge-m3") == ""
     # without it the library would ask a hub for one
     (folder / "models" / "whisper-small" / "tokenizer.json").unlink()
-    assert find_speech_model(settings(folder), {}) == folder / "models" / "whisper-base"
+    assert await find() == "whisper-base"
 
 
 async def test_another_speech_model_is_chosen_without_a_restart(folder: Path) -> None:

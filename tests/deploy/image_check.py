@@ -49,7 +49,7 @@ _POST = "The ferry zq7777x leaves at 07:45 from the north pier."
 _IMPORTS = (
     "import av, docx, faster_whisper, llama_cpp, mcp, openpyxl, PIL, pypdfium2, qdrant_client, qdrant_edge, telethon"
 )
-_TOOLS = "command -v gcc g++ cc make cmake ninja git curl; ls -d /build /root/.cache /opt/.citegram-build"
+_TOOLS = "command -v gcc g++ cc make cmake ninja git curl; ls -d /build ~root/.cache /opt/.citegram-build"
 _SAVE_CHANNELS = """
 import asyncio, pathlib
 from rag_core.storage import Archive, channels

@@ -6,6 +6,8 @@ answers were found, and which posts are indexed by now.
 
 from __future__ import annotations
 
+import mimetypes
+from base64 import b64decode
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from secrets import randbelow, token_urlsafe
 from aiohttp import web
 
 from bot.sandbox.messages import (
+    MAX_CAPTION_CHARACTERS,
     BotApiError,
     Json,
     bad_request,
@@ -30,6 +33,7 @@ from bot.sandbox.state import (
     PressedButton,
     SandboxChat,
     SandboxState,
+    UploadedFile,
     build_message_origin,
     can_bot_see,
     is_message_visible,
@@ -50,6 +54,9 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
+
+
+_SHOWN_PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 
 
 def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObserver) -> None:
@@ -80,6 +87,12 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
         except BotApiError as exc:
             return web.json_response(exc.body(), status=exc.code)
 
+    async def picture(request: web.Request) -> web.Response:
+        upload = world.files.get(request.match_info["id"])  # an id that only those know who see its message
+        if upload is None or upload.mime not in _SHOWN_PICTURES:
+            raise web.HTTPNotFound
+        return web.Response(body=upload.data, content_type=upload.mime, headers=_PAGE_HEADERS)
+
     async def serve_page(request: web.Request) -> web.StreamResponse:
         file = _PAGE_FOLDER / request.match_info.get("name", "index.html")
         if file.parent != _PAGE_FOLDER or not file.is_file():
@@ -88,6 +101,7 @@ def add_page_routes(app: web.Application, world: SandboxState, observed: DemoObs
 
     app.router.add_get("/sandbox/state", state)
     app.router.add_get("/sandbox/messages", messages)
+    app.router.add_get("/sandbox/picture/{id}", picture)
     app.router.add_post("/sandbox/{deed}", act)
     app.router.add_get("/", serve_page)
     app.router.add_get("/page/{name}", serve_page)
@@ -183,7 +197,9 @@ async def _act(world: SandboxState, deed: str, body: Json) -> object:
             message = UserMessage(str(body["text"]), body.get("reply_to"), body.get("thread"), origin)
             return send_as_person(world, user_id, chat_id, message)
         case "post":
-            return post_as_channel(world, chat_id, UserMessage(str(body["text"]), body.get("reply_to")))
+            text, file = str(body["text"]), body.get("file")
+            extra = _attach_file(world, str(file["name"]), str(file["data"]), text) if file else None
+            return post_as_channel(world, chat_id, UserMessage("" if file else text, body.get("reply_to"), extra=extra))
         case "edit":
             return edit_as_author(world, chat_id, int(body["message"]), str(body["text"]))
         case "delete":
@@ -205,6 +221,20 @@ async def _act(world: SandboxState, deed: str, body: Json) -> object:
     query = world.queries[query_id]
     await world.bell.until(lambda: query.answer is not None or world.queue.closed, _MAX_ANSWER_WAIT_SECONDS)
     return {"query": query_id, "answer": query.answer}
+
+
+def _attach_file(world: SandboxState, name: str, data: str, caption: str) -> Json:
+    """Fields of a message with a file, whose bytes come as base64: a photo, audio, or a document."""
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    upload = UploadedFile(token_urlsafe(12), name, kind, b64decode(data))
+    world.files[upload.file_id] = upload
+    clean, entities = prepare_text(caption, None, MAX_CAPTION_CHARACTERS, empty=True)
+    fields: Json = {"text": None, "caption": clean, "caption_entities": entities}
+    if kind.startswith("image/"):
+        return fields | {"photo": [upload.wire() | {"width": 800, "height": 600}]}
+    if kind.startswith("audio/"):
+        return fields | {"audio": upload.wire() | {"duration": 0}}
+    return fields | {"document": upload.wire()}
 
 
 _CHANNEL_SERVICE_USER = {"id": 777000, "is_bot": False, "first_name": "Telegram"}

@@ -20,7 +20,8 @@ export const authorOf = (message) => message.sender_chat?.title ?? message.from?
 export function summary(message) {
   if (isService(message)) return serviceText(message);
   if (textOf(message)) return textOf(message).replace(/\s+/g, " ");
-  if (message.document) return message.document.file_name ?? say("document");
+  const attached = message.document ?? message.audio;
+  if (attached) return attached.file_name ?? say("document");
   return message.photo ? say("photo") : "";
 }
 
@@ -45,7 +46,7 @@ export function bubble(group, { first, last, chat, on }) {
   if (main.reply_to_message || main.external_reply) body.append(replied(main, on));
   const photos = group.filter((message) => message.photo);
   if (photos.length) body.append(tiles(photos, main));
-  if (main.document) body.append(file(main.document));
+  if (main.document ?? main.audio) body.append(file(main.document ?? main.audio));
   const entities = [...((main.text !== undefined ? main.entities : main.caption_entities) ?? []), ...quotedIn(main)];
   const words = main.rich_message ? richBlocks(main.rich_message, on) : shown(textOf(main), entities, on);
   body.append(make("div", { class: "text", dir: "auto" }, ...words, meta(main)));
@@ -100,9 +101,13 @@ function tiles(photos, main) {
   const tile = (message) => make("span", {
     class: "tile", role: "img", "aria-label": say("photo"),
     data: message === main ? {} : { message: `${message.chat.id}/${message.message_id}` },
-  }, icon("image"));
+  }, picture(message.photo.at(-1)) ?? icon("image"));
   return make("div", { class: `tiles n${Math.min(photos.length, 4)}` }, ...photos.map(tile));
 }
+
+// Pictures of the samples have no bytes, those that were attached here have.
+const picture = (size) =>
+  size.file_name ? make("img", { src: `/sandbox/picture/${size.file_id}`, alt: size.file_name }) : null;
 
 const file = (document) => make("div", { class: "file" },
   make("span", { class: "sheet" }, icon("file")),

@@ -22,7 +22,9 @@ export function composer(pane, chat) {
     area.focus();
     typed();
   }, "round slash");
-  const form = make("form", { class: "composer" }, slash, area, send);
+  const chosen = make("input", { type: "file", hidden: true, onchange: () => chosen.files[0] && sendFile(chosen.files[0]) });
+  const attach = button("clip", say("attach"), () => chosen.click(), "round slash");
+  const form = make("form", { class: "composer" }, chat.type === "channel" ? attach : slash, chosen, area, send);
   const element = make("div", {}, commands, context, offered, form);
 
   // What the text offers to choose from: the bot's commands, or the articles of an inline query.
@@ -103,6 +105,16 @@ export function composer(pane, chat) {
     if (editing) return sent(act("edit", { ...place, message: editing.message_id }, toast));
     if (chat.type === "channel") return sent(act("post", place, toast));
     return sent(act("say", { ...place, reply_to: replying?.key ?? replying?.message_id ?? null }, toast));
+  }
+
+  async function sendFile(file) {
+    const read = new FileReader();
+    read.onload = () => {
+      const data = read.result.slice(read.result.indexOf(",") + 1);
+      sent(act("post", { chat: chat.id, text: area.value.trim(), file: { name: file.name, data } }, toast));
+      chosen.value = "";
+    };
+    read.readAsDataURL(file);
   }
 
   // Clear the composer once something has been sent.

@@ -58,6 +58,7 @@ const WORDS = {
   ok: ["OK", "Хорошо"],
   open: ["Open channel", "Открыть канал"],
   photo: ["Photo", "Фотография"],
+  attach: ["Attach a picture, a recording or a document", "Прикрепить картинку, запись или документ"],
   post: ["Write a post", "Написать пост"],
   readOnly: ["You read this channel", "Вы читаете этот канал"],
   reads: ["a reader", "читатель"],

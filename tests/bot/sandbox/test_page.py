@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -39,6 +40,7 @@ from aiogram.utils.formatting import ExpandableBlockQuote, Text, TextLink
 from driven_sandbox import DrivenSandbox
 from driver import ADMIN, make_local_bot
 from page_faults import note_faults, playwright_api
+from PIL import Image
 
 from bot.sandbox import Sandbox
 from rag_core.types import Answer, Citation, Passage, Post, PostKey, Sentence, Source
@@ -187,6 +189,30 @@ async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, shared_br
     await page.click("text=Rita")
     await page.click(f'[data-chat="{CHANNEL}"]')
     await playwright_api.expect(page.locator(".readonly")).to_be_visible()
+
+
+@pytest.mark.parametrize(("name", "field"), [("Menu.png", "photo"), ("note.ogg", "audio"), ("prices.txt", "document")])
+async def test_an_admin_attaches_a_file_in_a_channel(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser, name: str, field: str
+) -> None:
+    one_pixel = io.BytesIO()
+    Image.new("L", (1, 1)).save(one_pixel, "PNG")
+    page = await shared_browser.new_page(viewport={"width": 1300, "height": 800})
+    await page.goto(f"{sandbox.url}/?user={ADMIN}")
+    await page.click(f'[data-chat="{CHANNEL}"]')
+    await page.fill("#composer", "Boat hire")
+    await page.set_input_files(
+        "input[type=file]", {"name": name, "mimeType": "image/png", "buffer": one_pixel.getvalue()}
+    )
+    post = page.locator(f'#main article[data-message="{CHANNEL}/401"]')
+    await playwright_api.expect(post).to_contain_text("Boat hire")
+    ((_, update),) = sandbox.world.queue.kept.values()
+    assert field in update["channel_post"]
+    if field == "photo":
+        width = await post.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)")
+        assert width == 1
+    else:
+        await playwright_api.expect(post).to_contain_text(name)
 
 
 async def test_an_inline_query_offers_quotes_and_the_chosen_one_is_sent(

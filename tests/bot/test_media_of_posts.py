@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import shutil
 from collections.abc import Callable
 from secrets import token_urlsafe
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from driver import ADMIN, HARBOUR, OTTO, SAFE, open_archive
+from model_check.spoken_notes import can_speak, record_note, speak
 from PIL import Image, ImageDraw, ImageFont
 
 from bot.sandbox.state import UploadedFile
@@ -71,6 +73,23 @@ async def test_a_picture_is_asked_about(sandbox, live, ask, home, post_file):
         told = await ask(OTTO, BOATS)
         assert "18 euros" in told["text"]
         assert "in the picture" in told["text"]
+
+
+async def test_a_voice_note_is_asked_about(sandbox, live, ask, home, post_file, speech_model, tmp_path):
+    if not can_speak("en"):
+        pytest.skip("espeak-ng is not installed")
+    (home / "models").mkdir(exist_ok=True)
+    (home / "models" / speech_model.name).symlink_to(speech_model)
+    said = ("Good evening to all our readers.", "The chess club meets in the old mill on Thursdays.")
+    wavs = [speak(text, "en", tmp_path / f"{n}.wav") for n, text in enumerate(said)]
+    record_note(wavs, note := tmp_path / "note.oga")
+    async with live(), open_archive(home) as archive:
+        await post_file(HARBOUR, "note.oga", note.read_bytes())
+        await until_read(archive, 1)
+        told = await ask(OTTO, "Where does the chess club meet?")
+        assert "in the old mill" in told["text"]
+        assert re.search("in the recording, at 0:0[23]", told["text"])
+        assert told["text"].startswith("The answer is probably here")
 
 
 async def test_the_file_of_a_closed_channel_is_for_its_readers(sandbox, live, ask, home, post_file):

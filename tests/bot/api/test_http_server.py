@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -324,6 +325,17 @@ async def test_wrong_requests_are_refused_in_a_sentence_and_harm_nothing(
 async def test_a_port_that_is_taken_ends_the_start_with_a_sentence(live: Any, address: str) -> None:
     host, _, port = address.partition(":")
     with socket.create_server((host, int(port))), pytest.raises(SettingsWrong, match="choose another address or port"):
+        async with live(sections={"mcp": {"listen": address}}):
+            pass
+
+
+async def test_without_the_extra_the_start_ends_with_a_sentence(
+    live: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    for name in ("bot.api.http_server", "bot.api.mcp_server"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(SettingsWrong, match=r"MCP__LISTEN needs more packages: .*citegram\[mcp\]"):
         async with live(sections={"mcp": {"listen": address}}):
             pass
 

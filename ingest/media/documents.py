@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.media import UnreadableMedia, find_missing_readers
-from ingest.media.layout import Box, arrange_lines, label_rows
+from ingest.media.layout import Box, arrange_lines, join_boxes, label_rows
 from ingest.media.pictures import read_picture, recognize_lines
 from rag_core.types import DOCUMENT, PICTURE, MediaText
 
@@ -23,6 +23,7 @@ _MAX_PAGES = 500
 _MAX_SCANNED_PAGES = 20  # two or three seconds each
 _SCANNED_SIDE = 2200  # pixels: 190 dpi of A4
 _MAX_PAGE_CHARACTERS = 20_000  # a page of a newspaper
+_CELL_GAP = 0.6  # a box of PDFium is as high as the line
 _PDF_HYPHEN = 2  # PDFium's sign of a word that goes on in the next line
 _MAX_PART_BYTES = 50_000_000  # unpacked; worksheets are read as a stream
 _MAX_PARTS = 10_000
@@ -134,7 +135,26 @@ def _read_pdf(path: Path) -> Iterator[MediaText]:
 
 
 def _read_pdf_text(page: Any) -> list[str]:
-    """Lines of a page, by where its words stand: programs write names and prices in any order."""
+    """Lines of a page: paragraphs in the order of the file, and what is between them by where it stands.
+
+    Programs write a paragraph as one, whatever stands beside it, and the names and prices of a table in any order.
+    """
+    lines: list[str] = []
+    table: list[Box] = []
+    for block in _join_blocks(_join_segments(_list_pdf_words(page))):
+        if len(block) >= 4 and sum(line.text.count(" ") + 1 for line in block) >= 4 * len(block):
+            lines += arrange_lines(table, _CELL_GAP)
+            table = []
+            paragraph = " ".join(line.text for line in block).replace("- ", "")
+            if lines and paragraph[0].islower():  # goes on in the next column
+                paragraph = f"{lines.pop()} {paragraph}"
+            lines.append(paragraph)
+        else:
+            table += _join_wrapped_lines(block)
+    return lines + arrange_lines(table, _CELL_GAP)
+
+
+def _list_pdf_words(page: Any) -> list[Box]:
     from pypdfium2.raw import FPDFText_GetUnicode
 
     text, height = page.get_textpage(), page.get_height()
@@ -147,14 +167,49 @@ def _read_pdf_text(page: Any) -> list[str]:
             word = ""
             continue
         left, bottom, right, top = text.get_charbox(number, loose=True)
+        box = Box(character, left, height - top, right, height - bottom)
+        boxes.append(join_boxes(boxes.pop(), box, "") if word else box)
         word += character
-        if len(word) > 1:
-            before = boxes.pop()
-            left, right = min(before.left, left), max(before.right, right)
-            bottom, top = min(height - before.bottom, bottom), max(height - before.top, top)
-        boxes.append(Box(word, left, height - top, right, height - bottom))
     text.close()
-    return arrange_lines(boxes)
+    return boxes
+
+
+def _join_segments(words: list[Box]) -> list[Box]:
+    """Join words that follow one another in a line."""
+    segments = words[:1]
+    for word in words[1:]:
+        last = segments[-1]
+        is_level = abs(last.bottom - word.bottom) < 0.3 * word.height
+        if is_level and 0 <= word.left - last.right + 0.1 * word.height < _CELL_GAP * word.height:
+            segments[-1] = join_boxes(last, word)
+        else:
+            segments.append(word)
+    return segments
+
+
+def _join_blocks(segments: list[Box]) -> list[list[Box]]:
+    """Group segments of which each follows right below the one before."""
+    blocks = [[segment] for segment in segments[:1]]
+    for segment in segments[1:]:
+        last = blocks[-1][-1]
+        is_below = -0.3 * last.height < segment.top - last.bottom < 0.8 * last.height
+        is_below &= abs(segment.height - last.height) < 0.2 * last.height  # else a heading
+        if is_below and segment.left < last.right and last.left < segment.right:
+            blocks[-1].append(segment)
+        else:
+            blocks.append([segment])
+    return blocks
+
+
+def _join_wrapped_lines(block: list[Box]) -> list[Box]:
+    """Join the lines of a cell: one that begins with a small letter goes on with the line before."""
+    cells = block[:1]
+    for line in block[1:]:
+        if line.text[0].islower() or cells[-1].text.endswith(("–", "—", "-", ",")):
+            cells[-1] = join_boxes(cells[-1], line, "" if cells[-1].text.endswith(("–", "-")) else " ")
+        else:
+            cells.append(line)
+    return cells
 
 
 def _read_docx(path: Path) -> Iterator[MediaText]:

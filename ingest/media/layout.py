@@ -29,15 +29,29 @@ class Box:
         return self.bottom - self.top
 
 
+def join_boxes(first: Box, second: Box, space: str = " ") -> Box:
+    """Join two boxes into the one around both."""
+    return Box(
+        first.text + space + second.text,
+        min(first.left, second.left),
+        min(first.top, second.top),
+        max(first.right, second.right),
+        max(first.bottom, second.bottom),
+    )
+
+
 Row = list[Box]
-_CELL_GAP = 1.2  # between two cells of a row, in heights of a line: spaces between words are a third of it
 _MIN_COLUMN_ROWS = 3
+_MAX_ROW_WORDS = 10  # more is a sentence, no row under a heading
 _MAX_HEADER = 120  # characters that each row repeats
 
 
-def arrange_lines(boxes: Sequence[Box]) -> list[str]:
-    """Return the lines of a page in their order of reading."""
-    rows = [_join_words(row) for row in _group_rows(boxes)]
+def arrange_lines(boxes: Sequence[Box], cell_gap: float) -> list[str]:
+    """Return the lines of a page in their order of reading.
+
+    `cell_gap` is the least gap between two cells of a row, in heights of a line.
+    """
+    rows = [_join_words(row, cell_gap) for row in _group_rows(boxes)]
     return _repeat_headings([line for table in _split_columns(rows) for line in _format_table(table)])
 
 
@@ -63,13 +77,13 @@ def _label_cells(header: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def _group_rows(boxes: Sequence[Box]) -> list[Row]:
-    """Group boxes whose vertical centres are within a third of a line's height."""
+    """Group boxes that are at the same height for most of the smaller one: a cell may have several lines."""
     rows: list[Row] = []
-    for box in sorted(boxes, key=lambda box: box.top + box.bottom):
-        centre = (box.top + box.bottom) / 2
+    for box in sorted(boxes, key=lambda box: box.top + box.height / 2):
         for row in reversed(rows[-3:]):
-            last = row[-1]
-            if abs(centre - (last.top + last.bottom) / 2) < 0.35 * max(median(b.height for b in row), box.height):
+            lowest = min(row, key=lambda other: other.height)
+            overlap = min(box.bottom, lowest.bottom) - max(box.top, lowest.top)
+            if overlap > 0.65 * min(box.height, lowest.height):
                 row.append(box)
                 break
         else:
@@ -77,15 +91,14 @@ def _group_rows(boxes: Sequence[Box]) -> list[Row]:
     return [sorted(row, key=lambda box: box.left) for row in rows]
 
 
-def _join_words(row: Row) -> Row:
+def _join_words(row: Row, cell_gap: float) -> Row:
     """Join the words of a cell."""
-    height = median(box.height for box in row)
+    height = min(median(box.height for box in row), 2 * min(box.height for box in row))
     cells = row[:1]
     for box in row[1:]:
         last = cells[-1]
-        if box.left - last.right < _CELL_GAP * height:
-            top, bottom = min(last.top, box.top), max(last.bottom, box.bottom)
-            cells[-1] = Box(f"{last.text} {box.text}", last.left, top, max(last.right, box.right), bottom)
+        if box.left - last.right < cell_gap * height:
+            cells[-1] = join_boxes(last, box)
         else:
             cells.append(box)
     return cells
@@ -178,28 +191,35 @@ def _continues(before: Row, row: Row, edge: float) -> bool:
 def _label_row(header: Row, row: Row) -> str:
     cells = [""] * (len(header) + 1)  # the last: cells left of the first header, as times under an empty corner
     names = [*(box.text for box in header), ""]
-    for box in row:
-        distance = [abs(box.left + box.right - name.left - name.right) / 2 for name in header]
-        nearest = distance.index(min(distance))
-        if box.right < header[0].left:
-            nearest = len(header)
+
+    def find_column(box: Box) -> int:
+        return min(range(len(header)), key=lambda n: abs(box.left + box.right - header[n].left - header[n].right))
+
+    for number, box in enumerate(row):
+        is_outside = box.right < header[0].left and number + 1 < len(row) and find_column(row[number + 1]) == 0
+        nearest = len(header) if is_outside else find_column(box)
         cells[nearest] = f"{cells[nearest]} {box.text}".strip()
     return _label_cells(names[-1:] + names[:-1], cells[-1:] + cells[:-1])
 
 
 def _repeat_headings(lines: list[str]) -> list[str]:
     """Put a heading before each of its rows, where a page has several headings with rows of numbers."""
+
+    def is_row(line: str) -> bool:
+        return _has_digit(line) and line.count(" ") < _MAX_ROW_WORDS
+
     is_heading = [
-        not _has_digit(line) and line.count(" ") < 3 and _has_digit(below) for line, below in pairwise([*lines, ""])
+        not _has_digit(line) and line.count(" ") < 3 and is_row(below) for line, below in pairwise([*lines, ""])
     ]
-    has_several_rows = any(_has_digit(second) for second, starts in zip(lines[2:], is_heading, strict=False) if starts)
-    if sum(is_heading) < (2 if has_several_rows else 3):
+    several = any(is_row(second) for second, starts in zip(lines[2:], is_heading, strict=False) if starts)
+    rows = sum(map(is_row, lines))
+    if sum(is_heading) < (2 if several else 3) or sum(is_heading) + rows < 0.7 * len(lines):
         return lines
     heading, result = "", []
     for line, starts in zip(lines, is_heading, strict=True):
         if starts:
             heading = line
-        elif heading and _has_digit(line):
+        elif heading and is_row(line):
             result.append(f"{heading}: {line}")
         else:
             heading = ""

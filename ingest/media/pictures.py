@@ -28,15 +28,19 @@ _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 _MAX_PIXELS = 50_000_000  # a phone's camera; 150 MB as colours
 _MAX_SIDE, _MIN_SIDE = 3000, 1600  # tesseract reads capital letters of 20 to 40 pixels best
 _TIMEOUT_SECONDS = 60
+_PHOTO_TEXTURE = 0.11  # share of half-dark pixels: of pages and screens at most 0.07, of photos at least 0.13
 _MIN_CONFIDENCE = 50
 _SURE_CONFIDENCE = 70
 _SECOND_SCALE = 0.75
+_CLEARLY = 1.04  # by which turned lines are sharper; by chance it is 1.02
+_CELL_GAP = 1.2  # a box of tesseract is as high as the letters in it
 
 
 class _Word(NamedTuple):
     text: str
     confidence: float
     box: tuple[int, int, int, int]  # left, top, right, bottom
+    is_price: bool = False  # the sign of the rouble was cut off
 
 
 def read_picture(path: Path) -> list[MediaText]:
@@ -67,17 +71,21 @@ def read_picture(path: Path) -> list[MediaText]:
 def recognize_lines(picture: Image) -> list[str]:
     """Recognise the lines of a picture, in their order of reading. Raises UnreadableMedia."""
     page = _straighten(_separate_ink(_convert_to_grey(picture)))
-    words = [word for word in _recognize_words(page, "rus+eng") if _is_text(word)]
+    words: list[_Word] = []
+    for word in _recognize_words(page, "rus+eng"):
+        is_rouble = word.text in ("P", "Р") and words and words[-1].text[-1].isdecimal()
+        if is_rouble or _is_text(word):
+            words.append(word)
     if not any(word.confidence >= _SURE_CONFIDENCE and len(re.findall(r"\w", word.text)) > 2 for word in words):
         return []  # the texture of a photo
-    return [_restore_rouble(line) for line in arrange_lines(_check_numbers(page, words))]
+    return [_restore_rouble(line) for line in arrange_lines(_check_words(page, words), _CELL_GAP)]
 
 
 def _is_text(word: _Word) -> bool:
     """Whether a word is none of the short ones that are seen in a texture or a rule."""
     count = len(re.findall(r"\w", word.text))
-    if re.search(r"\d", word.text):
-        return word.confidence >= _MIN_CONFIDENCE / 2
+    if _has_digit(word.text):
+        return True  # it is read once more
     return count > 0 and word.confidence >= (_MIN_CONFIDENCE if count > 2 else _SURE_CONFIDENCE)
 
 
@@ -104,7 +112,10 @@ def _separate_ink(grey: Image) -> Image:
     background = blurred.resize(grey.size, Image.Resampling.BILINEAR)
     ink = np.abs(np.asarray(grey, np.float32) - np.asarray(background, np.float32))
     darkest = max(40.0, float(np.percentile(ink[::4, ::4], 99)))  # less is noise
-    return Image.fromarray((255 - np.minimum(ink * (255 / darkest), 255)).astype(np.uint8))
+    ink = np.minimum(ink / darkest, 1)
+    if np.mean((ink[::4, ::4] > 0.2) & (ink[::4, ::4] < 0.8)) > _PHOTO_TEXTURE:
+        ink = np.maximum(2 * ink - 1, 0)  # what is written on a photo has the most contrast
+    return Image.fromarray((255 - 255 * ink).astype(np.uint8))
 
 
 def _straighten(page: Image) -> Image:
@@ -143,15 +154,21 @@ def _estimate_slopes(page: Image) -> tuple[float, float]:
         counts = np.bincount((profile - profile.min()).astype(np.int64))
         return float(np.square(counts.astype(np.float64)).sum())
 
-    best = (0.0, 0.0)
-    for slopes, changes in (
-        (np.arange(-8, 9) * 0.02, np.zeros(1)),
-        (np.arange(-4, 5) * 0.01, np.arange(-6, 7) * 0.02),
-        (np.arange(-4, 5) * 0.0025, np.arange(-2, 3) * 0.01),
-    ):
-        around = [(best[0] + float(slope), best[1] + float(change)) for slope in slopes for change in changes]
-        best = max(around, key=lambda pair: measure_sharpness(*pair))
-    return best if measure_sharpness(*best) > 1.03 * measure_sharpness(0, 0) else (0.0, 0.0)
+    def search(best: tuple[float, float], *grids: tuple[int, float, int, float]) -> tuple[float, float]:
+        for slopes, slope_step, changes, change_step in grids:
+            around = [
+                (best[0] + slope * slope_step, best[1] + change * change_step)
+                for slope in range(-slopes, slopes + 1)
+                for change in range(-changes, changes + 1)
+            ]
+            best = max(around, key=lambda pair: measure_sharpness(*pair))
+        return best
+
+    parallel = search((0.0, 0.0), (8, 0.02, 0, 0), (4, 0.005, 0, 0), (4, 0.00125, 0, 0))
+    converging = search(parallel, (6, 0.01, 6, 0.02), (4, 0.0025, 2, 0.005))
+    if measure_sharpness(*converging) > _CLEARLY * measure_sharpness(*parallel):
+        return converging
+    return parallel if measure_sharpness(*parallel) > _CLEARLY * measure_sharpness(0, 0) else (0.0, 0.0)
 
 
 def _recognize_words(page: Image, languages: str) -> list[_Word]:
@@ -176,47 +193,91 @@ def _recognize_words(page: Image, languages: str) -> list[_Word]:
     ]
 
 
-def _check_numbers(page: Image, words: Sequence[_Word]) -> list[Box]:
-    """Read words with digits once more, alone and smaller; what is read differently is marked.
-
-    The Russian model takes a 3 for a 5 with a confidence of 96; the English one, which never saw the same letters,
-    errs elsewhere.
-    """
+def _read_alone(page: Image, words: Sequence[_Word], language: str) -> list[_Word]:
+    """Read words once more with the model of one language, smaller and without what stands around; "" if not seen."""
     from PIL import Image
 
-    numbers = [word for word in words if re.search(r"\d", word.text)]
+    if not words:
+        return []
     sheet = Image.new("L", page.size, 255)
-    for word in numbers:
-        left, top, right, bottom = word.box
+    for left, top, right, bottom in (word.box for word in words):
         pad = (bottom - top) // 6  # more shows a part of the next word
         area = (max(0, left - pad), max(0, top - pad), right + pad, bottom + pad)
         sheet.paste(page.crop(area), area[:2])
     size = [round(side * _SECOND_SCALE) for side in sheet.size]
-    second = _recognize_words(sheet.resize(size, Image.Resampling.BICUBIC), "eng") if numbers else []
-    return [Box(_check_number(word, second) if word in numbers else word.text, *word.box) for word in words]
+    seen = sorted(_recognize_words(sheet.resize(size, Image.Resampling.BICUBIC), language), key=lambda one: one.box)
+    results = []
+    for word in words:
+        left, top, right, bottom = (side * _SECOND_SCALE for side in word.box)
+        found = [
+            one
+            for one in seen
+            if left < (one.box[0] + one.box[2]) / 2 < right and top < (one.box[1] + one.box[3]) / 2 < bottom
+        ]
+        text, confidence = "".join(one.text for one in found), min((one.confidence for one in found), default=0.0)
+        results.append(word._replace(text=text, confidence=confidence))
+    return results
 
 
-def _check_number(word: _Word, second: Sequence[_Word]) -> str:
-    """Return a word's text, marked where its digits are in doubt; of two readings the more confident one."""
-    left, top, right, bottom = (side * _SECOND_SCALE for side in word.box)
-    found = [
-        other
-        for other in sorted(second, key=lambda other: other.box)
-        if left < (other.box[0] + other.box[2]) / 2 < right and top < (other.box[1] + other.box[3]) / 2 < bottom
-    ]
-    first_digits = re.findall(r"\d", word.text)
-    digits = re.findall(r"\d", "".join(other.text for other in found))
-    # A digit that stands alone is often not seen, which does not speak against it.
-    agree = digits == first_digits or (not digits and word.confidence >= 90)
-    if agree and word.confidence >= _MIN_CONFIDENCE:
-        return word.text
-    text = word.text
-    if len(digits) == len(first_digits) and min(other.confidence for other in found) > word.confidence:
-        better = iter(digits)
+def _check_words(page: Image, words: Sequence[_Word]) -> list[Box]:
+    """Read numbers once more and mark what is read differently; also Latin words of a Russian page.
+
+    The Russian model takes a 3 for a 5 with a confidence of 96; the English one, which never saw the same letters,
+    errs elsewhere. Neither knows the sign of the rouble: both read it as a digit, so that it is left out.
+    """
+    words = [_cut_rouble(page, word) for word in words]
+    text = "".join(word.text for word in words)
+    is_russian = len(re.findall("[а-яё]", text, re.IGNORECASE)) > 2 * len(re.findall("[a-z]", text, re.IGNORECASE))
+    numbers = [n for n, word in enumerate(words) if _has_digit(word.text)]
+    latin = [n for n, word in enumerate(words) if is_russian and re.fullmatch(r"[A-Za-z]{2,}\W?", word.text)]
+    texts = [word.text for word in words]
+    for n, second in zip(numbers, _read_alone(page, [words[n] for n in numbers], "eng"), strict=True):
+        texts[n] = _check_number(words[n], second) + (" ₽" if words[n].is_price else "")
+    for n, second in zip(latin, _read_alone(page, [words[n] for n in latin], "rus"), strict=True):
+        if second.confidence >= min(words[n].confidence, _SURE_CONFIDENCE):
+            texts[n] = second.text
+    return [Box(text, *word.box) for text, word in zip(texts, words, strict=True) if text.strip(" ₽")]
+
+
+def _cut_rouble(page: Image, word: _Word) -> _Word:
+    """Cut the sign of the rouble off a number: one letter behind the only wide gap, which is read as one of a few."""
+    if not re.fullmatch(r"\d.*[2?°PРЯ]", word.text) or len(word.text) < 3:
+        return word
+    left, top, right, bottom = word.box
+    ink = np.flatnonzero((np.asarray(page.crop(word.box)) < 128).any(axis=0))
+    gaps = np.diff(ink)
+    second_widest, width = np.sort(np.append(gaps, [1, 1]))[-2:]
+    if width < 0.2 * (bottom - top) or width < 1.5 * second_widest:
+        return word
+    end = int(ink[gaps.argmax()]) + 1
+    if right - left - end - width > bottom - top:  # more than one letter
+        return word
+    return word._replace(text=word.text[:-1].rstrip(), box=(left, top, left + end, bottom), is_price=True)
+
+
+def _check_number(first: _Word, second: _Word) -> str:
+    """Return a number, marked where its digits are in doubt; of two readings the more confident one.
+
+    "" for what neither reading takes for a number.
+    """
+    digits, others = re.findall(r"\d", first.text), re.findall(r"\d", second.text)
+    confidence = max(first.confidence, second.confidence)
+    if confidence < _MIN_CONFIDENCE:
+        return ""
+    if digits == others or (not others and first.confidence >= 90):  # a digit that stands alone is often not seen
+        return first.text
+    text = first.text
+    if len(digits) == len(others) and second.confidence > first.confidence:
+        better = iter(others)
         text = re.sub(r"\d", lambda _: next(better), text)
     return re.sub(r"(\d)(?=\D*$)", rf"\1{DOUBT}", text)
 
 
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdecimal, text))
+
+
 def _restore_rouble(line: str) -> str:
-    """Restore the sign of the rouble, which tesseract does not know and reads as the letter."""
-    return re.sub(r"(?<=\d)((?:\(\?\))?) ?[PР](?=[\s,;/]|$)", r"\1 ₽", line)
+    """Restore the sign of the rouble where it is read as a letter; as a digit it stands in doubt."""
+    line = re.sub(r"(?<=\d) 2$", f" 2{DOUBT}", line)
+    return re.sub(r"(?<=\d)((?:\(\?\))?) ?[PР°](?=[\s,;/]|$)", r"\1 ₽", line)

@@ -31,6 +31,7 @@ _TIMEOUT_SECONDS = 60
 _PHOTO_TEXTURE = 0.11  # share of half-dark pixels: of pages and screens at most 0.07, of photos at least 0.13
 _MIN_CONFIDENCE = 50
 _SURE_CONFIDENCE = 70
+_MIN_SURE_SHARE = 0.05  # of words; in a texture it is 0.03 at most
 _SECOND_SCALE = 0.75
 _CLEARLY = 1.04  # by which turned lines are sharper; by chance it is 1.02
 _CELL_GAP = 1.2  # a box of tesseract is as high as the letters in it
@@ -72,11 +73,13 @@ def recognize_lines(picture: Image) -> list[str]:
     """Recognise the lines of a picture, in their order of reading. Raises UnreadableMedia."""
     page = _straighten(_separate_ink(_convert_to_grey(picture)))
     words: list[_Word] = []
-    for word in _recognize_words(page, "rus+eng"):
+    seen = _recognize_words(page, "rus+eng")
+    for word in seen:
         is_rouble = word.text in ("P", "Р") and words and words[-1].text[-1].isdecimal()
         if is_rouble or _is_text(word):
             words.append(word)
-    if not any(word.confidence >= _SURE_CONFIDENCE and len(re.findall(r"\w", word.text)) > 2 for word in words):
+    sure = [word for word in words if word.confidence >= _SURE_CONFIDENCE and len(re.findall(r"\w", word.text)) > 2]
+    if not sure or len(sure) < _MIN_SURE_SHARE * len(seen):
         return []  # the texture of a photo
     return [_restore_rouble(line) for line in arrange_lines(_check_words(page, words), _CELL_GAP)]
 
@@ -208,11 +211,9 @@ def _read_alone(page: Image, words: Sequence[_Word], language: str) -> list[_Wor
     seen = sorted(_recognize_words(sheet.resize(size, Image.Resampling.BICUBIC), language), key=lambda one: one.box)
     results = []
     for word in words:
-        left, top, right, bottom = (side * _SECOND_SCALE for side in word.box)
+        x0, y0, x1, y1 = (side * _SECOND_SCALE for side in word.box)
         found = [
-            one
-            for one in seen
-            if left < (one.box[0] + one.box[2]) / 2 < right and top < (one.box[1] + one.box[3]) / 2 < bottom
+            one for one in seen if x0 < (one.box[0] + one.box[2]) / 2 < x1 and y0 < (one.box[1] + one.box[3]) / 2 < y1
         ]
         text, confidence = "".join(one.text for one in found), min((one.confidence for one in found), default=0.0)
         results.append(word._replace(text=text, confidence=confidence))

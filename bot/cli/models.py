@@ -131,7 +131,7 @@ def format_model_list(
         *(line[:1] + line[2:] for line in lines),  # one space is enough after the mark
         "",
         "+ is on this machine, * is in use; ~ as others say. Published: for Russian.",
-        *(["Memory is a writer's with 4,096 tokens of context."] if everything else []),
+        *(["Memory is a writer's with 4,096 tokens, a speech model's with half an hour."] if everything else []),
         *(f"The {_name_use(use)} is {name}." for name, use in uses.items()),
         *_describe_stages(used.get("writer"), models, settings),
         "Without a model: search by words, answers word for word.",

@@ -105,7 +105,7 @@ class ModelSpec:
     dense_weight: float = 0.5  # initial weight of the dense retriever; `eval calibrate` measures a better one
     centres: str = ""  # file of mean vectors beside this one: (query, passage) x (ru, en) x dimension
     judges_only: bool = False  # below four billion parameters: what it plans and writes is of no use (EVALUATION.md)
-    memory: int = 0  # bytes that a writer needs with 4,096 tokens of context
+    memory: int = 0  # bytes that a writer needs with 4,096 tokens of context, speech recognition with half an hour
     architecture: str = ""  # of a writer, as the GGUF names it: the pinned llama.cpp loads it
     published: str = ""  # figure for Russian, of others
     published_by: str = ""  # its source: arXiv number, or the model's card

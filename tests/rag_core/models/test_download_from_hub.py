@@ -13,7 +13,7 @@ from aiohttp import web
 from local_server import LocalServer
 
 from rag_core.errors import ModelUnavailable
-from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier
+from rag_core.models.catalog import HubFile, HubSource, ModelRole, ModelSpec, ModelTier, find_models
 from rag_core.models.download import pull_from_hub, pull_model
 from rag_core.models.model_files import check_model_files
 
@@ -344,3 +344,17 @@ async def test_a_redirect_elsewhere_brings_nothing_in(hub: Hub, tmp_path: Path, 
         await pull_from_hub(ROW, tmp_path / "tiny", hub=hub.url, pauses=())
     assert "\n" not in said.value.reason
     assert not (tmp_path / "tiny").exists()
+
+
+async def test_a_speech_model_is_its_weights_and_the_files_beside_them(hub: Hub, tmp_path: Path) -> None:
+    (row,) = find_models("whisper-small")
+    assert isinstance(row.source, HubSource)
+    hub.files = {file.path: b"{}" for file in row.source.files} | {"model.bin": WEIGHTS}
+    folder = await pull_model(row, tmp_path, hub=hub.url)
+    check_model_files(row, folder)
+    assert {file.name for file in folder.iterdir()} == {*hub.files, "files.json"}
+    assert (folder / "model.bin").read_bytes() == WEIGHTS
+    (folder / "files.json").unlink()
+    (folder / "vocabulary.txt").unlink()
+    with pytest.raises(ModelUnavailable, match=r"has no vocabulary\.txt: run citegram models pull whisper-small"):
+        check_model_files(row, folder)

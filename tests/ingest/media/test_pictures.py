@@ -96,11 +96,11 @@ def test_a_photo_on_its_side_is_turned_as_its_camera_says(tmp_path: Path) -> Non
 
 @needs_tesseract
 def test_rows_under_a_day_are_read_with_the_day(tmp_path: Path) -> None:
-    rows = [["Среда"], ["10:00", "Керамика"], ["12:30", "Хор"], ["Суббота"], ["9:15", "Шахматы"], ["11:45", "Хор"]]
+    rows = [["Среда"], ["10:00", "Керамика"], ["12:30", "Хор"], ["Суббота"], ["9:15", "Рисование"], ["11:45", "Хор"]]
     assert read(draw_cells(rows, (60, 320), size=40), tmp_path) == [
         "Среда: 10:00 Керамика",
         "Среда: 12:30 Хор",
-        "Суббота: 9:15 Шахматы",
+        "Суббота: 9:15 Рисование",
         "Суббота: 11:45 Хор",
     ]
 

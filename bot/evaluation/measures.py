@@ -36,13 +36,13 @@ from bot.evaluation.data import (
     read_corpus,
     read_json_lines,
 )
+from bot.evaluation.judging import holds_answer
 from bot.evaluation.metrics import (
     JudgedAnswer,
     Metrics,
     RankedQuery,
     compute_mean,
     compute_percentile,
-    holds_answer,
     judge_answer,
 )
 from bot.settings import Settings

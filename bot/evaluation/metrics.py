@@ -1,50 +1,23 @@
-"""Metrics: which answers count as right, the figures of answers and of retrieval, tables, comparisons, JSON report."""
+"""Metrics: judged answers, the figures of answers and of retrieval, tables, comparisons, JSON report."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from babel.dates import format_date
 
 from bot.evaluation.data import EvaluationQuery
+from bot.evaluation.judging import holds_answer, is_short_enough
 from rag_core.errors import SettingsWrong, translate_errors
 from rag_core.run import Run
-from rag_core.text.numbers import join_digit_groups
 from rag_core.types import AGENT_RECIPE, Answer, Certainty
 
 Metrics = dict[str, float | None]  # by the usual names of the field; None if nothing could be measured
-
-_MAX_SENTENCE_CHARACTERS, _MAX_ANSWER_CHARACTERS = 300, 600  # longer is not an answer but a text to search in
-_LISTING_KINDS, _MAX_LISTING_CHARACTERS = frozenset({"list", "digest", "about_posts"}), 1500
-_WORD_PATTERN = re.compile(r"[^\W_]+")
-_DATE_FORMS = ("d MMMM y", "MMMM d, y", "d MMM y", "dd.MM.y", "d.MM.y", "y-MM-dd")
-_ISO_DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d")
-
-
-def _normalize_words(text: str) -> str:
-    plain = join_digit_groups(text.lower().replace("ё", "е"))
-    return f" {' '.join(_WORD_PATTERN.findall(plain))} "
-
-
-def holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Whether the text contains one of the accepted answers as whole words; a date in any of its usual formats."""
-    shown = _normalize_words(text)
-    for answer in answers:
-        spellings = [answer]
-        if _ISO_DATE_PATTERN.fullmatch(answer.strip()):
-            day, langs = date.fromisoformat(answer.strip()), ("ru", "en")
-            spellings = [format_date(day, form, locale=lang) for form in _DATE_FORMS for lang in langs]
-        if any((wanted := _normalize_words(form)).strip() and wanted in shown for form in spellings):
-            return True
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +74,7 @@ def judge_answer(
     for span in spans:
         last |= span.counts
     texts = [sentence.text for sentence in answer.sentences]
-    lines = [line for text in texts for line in text.splitlines()] if query.kind in _LISTING_KINDS else texts
-    most = _MAX_LISTING_CHARACTERS if query.kind in _LISTING_KINDS else _MAX_ANSWER_CHARACTERS
-    fits = all(len(line) <= _MAX_SENTENCE_CHARACTERS for line in lines) and sum(map(len, texts)) <= most
+    fits = is_short_enough(texts, query.kind)
     lacks = {shortfall.stage for shortfall in answer.shortfalls}
     first_right = bool(texts) and fits and holds_answer(texts[0], query.answers)
     return JudgedAnswer(

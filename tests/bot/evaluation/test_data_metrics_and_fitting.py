@@ -14,6 +14,7 @@ from driver import write_rows
 
 from bot.evaluation.data import EvaluationQuery, IndexedDataset, open_indexed_dataset, read_dataset
 from bot.evaluation.fitting import RetrieverRankings, choose_safest_fusions, fit_calibration
+from bot.evaluation.judging import holds_answer
 from bot.evaluation.measures import answer_query, run_interleaved, search_query
 from bot.evaluation.metrics import (
     JudgedAnswer,
@@ -22,7 +23,6 @@ from bot.evaluation.metrics import (
     compute_by_language,
     compute_metrics_by_kind,
     compute_retrieval_metrics,
-    holds_answer,
     judge_answer,
 )
 from rag_core.errors import ImportRefused

@@ -138,11 +138,10 @@ async def check_media(case: CheckContext) -> AsyncIterator[Finding]:
     missing = await asyncio.to_thread(find_missing_readers, speech_model)
     for kind, one in status.items():
         if kind in missing and one.waiting:
-            text = f"{one.waiting} files of posts ({kind}) cannot be read: {_READERS[missing[kind]]}."
-            yield Finding(False, text)
+            yield Finding(False, f"files of posts ({kind}): {one.waiting} cannot be read: {_READERS[missing[kind]]}.")
     if kinds := [kind for kind in missing if kind not in status]:
         remedies = "; ".join(dict.fromkeys(_READERS[missing[kind]] for kind in kinds))
-        yield Finding(None, f"files of posts ({', '.join(kinds)}) could not be read if some came: {remedies}")
+        yield Finding(None, f"files of posts ({', '.join(kinds)}) could not be read: {remedies}")
 
 
 async def check_jobs(case: CheckContext) -> AsyncIterator[Finding]:

@@ -304,6 +304,22 @@ async def test_backups_that_are_missing_old_or_broken(look: Look, home: Path) ->
 # the archive and its indexes
 
 
+async def test_pictures_that_wait_for_a_missing_program_are_told_with_the_way_to_get_it(
+    look: Look, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = await look()
+    assert (said.code, said.bad()) == (0, [])
+    assert said.has("note files of posts (picture")
+    await edited(
+        home,
+        "INSERT INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, date, live) "
+        "SELECT chat_id, message_id, 'picture', 'a', 'a', 'a.jpg', 9, 0, 0, 1 FROM posts LIMIT 1",
+    )
+    (line,) = (await look()).bad()
+    assert line.startswith("files of posts (picture): 1 cannot be read: run sudo apt-get install tesseract-ocr ")
+
+
 async def test_an_archive_of_an_earlier_version_is_left_to_the_bot(
     look: Look, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

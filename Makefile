@@ -23,6 +23,7 @@ local: .venv/.run  ## llama.cpp, for a model of your own: four minutes once, nee
 
 # The lock of the image without llama.cpp, which is compiled: what is there already is left as it is.
 media: .venv/.run  ## what reads pictures, documents and voices: a minute, once; pictures need tesseract too
+	@echo "Setting up what reads the files of posts: a minute, once"
 	@awk '/^[a-z0-9]/ { skip = /^llama-cpp-python==/ } !skip' requirements-image.lock >.venv/media.lock && \
 	  bash deploy/install_packages.sh $(BIN)/python .venv/media.lock
 	@command -v tesseract >/dev/null || \

@@ -115,6 +115,12 @@ def test_cells_of_a_timetable_are_read_with_their_headers(tmp_path: Path) -> Non
 
 
 @needs_tesseract
+def test_far_cells_stay_with_their_row(tmp_path: Path) -> None:
+    rows = [["Понедельник", "закрыто"], ["Вторник", "18:30"], ["Пятница", "20:00 и 22:00"], ["Суббота", "19:00"]]
+    assert read(draw_cells(rows, (60, 700), size=34), tmp_path) == [" ".join(row) for row in rows]
+
+
+@needs_tesseract
 def test_two_columns_of_a_menu_are_read_one_after_the_other(tmp_path: Path) -> None:
     left = [["Борщ с мясом", "340"], ["Солянка", "360"], ["Окрошка", "290"]]
     right = [["Чай чёрный", "110"], ["Кофе", "150"], ["Компот", "90"]]

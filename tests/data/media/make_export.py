@@ -377,7 +377,9 @@ def make_channel(name: str, out: Path, roots: Sequence[Path], fonts: Fonts) -> I
         kind, fields = get_kind(post), _Post()
         if kind:
             row = {"id": f"{name}/msg-{n}", "lang": channel["lang"], "kind": kind, "text": post["text"].strip()}
-            row |= {key: post[key] for key in ("url", "site", "page", "photo", "scan", "package") if key in post}
+            row |= {
+                key: post[key] for key in ("url", "site", "page", "picture", "photo", "scan", "package") if key in post
+            }
             try:
                 fields = make_file(post, n, out / name, roots, fonts)
             except FileNotFoundError:

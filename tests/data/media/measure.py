@@ -88,9 +88,10 @@ def normalize_characters(text: str) -> str:
 
 
 def name_group(row: _Row) -> str:
-    """Name the files that are told apart: of one kind and language, real, made, and made as if photographed."""
+    """Name the files that are told apart: of one kind and language, tables, real, made, and made as if photographed."""
     how = "real" if "package" in row else "photographed" if "photo" in row else "scanned" if "scan" in row else "made"
-    return f"{row['kind']} {how} {row['lang']}"
+    look = " table" if row.get("picture") in {"table", "grid"} else ""  # with ruled lines
+    return f"{row['kind']}{look} {how} {row['lang']}"
 
 
 def compute_reading_errors(pairs: Sequence[tuple[str, _Row]]) -> dict[str, float | None]:

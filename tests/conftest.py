@@ -123,6 +123,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def collect_garbage() -> Iterator[None]:
+    """What a file leaves unclosed fails there, not in a test of another that happens to set off the collector."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def log_as_before() -> Iterator[None]:
     """A command sets up the log of its process: left in place, it would hide the next test's secrets."""

@@ -220,8 +220,8 @@ def test_ctrl_c_at_start_is_one_line(
     time.sleep(seconds)
     os.killpg(started.pid, signal.SIGINT)  # as a terminal does: children get it, too
     said = [line for line in started.communicate(timeout=60)[1].splitlines() if line and line[:2] != "20"]  # the log
-    # 0: it ran already. By the signal, which shells show as 130, too: a KeyboardInterrupt that passes through an exec of
-    # text, as dataclasses do, is remembered by Python though it was caught.
+    # 0: it ran already. By the signal, which shells show as 130, too: an interrupt that passes through an exec of text,
+    # as in dataclasses, is remembered by `python -m` though it was caught.
     assert (started.returncode, said) in ((130, ["Stopped."]), (-signal.SIGINT, ["Stopped."]), (0, []))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingest.media import UnreadableMedia, find_missing_readers
 from ingest.media.layout import Box, arrange_lines
@@ -32,6 +33,9 @@ _PHOTO_TEXTURE = 0.11  # share of half-dark pixels: of pages and screens at most
 _MIN_CONFIDENCE = 50
 _SURE_CONFIDENCE = 70
 _MIN_SURE_SHARE = 0.05  # of words; in a texture it is 0.03 at most
+_DARK = 128
+# Pixels: letters are 20 to 40 high, and the widest stroke of one is a dash.
+_MIN_RULE, _MAX_RULE_WIDTH = 120, 12
 _STRIPS = 4  # of a page whose slope is estimated
 _SECOND_SCALE = 0.75
 # By which turned lines are sharper, and lines that run together; of straight pages by chance 1.000 and 1.075.
@@ -73,7 +77,7 @@ def read_picture(path: Path) -> list[MediaText]:
 
 def recognize_lines(picture: Image) -> list[str]:
     """Recognise the lines of a picture, in their order of reading. Raises UnreadableMedia."""
-    page = _straighten(_separate_ink(_convert_to_grey(picture)))
+    page = _erase_rules(_straighten(_separate_ink(_convert_to_grey(picture))))
     words: list[_Word] = []
     seen = _recognize_words(page, "rus+eng")
     for word in seen:
@@ -121,6 +125,39 @@ def _separate_ink(grey: Image) -> Image:
     if np.mean((ink[::4, ::4] > 0.2) & (ink[::4, ::4] < 0.8)) > _PHOTO_TEXTURE:
         ink = np.maximum(2 * ink - 1, 0)  # what is written on a photo has the most contrast
     return Image.fromarray((255 - 255 * ink).astype(np.uint8))
+
+
+def _erase_rules(page: Image) -> Image:
+    """Erase the lines of tables and frames: inside a ruled table tesseract sees few words, or none.
+
+    A rule is a run of dark pixels longer than any letter is, and thinner.
+    """
+    from PIL import Image, ImageFilter
+
+    pixels = np.array(page)
+    dark = pixels < _DARK
+    rules = np.zeros_like(dark)
+    for axis in (0, 1):
+        runs = _find_runs(dark, _MIN_RULE, axis)
+        rules |= runs & ~_find_runs(runs, _MAX_RULE_WIDTH, 1 - axis)  # what is thicker is an area, or letters
+    if not rules.any():
+        return page
+    grown = Image.fromarray((rules * 255).astype(np.uint8)).filter(ImageFilter.MaxFilter(3))  # and their soft edges
+    pixels[np.asarray(grown) > 0] = 255
+    return Image.fromarray(pixels)
+
+
+def _find_runs(marked: NDArray[np.bool_], length: int, axis: int) -> NDArray[np.bool_]:
+    """Mark the pixels that belong to a run of at least `length` marked ones along an axis."""
+    lanes = np.moveaxis(marked, axis, -1)
+    if lanes.shape[-1] < length:
+        return np.zeros_like(marked)
+    sums = np.cumsum(np.pad(lanes, ((0, 0), (1, 0))), axis=-1, dtype=np.int32)
+    starts = np.zeros((lanes.shape[0], lanes.shape[1] + 1), np.int32)
+    whole = (sums[:, length:] - sums[:, :-length]) == length
+    starts[:, : whole.shape[1]] += whole
+    starts[:, length:] -= whole
+    return np.moveaxis(np.cumsum(starts, axis=-1)[:, :-1] > 0, -1, axis)
 
 
 def _straighten(page: Image) -> Image:

@@ -121,6 +121,20 @@ def test_far_cells_stay_with_their_row(tmp_path: Path) -> None:
 
 
 @needs_tesseract
+def test_a_table_with_rules_is_read(tmp_path: Path) -> None:
+    rows = [["Время", "Понедельник", "Среда"], ["9:00", "Йога", "Плавание"], ["18:30", "Бокс", "Йога"]]
+    picture = draw_cells(rows, (60, 300, 640))
+    pen = ImageDraw.Draw(picture)
+    for number in range(4):
+        pen.line([(40, 30 + number * 60), (880, 30 + number * 60)], "black", 2)
+        pen.line([((40, 280, 620, 880)[number], 30), ((40, 280, 620, 880)[number], 210)], "black", 2)
+    assert read(picture, tmp_path) == [
+        "Время: 9:00, Понедельник: Йога, Среда: Плавание",
+        "Время: 18:30, Понедельник: Бокс, Среда: Йога",
+    ]
+
+
+@needs_tesseract
 def test_two_columns_of_a_menu_are_read_one_after_the_other(tmp_path: Path) -> None:
     left = [["Борщ с мясом", "340"], ["Солянка", "360"], ["Окрошка", "290"]]
     right = [["Чай чёрный", "110"], ["Кофе", "150"], ["Компот", "90"]]

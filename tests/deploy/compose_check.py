@@ -35,6 +35,7 @@ from aiohttp import web
 from chaos.consistency_check import is_lexical_index_behind
 from chaos.kill_loop import Chaos, Plan, run_kills
 from chaos.offline_models import offline_models
+from chaos.prepared_archive import EXPORTED, make_expected_posts, write_export
 from image_check import copy_for_others, expect, failed, find_writer, tell
 from podman import ROOT, USER, build, configure, enter_loopback, find_base, find_missing, podman
 
@@ -152,7 +153,8 @@ class ServiceKills(Chaos):
         super().__init__(Plan(kills=kills, updates=300 * kills, rate=5, questions=0.2), folder, models)
         self._project = project
         self._asked_at: dict[int, float] = {}
-        settings = {"BOT__TOKEN": self.sandbox.token, "BOT__API": f"http://127.0.0.1:{_PORT}", "GRAFANA_PASSWORD": "x"}
+        settings = {"BOT__TOKEN": self.sandbox.token, "BOT__API": f"http://127.0.0.1:{_PORT}", "BOT__ADMINS": "900"}
+        settings |= {"GRAFANA_PASSWORD": "loopback"}
         settings |= {"MODELS__DIR": "/models"} if models else {"MODELS__EMBEDDER": "none"}
         if gguf and "llama" in project.services:
             settings |= {
@@ -177,6 +179,7 @@ class ServiceKills(Chaos):
             await asyncio.to_thread(self._project.compose, "up", "-d", *self._project.services)
             for service in self._project.services:
                 await self._until_healthy(service)
+            await asyncio.to_thread(self._follow_the_page)
             await self._observe("nothing is killed")
             for service in self._project.services:
                 os.kill(await asyncio.to_thread(self._project.find_first_process, service), signal.SIGKILL)
@@ -188,6 +191,18 @@ class ServiceKills(Chaos):
         except BaseException:
             self._telegram.cancel()
             raise
+
+    def _follow_the_page(self) -> None:
+        """The commands of deploy/README.md to a running bot: an export is copied in and imported, and taken away."""
+        posts = make_expected_posts(EXPORTED, 150, self.plan.seed)
+        write_export(self._project.folder / "ChatExport", posts)
+        self._project.compose("cp", "ChatExport", "bot:/data/export")
+        self._project.compose("exec", "-T", "bot", "citegram", "import", "/data/export")
+        self.traffic.told.update({one.key: one for one in posts})
+        shell = ["run", "--rm", "--user=0", "--network=none", "--volume=citegram_data:/data", "--entrypoint=rm"]
+        podman(*shell, "localhost/citegram:0.1.0", "-r", "/data/export")
+        for command in ("doctor", "backup"):
+            self._project.compose("exec", "-T", "bot", "citegram", command)
 
     async def _observe(self, what: str, service: str = "") -> None:
         """Let half a minute pass, and more until the service is there again; what readers saw."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import wave
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from model_check.spoken_notes import ENGLISH, RUSSIAN, can_speak, compute_word_e
 
 from ingest.media import UnreadableMedia
 from ingest.media.voices import read_voice
+from rag_core.types import MediaText
 
 pytestmark = pytest.mark.slow
 
@@ -84,6 +86,19 @@ TUNE = [np.sin(2 * np.pi * pitch * SECOND[:8000]) * np.exp(-4 * SECOND[:8000]) f
 )
 def test_where_nobody_speaks_nothing_is_read(tmp_path: Path, samples: np.ndarray) -> None:
     assert read_voice(write_wav(tmp_path / "note.wav", samples), NO_MODEL) == []
+
+
+@pytest.mark.parametrize("loudness", [2.0, 4.0])
+def test_of_speech_that_noise_drowns_nothing_is_made_up(speech_model: Path, tmp_path: Path, loudness: float) -> None:
+    if not can_speak("en"):
+        pytest.skip("espeak-ng is not here")
+    with wave.open(str(speak(ENGLISH[0], "en", tmp_path / "clear.wav"))) as clear:
+        rate, samples = clear.getframerate(), np.frombuffer(clear.readframes(clear.getnframes()), np.int16) / 8.0
+    noise = np.random.default_rng(2).normal(0, loudness * samples.std(), len(samples))
+    note, texts = write_wav(tmp_path / "note.wav", samples + noise, rate), list[MediaText]()
+    with suppress(UnreadableMedia):  # of another language
+        texts = read_voice(note, speech_model)
+    assert not texts
 
 
 def make_bytes(content: bytes) -> Callable[[Path], None]:

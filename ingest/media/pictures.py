@@ -32,6 +32,8 @@ _TIMEOUT_SECONDS = 60
 _PHOTO_TEXTURE = 0.11  # share of half-dark pixels: of pages and screens at most 0.07, of photos at least 0.13
 _MIN_CONFIDENCE = 50
 _SURE_CONFIDENCE = 70
+_CERTAIN_CONFIDENCE = 90
+_MAX_GUESSED = 40  # words: more are the texture of a photo
 _MIN_SURE_SHARE = 0.05  # of words; in a texture it is 0.03 at most
 _DARK = 128
 # Pixels: letters are 20 to 40 high, and the widest stroke of one is a dash.
@@ -80,6 +82,7 @@ def recognize_lines(picture: Image) -> list[str]:
     page = _erase_rules(_straighten(_separate_ink(_convert_to_grey(picture))))
     words: list[_Word] = []
     seen = _recognize_words(page, "rus+eng")
+    seen += _find_missed_numbers(page, seen)
     for word in seen:
         is_rouble = word.text in ("P", "Р") and words and words[-1].text[-1].isdecimal()
         if is_rouble or _is_text(word):
@@ -88,6 +91,24 @@ def recognize_lines(picture: Image) -> list[str]:
     if not sure or len(sure) < _MIN_SURE_SHARE * len(seen):
         return []  # the texture of a photo
     return [_restore_rouble(line) for line in arrange_lines(_check_words(page, words), _CELL_GAP)]
+
+
+def _find_missed_numbers(page: Image, seen: Sequence[_Word]) -> list[_Word]:
+    """Find numbers where letters were guessed: a cell of a table alone is often read as some."""
+    guessed = sorted((word for word in seen if word.confidence < _MIN_CONFIDENCE), key=lambda word: word.box)
+    areas: list[_Word] = []
+    for word in guessed if len(guessed) <= _MAX_GUESSED else ():
+        left, top, right, bottom = word.box
+        before = areas[-1].box if areas else (0, 0, -bottom, 0)
+        if left - before[2] < bottom - top and min(bottom, before[3]) > max(top, before[1]):
+            around = (before[0], min(top, before[1]), max(right, before[2]), max(bottom, before[3]))
+            areas[-1] = word._replace(box=around)
+        else:
+            areas.append(word)
+    found = _read_alone(page, areas, "eng")
+    return [
+        word for word in found if word.confidence >= _CERTAIN_CONFIDENCE and re.fullmatch(r"[\d:.,-]{2,}", word.text)
+    ]
 
 
 def _is_text(word: _Word) -> bool:
@@ -308,7 +329,9 @@ def _check_number(first: _Word, second: _Word) -> str:
     confidence = max(first.confidence, second.confidence)
     if confidence < _MIN_CONFIDENCE:
         return ""
-    if digits == others or (not others and first.confidence >= 90):  # a digit that stands alone is often not seen
+    if digits == others or (
+        not others and first.confidence >= _CERTAIN_CONFIDENCE
+    ):  # a digit that stands alone is often not seen
         return first.text
     text = first.text
     if len(digits) == len(others) and second.confidence > first.confidence:

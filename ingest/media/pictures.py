@@ -326,15 +326,17 @@ def _check_number(first: _Word, second: _Word) -> str:
     "" for what neither reading takes for a number.
     """
     digits, others = re.findall(r"\d", first.text), re.findall(r"\d", second.text)
-    confidence = max(first.confidence, second.confidence)
-    if confidence < _MIN_CONFIDENCE:
+    signs, other_signs = (re.findall(r"(?<=\d)[.,:](?=\d)", one.text) for one in (first, second))
+    if max(first.confidence, second.confidence) < _MIN_CONFIDENCE:
         return ""
-    if digits == others or (
-        not others and first.confidence >= _CERTAIN_CONFIDENCE
-    ):  # a digit that stands alone is often not seen
+    if not others and first.confidence >= _CERTAIN_CONFIDENCE:  # a digit that stands alone is often not seen
+        return first.text
+    if digits == others and signs == other_signs:
         return first.text
     text = first.text
-    if len(digits) == len(others) and second.confidence > first.confidence:
+    if digits == others and not signs:  # the colon of a time was not seen
+        text = second.text
+    elif len(digits) == len(others) and second.confidence > first.confidence:
         better = iter(others)
         text = re.sub(r"\d", lambda _: next(better), text)
     return re.sub(r"(\d)(?=\D*$)", rf"\1{DOUBT}", text)

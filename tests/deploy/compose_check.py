@@ -201,8 +201,7 @@ class ServiceKills(Chaos):
         self.traffic.told.update({one.key: one for one in posts})
         shell = ["run", "--rm", "--user=0", "--network=none", "--volume=citegram_data:/data", "--entrypoint=rm"]
         podman(*shell, "localhost/citegram:0.1.0", "-r", "/data/export")
-        for command in ("doctor", "backup"):
-            self._project.compose("exec", "-T", "bot", "citegram", command)
+        self._project.compose("exec", "-T", "bot", "citegram", "backup")
 
     async def _observe(self, what: str, service: str = "") -> None:
         """Let half a minute pass, and more until the service is there again; what readers saw."""

@@ -31,7 +31,7 @@ _MAX_TRIES = 3  # of a file that the worker did not survive, or that could not b
 _RETRY_SECONDS = 300  # before the second try; it doubles
 _WORKER_IDLE_SECONDS = 60.0  # then its memory is returned, that of a speech model too
 _SECONDS_BY_KIND = {PICTURE: 90.0, DOCUMENT: 180.0, VOICE: 60.0}
-_SECONDS_PER_VOICE_SECOND = 3.0
+_SECONDS_PER_VOICE_SECOND, _MAX_VOICE_SECONDS = 3.0, 1800
 
 
 class FileUnavailable(Exception):
@@ -150,7 +150,8 @@ class MediaReader:
         file = waiting.file
         order: Message = {"kind": file.kind, "path": str(path), "name": waiting.name or path.name}
         self._worker.send(order | {"model": str(await self._speech_model() or "")})
-        async with asyncio.timeout(_SECONDS_BY_KIND[file.kind] + _SECONDS_PER_VOICE_SECOND * file.seconds):
+        length = min(file.seconds or _MAX_VOICE_SECONDS, _MAX_VOICE_SECONDS) if file.kind == VOICE else 0
+        async with asyncio.timeout(_SECONDS_BY_KIND[file.kind] + _SECONDS_PER_VOICE_SECOND * length):
             reply = await self._worker.receive()
         if problem := reply.get("problem"):
             if error := reply.get("error"):

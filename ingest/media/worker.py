@@ -47,9 +47,6 @@ def _read(order: Message) -> Message:
     return {"texts": [one for one in texts if one.text.strip()]}
 
 
-# mypy: disable-error-code="import-untyped, import-not-found, no-any-return"
-
-
 def _choose_reader(order: Message) -> list[MediaText]:
     path = Path(order["path"])
     if order["kind"] == PICTURE:

@@ -41,7 +41,7 @@ _MIN_RULE, _MAX_RULE_WIDTH = 120, 12
 _STRIPS = 4  # of a page whose slope is estimated
 _SECOND_SCALE = 0.75
 # By which turned lines are sharper, and lines that run together; of straight pages by chance 1.000 and 1.075.
-_TURNED, _CONVERGING = 1.006, 1.08
+_TURNED, _CONVERGING, _CONVERGING_IF_TURNED = 1.006, 1.08, 1.01
 _CELL_GAP = 1.2  # a box of tesseract is as high as the letters in it
 
 
@@ -233,9 +233,12 @@ def _estimate_slopes(page: Image) -> tuple[float, float]:
 
     parallel = search((0.0, 0.0), (8, 0.02, 0, 0), (4, 0.005, 0, 0), (4, 0.00125, 0, 0))
     converging = search(parallel, (6, 0.01, 6, 0.02), (4, 0.0025, 2, 0.005))
-    if measure_sharpness(*converging) > _CONVERGING * measure_sharpness(*parallel):
+    is_turned = measure_sharpness(*parallel) > _TURNED * measure_sharpness(0, 0)
+    # A photo from the side is turned too; lines of a straight page that seem to run together do so by chance.
+    clearly = _CONVERGING_IF_TURNED if is_turned else _CONVERGING
+    if measure_sharpness(*converging) > clearly * measure_sharpness(*parallel):
         return converging
-    return parallel if measure_sharpness(*parallel) > _TURNED * measure_sharpness(0, 0) else (0.0, 0.0)
+    return parallel if is_turned else (0.0, 0.0)
 
 
 def _recognize_words(page: Image, languages: str) -> list[_Word]:

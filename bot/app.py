@@ -40,6 +40,7 @@ from bot.handlers import (
     questions,
     search,
     start,
+    synonyms,
     tokens,
     unanswered,
     watches,
@@ -88,8 +89,8 @@ ALLOWED_UPDATES = (
 # In the order in which they are tried. An article sent from an inline query asks nothing, and where only admins may ask
 # no other handler answers. The last three take what is left: remarks, all text in private chats, and all buttons.
 _HANDLERS = (
-    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, media, unanswered,
-    admin, tokens, answers, questions, errors,
+    inline, groups, membership, channels, posts, search, citations, start, privacy, watches, imports, media, synonyms,
+    unanswered, admin, tokens, answers, questions, errors,
 )  # fmt: skip
 
 
@@ -263,10 +264,10 @@ async def _run_workers(
     ]
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_run_in_background(*tasks))
-        stack.push_async_callback(context.queue.stop)
+        stack.push_async_callback(context.worker.stop)
         stack.push_async_callback(imports.stop)
         stack.push_async_callback(notices.stop)
-        await context.queue.start()
+        await context.worker.start()
         yield dispatcher
 
 

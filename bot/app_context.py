@@ -25,7 +25,7 @@ class AppContext:
 
     settings: Settings
     archive: Archive
-    queue: QuestionWorker
+    worker: QuestionWorker
     indexing: IndexingWorker
     rag: Engine
     reindexing: RebuildRunner

@@ -204,7 +204,7 @@ class RateLimitMiddleware(BaseMiddleware):
 
     async def __call__(self, handler: _Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Call the handler, unless this reader is over the limit."""
-        limits = data["context"].queue.limits
+        limits = data["context"].worker.limits
         if isinstance(event, CallbackQuery):
             reader = event.from_user.id
             wait = limits.count_command(reader, event.message.chat.id if event.message else reader, press=True)

@@ -111,23 +111,23 @@ class ReaderApplication:
 
     async def _find(self, text: str, kind: str, words: Translator, show: Show | None = None) -> JsonObject:
         """Answer or verify: counted before, recorded after, and checked again between."""
-        archive, queue = self._context.archive, self._context.queue
+        archive, worker = self._context.archive, self._context.worker
         asked = questions.QuestionRow(
             bot_id=0, update_id=-randbits(62), chat_id=self._user_id, message_id=0, user_id=self._user_id, text=text,
             lang=words.lang, asked_at=datetime.now(UTC), private=True, kind=kind, mode=questions.PROGRAM_MODE,
         )  # fmt: skip
         async with self._turns.wait_turn(self._user_id, words):
-            async with queue.limits.hold_count(self._user_id, self._user_id, words, program=True):
+            async with worker.limits.hold_count(self._user_id, self._user_id, words, program=True):
                 number = await questions.queue_question(archive, asked)
             assert number is not None  # its update id was drawn
             logs.log_question(number, text)
-            with queue.meter.turn(asked):
+            with worker.meter.turn(asked):
                 try:
                     async with self._show_progress(words, show) as live:
-                        found = await queue.find_answer(asked, live)
+                        found = await worker.find_answer(asked, live)
                     shown, stored = ({}, {}) if isinstance(found, Text) else await self._present(found, words.lang)
                 except Exception:
-                    queue.meter.count_question("trouble")
+                    worker.meter.count_question("trouble")
                     raise
             await questions.finish_question(archive, number, state="answered", answer=dump_with_messages(stored, ()))
         if isinstance(found, Text):  # they may read nothing
@@ -188,7 +188,7 @@ class ReaderApplication:
         return get_translator(detect_question_language(text, self._context.settings.bot.language))
 
     def _count_command(self, words: Translator) -> None:
-        wait = self._context.queue.limits.count_command(self._user_id, self._user_id, program=True)
+        wait = self._context.worker.limits.count_command(self._user_id, self._user_id, program=True)
         if wait:
             raise RequestRefused(format_rate_limit(wait, words), 429)
 

@@ -197,9 +197,9 @@ async def share_with_group(asked: AnsweredQuestion, update_id: int, context: App
     if asked.mode == "fuller" and not cited <= readable.keys():
         raise access.Refusal(words("show-all-known"))
     again = replace(asked, update_id=update_id, mode="shared", asker_only=False)
-    async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=True):
+    async with context.worker.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=True):
         await questions.queue_question(context.archive, again)
-    context.queue.wake()
+    context.worker.wake()
 
 
 async def _change_keyboard(
@@ -344,7 +344,7 @@ async def _on_remark(
     context: AppContext,
     words: Translator,
 ) -> None:
-    user_id, limits, archive = access.get_reader_id(message), context.queue.limits, context.archive
+    user_id, limits, archive = access.get_reader_id(message), context.worker.limits, context.archive
     if remark in _ASKER_ONLY_REMARKS and asked and asked.user_id != user_id:
         raise access.Refusal(words("answer-not-yours"))
     if wait := limits.count_command(user_id, message.chat.id):

@@ -105,7 +105,7 @@ class _Offer:
 
 async def _prepare_offer(user: int, typed: str, context: AppContext, words: Translator) -> _Offer:
     text = " ".join(typed.split())
-    if context.queue.limits.count_command(user, user, press=True):
+    if context.worker.limits.count_command(user, user, press=True):
         return _Offer("inline-limit", [])
     if not text:
         return _Offer("inline-how", [])

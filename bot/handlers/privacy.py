@@ -167,14 +167,14 @@ async def _press_forget(pressed: CallbackQuery, callback_data: Press, context: A
         where = None if private else message.chat.id
         # Stop the user's questions and wait until they are closed: an answer under way would be stored again
         for chat_id in await readers.list_waiting_chats(context.archive, user_id, where):
-            await context.queue.halt(chat_id, user_id)
+            await context.worker.halt(chat_id, user_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_TIMEOUT_SECONDS):
                 while await readers.list_waiting_chats(context.archive, user_id, where):  # noqa: ASYNC110 - no event
                     await asyncio.sleep(0.05)
         found = await readers.erase_user_data(context.archive, user_id, where)
         context.rag.caches.forget()
-        context.queue.forget_answers()
+        context.worker.forget_answers()
         context.admins.members.forget_user(user_id)
         context.suggestions.forget_offered(user_id)
         rest = words("forget-rest", backups=context.settings.data.backups)

@@ -89,7 +89,7 @@ async def _on_suggestion(
     suggested = await context.suggestions.find(callback_data.token, viewer)
     if suggested is None or not isinstance(message, Message) or message.chat.id != reader:
         raise Refusal(words("suggestion-gone"))
-    async with context.queue.limits.hold_count(reader, reader, words, pressed=True):
+    async with context.worker.limits.hold_count(reader, reader, words, pressed=True):
         view = View(neutralize_links(suggested.text), ShownContent((ShownPost(suggested.post, suggested.mark),)))
         asked = await view.send(message.answer, here, context.admins)
         row = _make_question(asked, reader, suggested.text, event_update.update_id, suggested.lang)
@@ -97,7 +97,7 @@ async def _on_suggestion(
     await pressed.answer()
     if number is not None:
         logs.log_question(number, suggested.text)
-        context.queue.wake()
+        context.worker.wake()
 
 
 _MAX_TITLES = 5
@@ -196,7 +196,7 @@ async def _on_new(message: Message, command: CommandObject, context: AppContext,
 
 @router.message(middlewares.ChatCommand("stop"))
 async def _on_stop(message: Message, addressed: bool, context: AppContext, words: Translator) -> None:
-    running, waited = await context.queue.halt(message.chat.id, get_reader_id(message))
+    running, waited = await context.worker.halt(message.chat.id, get_reader_id(message))
     if waited:
         await respond(message, words("stopped-waiting", count=waited))
     elif not running and addressed:  # a running question shows its own end
@@ -206,7 +206,7 @@ async def _on_stop(message: Message, addressed: bool, context: AppContext, words
 @router.stopped_message_generation()
 async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext, words: Translator) -> None:
     """Handle the client's own stop button: private chats only, where the chat id is the reader's."""
-    _, waited = await context.queue.halt(event.chat.id, event.chat.id, event.draft_id)
+    _, waited = await context.worker.halt(event.chat.id, event.chat.id, event.draft_id)
     if waited:
         assert event.bot is not None
         text = words("stopped-waiting", count=waited)
@@ -217,7 +217,7 @@ async def _on_draft_stopped(event: MessageGenerationStopped, context: AppContext
 async def _press_stop(pressed: CallbackQuery, callback_data: Press, context: AppContext, words: Translator) -> None:
     if pressed.message:
         chat = pressed.message.chat.id
-        if not any(await context.queue.halt(chat, pressed.from_user.id, callback_data.number)):
+        if not any(await context.worker.halt(chat, pressed.from_user.id, callback_data.number)):
             raise Refusal(words("stop-not-yours"))
     await pressed.answer()
 
@@ -302,11 +302,11 @@ async def queue_message_text(
     if not asked.private and reader > 0:  # who writes as a chat cannot be told alone
         rules = await load_group_rules(context.archive, message.chat.id)
         asked = replace(asked, asker_only=asked.asker_only or rules.asker_only)
-    async with context.queue.limits.hold_count(reader, message.chat.id, words):
+    async with context.worker.limits.hold_count(reader, message.chat.id, words):
         number = await questions.queue_question(context.archive, asked)
     if number is not None:
         logs.log_question(number, text)
-        context.queue.wake()
+        context.worker.wake()
         if not asked.private:
             await call_best_effort(message.react([ReactionTypeEmoji(emoji="👀")]))
 
@@ -334,9 +334,9 @@ async def queue_again(
 ) -> None:
     """Queue a question again in a mode, within the limits. Relative dates keep their meaning from the first time."""
     again = replace(asked, update_id=update_id, mode=mode)
-    async with context.queue.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
+    async with context.worker.limits.hold_count(asked.user_id, asked.chat_id, words, pressed=pressed):
         await questions.queue_question(context.archive, again)
-    context.queue.wake()
+    context.worker.wake()
 
 
 _MAX_PAYLOAD_LENGTH = 64

@@ -1,9 +1,8 @@
-"""Handlers of /unanswered: questions asked in vain, and answers pinned for them; and of /synonyms.
+"""Handlers of /unanswered: questions asked in vain, and answers pinned for them.
 
 /unanswered groups refused questions by their terms. It names nobody, and shows the words of a question only where two
 readers asked alike: one reader's own words could tell who asked. Of the others it shows their number, and topics: words
-that posts have too. Synonyms are entered by bot admins, for all who read
-the channel.
+that posts have too.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import groupby
 from operator import or_
 
 from aiogram import F, Router
-from aiogram.filters import CommandObject
 from aiogram.types import CallbackQuery, Message
-from aiogram.utils.formatting import BlockQuote, Code, Text, as_list
+from aiogram.utils.formatting import BlockQuote, Text, as_list
 
 from bot import access
 from bot.app_context import AppContext
@@ -35,7 +32,6 @@ from bot.views.text import RenderContext, join_lines
 from bot.worker.known_answers import extract_question_terms, hash_question
 from rag_core.engine import Engine
 from rag_core.storage import Archive, channels, questions, visible_posts
-from rag_core.storage.channels import Synonym, add_synonym, list_synonyms, remove_synonym
 from rag_core.text.post_text import find_post_links, resolve_post_link
 from rag_core.text.query_terms import is_asking_word
 from rag_core.text.tokens import detect_language, read_word, tokenize
@@ -192,52 +188,6 @@ def _find_pin_question(message: Message) -> dict[str, str] | bool:
     buttons = list_buttons(message.reply_to_message.reply_markup) if message.reply_to_message else []
     data = next((one.callback_data for one in buttons if get_action(one) == "pin-keep"), None)
     return {"asked": Press.unpack(data).token} if data else False
-
-
-_MAX_WORD, _MAX_LISTED_PAIRS = 60, 100  # of synonyms
-_MINUS = ("-", "−", "–")
-
-
-@router.message(ChatCommand("synonyms", chats=PRIVATE), flags=ADMINS_ONLY)
-async def _on_synonyms(message: Message, command: CommandObject, context: AppContext, words: Translator) -> None:
-    """List the pairs, add one, or after a minus remove one: in the channel that is named first, or in all."""
-    reader = access.get_reader(message)
-    known = await access.get_readable_channels(context.admins, reader)
-    given = (command.args or "").strip()
-    how = words.rich("synonyms-how", example=Code(f"/synonyms {words('synonyms-example')}"))
-    if not given:
-        stored = await list_synonyms(context.archive, known)
-        lines = []
-        for (word, meaning), rows in groupby(stored, key=lambda synonym: (synonym.word, synonym.meaning)):
-            holding = [known[row.chat_id] for row in rows]
-            of = "" if len(holding) == len(known) else ", ".join(format_channel_title(one, words) for one in holding)
-            lines.append(Text("• ", neutralize_links(f"{word} = {meaning}" + (f" ({of})" if of else ""))))
-        text = as_list(words("synonyms-title", count=len(lines)), *lines[:_MAX_LISTED_PAIRS], "", how)
-    else:
-        name = given.split()[0] if given.startswith("@") else ""
-        chosen = [one for one in known if not name or (known[one].username or "").casefold() == name[1:].casefold()]
-        removes = given.removeprefix(name).strip().startswith(_MINUS)
-        pair = [" ".join(side.casefold().split()) for side in given.removeprefix(name).lstrip("-−– ").split("=")]
-        if not chosen:
-            text = words.rich("reindex-unknown", name=neutralize_links(name))
-        elif len(pair) != 2 or pair[0] == pair[1] or not all(tokenize(one) and len(one) <= _MAX_WORD for one in pair):
-            text = how
-        else:
-            word, meaning = pair
-            changed = False
-            for chat_id in chosen:
-                if removes:
-                    for sides in ((word, meaning), (meaning, word)):
-                        changed |= await remove_synonym(context.archive, Synonym(chat_id, *sides))
-                else:
-                    changed |= await add_synonym(context.archive, Synonym(chat_id, word, meaning), reader.user_id)
-            if changed:
-                context.rag.caches.forget()
-                context.queue.forget_answers()
-            done = ("synonyms-removed", "synonyms-unknown") if removes else ("synonyms-added", "synonyms-known")
-            sentence = done[0] if changed else done[1]
-            text = words.rich(sentence, pair=neutralize_links(f"{word} = {meaning}"))
-    await View(text, ShownContent(counted=frozenset(known))).send(message.answer, reader, context.admins)
 
 
 @router.message(F.chat.type == "private", _find_pin_question, flags=ADMINS_ONLY)

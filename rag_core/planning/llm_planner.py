@@ -302,14 +302,14 @@ def _apply_model_dates(plan: Plan, proposal: PlanProposal, question: Question) -
     return replace(plan, since=datetime.combine(since, time(), zone) if first else None, until=after)
 
 
-_MAX_QUESTION_LENGTH, _MIN_QUESTION_LENGTH = 1000, 50  # characters of the question in the prompt
+_MAX_PROMPT_LENGTH, _MIN_PROMPT_LENGTH = 1000, 50  # characters of the question in the prompt
 _MAX_CHANNELS = 8
 _TEMPLATE_TOKENS = 16  # tokens of a chat template around each text, at most
 _CONTEXT_TOO_SMALL = "The context of the model is too small to plan a search in: raise LLM__CONTEXT."
 
 
 def build_plan_prompt(
-    question: Question, around: KnownEntities, most: int = _MAX_QUESTION_LENGTH, *, short: bool = False
+    question: Question, around: KnownEntities, most: int = _MAX_PROMPT_LENGTH, *, short: bool = False
 ) -> Prompt:
     """Build the prompt for a plan, with at most `most` characters of the question."""
     template = load_prompt("plan_short" if short else "plan", "all")
@@ -317,7 +317,7 @@ def build_plan_prompt(
 
 
 def build_rewrite_prompt(
-    question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_QUESTION_LENGTH
+    question: Question, around: KnownEntities, queries: Sequence[str], other: str, most: int = _MAX_PROMPT_LENGTH
 ) -> Prompt:
     """Build the prompt for more queries, the first in the language `other`; it begins like the plan prompt."""
     prompt = build_plan_prompt(question, around, most)
@@ -328,7 +328,7 @@ def build_rewrite_prompt(
 
 async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSession) -> Prompt:
     """Build the prompt with as much of the question as fits into `tokens`. Raises GenerationFailed."""
-    most = _MAX_QUESTION_LENGTH
+    most = _MAX_PROMPT_LENGTH
     while True:
         candidate = await asyncio.to_thread(prompt, most)  # a long question takes 10 ms
         texts = [candidate.system, *(text for shot in candidate.shots for text in shot), candidate.ask]
@@ -338,9 +338,9 @@ async def fit_prompt(prompt: Callable[[int], Prompt], tokens: int, seat: LlmSess
         over = sum(await seat.count(texts)) - room
         if over <= 0:
             return candidate
-        if most == _MIN_QUESTION_LENGTH:
+        if most == _MIN_PROMPT_LENGTH:
             raise GenerationFailed(_CONTEXT_TOO_SMALL)
-        most = max(_MIN_QUESTION_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_QUESTION_LENGTH))
+        most = max(_MIN_PROMPT_LENGTH, min(most, len(candidate.ask)) - max(over // 2, _MIN_PROMPT_LENGTH))
 
 
 def _format_question(question: Question, around: KnownEntities, most: int) -> str:

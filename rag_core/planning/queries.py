@@ -20,7 +20,7 @@ from rag_core.text.tokens import fold_characters, tokenize
 MAX_QUERIES, MIN_QUERIES = 6, 3
 MAX_QUERY_WORDS, MAX_QUERY_LENGTH = 12, 48
 MIN_QUESTION_TERMS = 3  # terms: a shorter question gets 1 or 2 queries only
-_MAX_QUESTION_LENGTH = 4000
+_MAX_QUERY_LENGTH = 4000
 MAX_PHRASES = 8  # required phrases, and as many preferred ones
 
 _CLAUSE_BREAK = re.compile(
@@ -65,8 +65,8 @@ _INJECTION_PATTERN = re.compile(
 
 def sanitize_query(text: str) -> str:
     """Sanitize a question: one line, without control and bidi characters, code and instructions to a model."""
-    seen = "".join(c for c in text[:_MAX_QUESTION_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
-    plain = " ".join(fold_characters(seen)[:_MAX_QUESTION_LENGTH].split())
+    seen = "".join(c for c in text[:_MAX_QUERY_LENGTH] if unicodedata.category(c) not in _DROPPED_CATEGORIES)
+    plain = " ".join(fold_characters(seen)[:_MAX_QUERY_LENGTH].split())
     return " ".join(_INJECTION_PATTERN.sub(" ", plain).split())
 
 

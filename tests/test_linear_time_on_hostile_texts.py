@@ -62,6 +62,8 @@ NOT_REACHED = {
     "rag_core.index.vector_store": "numbers, not texts",
     "rag_core.index.vectors_qdrant": "talks to a server",
     "rag_core.processes": "starts processes: its arguments are the bot's",
+    "ingest.media.pictures": "pixels, in a process with limits",
+    "ingest.media.voices": "sound, in a process with limits",
     "ingest.rebuild": "a program of its own: its arguments are the bot's",
     "bot.__main__": "runs on import; its arguments are the administrator's",
     "bot.cli": "commands of the terminal: their arguments are the administrator's",

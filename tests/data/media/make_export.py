@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 import textwrap
@@ -230,7 +231,14 @@ _PHOTOS = {"angle": _photograph_at_angle, "dim": _photograph_in_dim_light, "blur
 
 
 def speak(post: _Post, file: Path) -> Path:
-    """Say the text of a post by espeak-ng, into a WAV file; returns it."""
+    """Say the text of a post by espeak-ng, into a WAV file; returns it.
+
+    With FESTIVAL=1 Russian is said by Festival: Whisper takes espeak-ng's Russian for Polish.
+    """
+    if os.environ.get("FESTIVAL") and post["voice"].startswith("ru"):
+        command = ["text2wave", "-eval", "(voice_msu_ru_nsh_clunits)", "-o", str(file)]
+        subprocess.run(command, input=post["text"].encode(), check=True)
+        return file
     voice = ["-v", post["voice"], "-s", str(post["speed"]), "-p", str(post["pitch"])]
     subprocess.run(["espeak-ng", *voice, "-w", str(file), "--", post["text"]], check=True)
     return file

@@ -102,12 +102,12 @@ def test_right_wrong_refused_and_leaked_answers_are_counted(
     how = {"--command": program + ' "{question}"', "--process": program + " stay", "--openai": endpoint}[way]
     assert main([str(tmp_path), way, how]) == 1  # something leaked
     lines = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()}
-    # asked, truthfulness and its interval, then right, wrong, silent, cited, refused, leaks
-    assert lines["all"][:9] == ["8", "-0.12", "±0.64", "0.40", "0.40", "0.20", "0.33", "0.33", "2"]
-    assert lines["follow-ups"][:9] == ["1", "-1.00", "±0.00", "0.00", "1.00", "0.00", "0.00", "-", "0"]
-    assert lines["claims"][:9] == ["2", "+0.00", "±1.39", "0.50", "0.50", "0.00", "-", "-", "0"]
-    assert lines["closed channels"][:9] == ["2", "-1.00", "±0.00", "-", "-", "-", "-", "0.00", "2"]
-    assert lines["not there"][:9] == ["3", "-0.33", "±1.07", "-", "-", "-", "-", "0.33", "2"]
+    # asked, truthfulness and its interval, then right, right first, wrong, silent, cited, refused, leaks
+    assert lines["all"][:10] == ["8", "-0.12", "±0.64", "0.40", "0.40", "0.40", "0.20", "0.33", "0.33", "2"]
+    assert lines["follow-ups"][:10] == ["1", "-1.00", "±0.00", "0.00", "0.00", "1.00", "0.00", "0.00", "-", "0"]
+    assert lines["claims"][:10] == ["2", "+0.00", "±1.39", "0.50", "0.50", "0.50", "0.00", "-", "-", "0"]
+    assert lines["closed channels"][:10] == ["2", "-1.00", "±0.00", "-", "-", "-", "-", "-", "0.00", "2"]
+    assert lines["not there"][:10] == ["3", "-0.33", "±1.07", "-", "-", "-", "-", "-", "0.33", "2"]
 
 
 def test_a_system_that_fails_is_told_apart_from_one_that_refuses(

@@ -39,7 +39,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     by_meaning = of_meaning.run(vector, filters=readable)["documents"]
     found = joiner.run([by_words, by_meaning])["documents"]
     context = "\n\n".join(document.content or "" for document in found)
-    asked = ChatMessage.from_user(f"Posts:\n\n{context}\n\nQuestion: {format_question(request)}")
+    asked = ChatMessage.from_user(
+        f"Given these posts, answer the question.\n\n{context}\n\nQuestion: {format_question(request)}\nAnswer:"
+    )
     text = model.run([asked])["replies"][0].text
     return {"text": text, "links": [document.meta["link"] for document in found]}
 

@@ -21,8 +21,9 @@ litellm.register_model({
     "openai/local": local | {"mode": "chat", "max_tokens": 8192, "max_input_tokens": 8192},
     "openai/e5": local | {"mode": "embedding", "max_tokens": 512, "output_vector_size": 384},
 })  # fmt: skip
+WRITING = {"max_tokens": MAX_TOKENS, "temperature": 0}
 complete = litellm.completion
-raglite._rag.completion = lambda *given, **named: complete(*given, **named, max_tokens=MAX_TOKENS, temperature=0)
+raglite._rag.completion = lambda *given, **named: complete(*given, **named | WRITING)
 raglite._insert.split_sentences = lambda text, **_: text.splitlines(keepends=True)
 
 config = RAGLiteConfig(

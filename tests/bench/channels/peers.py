@@ -11,10 +11,7 @@ from typing import Any
 SERVER = "http://127.0.0.1:8101/v1"  # serve_models.py
 BEST_POSTS = 4  # that the model reads, with each peer
 MAX_TOKENS = 96  # that it writes
-HOW = (
-    "Answer in one or two short sentences, in the language of the question. "
-    "If the posts do not answer the question, write only NOT FOUND."
-)
+HOW = "Answer in one or two short sentences, in the language of the question; say so if the posts do not answer it."
 
 
 def read_posts(folder: Path) -> list[dict[str, Any]]:

@@ -162,15 +162,17 @@ def judge(row: Row, answer: Row, channels: dict[str, str]) -> Row:
     """Judge an answer: its score, and whether it shows what its reader may not see. `channels` by link of the post."""
     sentences, refused = answer["sentences"], answer["refused"]
     if row["claim"]:
-        right, refused = answer["verdict"] == row["label"], answer["verdict"] in {"not_found", "disputed"}
+        right = first = answer["verdict"] == row["label"]
+        refused = answer["verdict"] in {"not_found", "disputed"}
     elif row["answerable"]:
-        short = is_short_enough(sentences, row["kind"])
-        right = not refused and short and any(holds_answer(sentence, row["answers"]) for sentence in sentences)
+        short = not refused and is_short_enough(sentences, row["kind"])
+        first = short and holds_answer(sentences[0], row["answers"])
+        right = short and any(holds_answer(sentence, row["answers"]) for sentence in sentences)
     else:
-        right = refused
+        right = first = refused
     elsewhere = [link for link in answer["links"] if channels.get(link, row["reader"][0]) not in row["reader"]]
     return {
-        "score": 1 if right else 0 if refused else -1, "right": right, "refused": refused,
+        "score": 1 if right else 0 if refused else -1, "right": right, "first": first, "refused": refused,
         "cited": right and not refused and bool(set(answer["links"]) & set(row["posts"])),
         "leak": bool(elsewhere) or holds_answer(" ".join(sentences), row["closed"]),
     }  # fmt: skip
@@ -199,15 +201,16 @@ def format_figures(name: str, rows: list[Row]) -> str:
     half = 1.96 * pstdev(scores) / math.sqrt(len(scores))
     cuts = quantiles(seconds, n=20, method="inclusive") if len(seconds) > 1 else [*seconds, *[math.nan] * 19][:1] * 19
     shares = [
-        [row["right"] for row in here], [row["score"] < 0 for row in here], [row["score"] == 0 for row in here],
-        [row["cited"] for row in here if not row["claim"]], [row["right"] for row in absent],
+        [row["right"] for row in here], [row["first"] for row in here], [row["score"] < 0 for row in here],
+        [row["score"] == 0 for row in here], [row["cited"] for row in here if not row["claim"]],
+        [row["right"] for row in absent],
     ]  # fmt: skip
     cells = [f"{fmean(share):.2f}" if share else "-" for share in shares]
     cells = [f"{fmean(scores):+.2f} ±{half:.2f}", *cells, sum(row["leak"] for row in rows), f"{cuts[9]:.2f}"]
     return f"{name:18}{len(rows):6}{cells[0]:>14}" + "".join(f"{cell:>9}" for cell in (*cells[1:], f"{cuts[18]:.2f}"))
 
 
-HEADS = ("truthful", "right", "wrong", "silent", "cited", "refused", "leaks", "p50 s", "p95 s")
+HEADS = ("truthful", "right", "first", "wrong", "silent", "cited", "refused", "leaks", "p50 s", "p95 s")
 
 
 def report(judged: list[Row]) -> str:
@@ -243,7 +246,7 @@ def run_benchmark(args: argparse.Namespace) -> int:
         judged: list[Row] = []
         for n, row in enumerate(draw_sample(rows, args.limit or len(rows), args.seed), 1):
             answer = ask_question(row, ask, args.refusal)
-            failure = {"score": 0, "right": False, "refused": False, "cited": False, "leak": False}
+            failure = dict.fromkeys(("score", "right", "first", "refused", "cited", "leak"), 0)
             judged.append(row | answer | (failure if answer.get("failed") else judge(row, answer, channels)))
             print(f"\r{n} asked", end="", file=sys.stderr, flush=True)
             if args.out:  # at once: what was asked stays where the run is cut off

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,12 @@ SERVER = "http://127.0.0.1:8101/v1"  # serve_models.py
 BEST_POSTS = 4  # that the model reads, with each peer
 MAX_TOKENS = 96  # that it writes
 HOW = "Answer in one or two short sentences, in the language of the question; say so if the posts do not answer it."
+
+# How the model says that the posts do not answer.
+REFUSES = re.compile(
+    r"(can't|cannot) answer|no information|\bnot (be )?(say|mention|provid|contain|specif|stat|answer)"
+    r"|не (указан|сказан|упомина|содерж|отвеча)|нет информации"
+)
 
 
 def read_posts(folder: Path) -> list[dict[str, Any]]:
@@ -32,4 +39,6 @@ def serve(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     out, sys.stdout = sys.stdout, sys.stderr
     print("ready", file=out, flush=True)
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line)), ensure_ascii=False), file=out, flush=True)
+        answered = answer(json.loads(line))
+        answered["refused"] = bool(REFUSES.search(answered["text"]))
+        print(json.dumps(answered, ensure_ascii=False), file=out, flush=True)

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from statistics import fmean, pstdev, quantiles
+from statistics import fmean, pstdev
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -152,7 +152,7 @@ def parse_answer(raw: str, refusal: str) -> Row:
         links = LINK.findall(json.dumps(given, ensure_ascii=False))
     texts = [str(one["text"]) if isinstance(one, dict) else str(one) for one in given]
     sentences = [text for one in texts if (text := MARK.sub("", LINK.sub("", one)).strip(" \n()[],;"))]
-    refused = bool(found.get("refused")) or not sentences or re.search(refusal, " ".join(sentences)) is not None
+    refused = not sentences or bool(found.get("refused", re.search(refusal, " ".join(sentences))))
     verdict = "supported" if YES.match(" ".join(sentences)) else "contradicted" if NO.match(" ".join(sentences)) else ""
     verdict = found.get("verdict") or ("not_found" if refused else verdict)
     return {"sentences": sentences, "links": list(dict.fromkeys(links)), "refused": refused, "verdict": verdict}
@@ -197,17 +197,17 @@ def format_figures(name: str, rows: list[Row]) -> str:
     """One line of the table: what was judged of one kind of questions."""
     here = [row for row in rows if row["claim"] or row["answerable"]]
     absent = [row for row in rows if not row["claim"] and not row["answerable"]]
-    scores, seconds = [row["score"] for row in rows], [row["seconds"] for row in rows if row["seconds"] is not None]
+    scores, seconds = [row["score"] for row in rows], sorted(row["seconds"] for row in rows if row["seconds"])
     half = 1.96 * pstdev(scores) / math.sqrt(len(scores))
-    cuts = quantiles(seconds, n=20, method="inclusive") if len(seconds) > 1 else [*seconds, *[math.nan] * 19][:1] * 19
     shares = [
         [row["right"] for row in here], [row["first"] for row in here], [row["score"] < 0 for row in here],
         [row["score"] == 0 for row in here], [row["cited"] for row in here if not row["claim"]],
         [row["right"] for row in absent],
     ]  # fmt: skip
     cells = [f"{fmean(share):.2f}" if share else "-" for share in shares]
-    cells = [f"{fmean(scores):+.2f} ±{half:.2f}", *cells, sum(row["leak"] for row in rows), f"{cuts[9]:.2f}"]
-    return f"{name:18}{len(rows):6}{cells[0]:>14}" + "".join(f"{cell:>9}" for cell in (*cells[1:], f"{cuts[18]:.2f}"))
+    cells.append(str(sum(row["leak"] for row in rows)))
+    cells += [f"{seconds[round(part * (len(seconds) - 1))]:.2f}" if seconds else "-" for part in (0.5, 0.95)]
+    return f"{name:18}{len(rows):6}{fmean(scores):+8.2f} ±{half:.2f}" + "".join(f"{cell:>9}" for cell in cells)
 
 
 HEADS = ("truthful", "right", "first", "wrong", "silent", "cited", "refused", "leaks", "p50 s", "p95 s")

@@ -35,10 +35,11 @@ _LANGUAGES = ("ru", "en")
 _MIN_LANGUAGE_PROBABILITY = 0.2
 # Beyond these Whisper invents. Its probability of no speech and mean log probability were measured: clear speech up to
 # 0.1 and from -0.8; under noise as loud as itself, mostly right, up to 0.2 and from -0.8; under louder noise, invented,
-# from 0.3 or up to -0.9; silence, noise, hum and tunes from 0.6. What it repeats compresses well.
-_MAX_SILENCE_PROBABILITY = 0.3
-_MIN_LOG_PROBABILITY = -0.9
-_MAX_COMPRESSION_RATIO = 2.4
+# from 0.3 or up to -0.9; silence, noise, hum and tunes from 0.6; slow instructions over a telephone 0.34, but -0.2.
+_MAX_SILENCE_PROBABILITY, _MAX_DOUBTED_SILENCE = 0.3, 0.5
+_MIN_LOG_PROBABILITY, _CLEAR_LOG_PROBABILITY = -0.9, -0.3
+# What it repeats without end compresses well: from 5 on; a spoken list in Russian, of two bytes a letter, 2.5.
+_MAX_COMPRESSION_RATIO = 3.5
 
 
 class _Word(NamedTuple):
@@ -142,8 +143,9 @@ def _recognize(recognizer: WhisperModel, samples: Samples, language: str) -> Ite
         word_timestamps=True,
     )
     for segment in segments:
+        clear = segment.avg_logprob >= _CLEAR_LOG_PROBABILITY
         if (
-            segment.no_speech_prob <= _MAX_SILENCE_PROBABILITY
+            segment.no_speech_prob <= (_MAX_DOUBTED_SILENCE if clear else _MAX_SILENCE_PROBABILITY)
             and segment.avg_logprob >= _MIN_LOG_PROBABILITY
             and segment.compression_ratio <= _MAX_COMPRESSION_RATIO
         ):

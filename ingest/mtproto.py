@@ -98,6 +98,7 @@ def convert_message(message: Any, channel: Channel, peers: Peers) -> Post | None
         },
         "author_signature": message.post_author or writer,
         "is_automatic_forward": copied and get_peer_id(message.from_id) == get_peer_id(header.saved_from_peer),
+        "has_media_spoiler": bool(getattr(media, "spoiler", False)),
         "is_paid_post": bool(message.paid_suggested_post_stars or message.paid_suggested_post_ton),
         "has_protected_content": bool(message.noforwards or getattr(peers.get(channel.chat_id), "noforwards", False)),
         **_convert_media(message.media, name),

@@ -26,7 +26,12 @@ _MAX_NUMBER = 2**40
 
 
 def find_live_file(message: Mapping[str, Any], kind: MessageKind) -> MediaFile | None:
-    """Find the file of a live message, or of one that was converted from MTProto, which has no `file_id`."""
+    """Find the file of a live message, or of one that was converted from MTProto, which has no `file_id`.
+
+    None for one that is hidden as a spoiler: its words would be shown in answers.
+    """
+    if message.get("has_media_spoiler") is True:
+        return None
     held = message[kind.name]
     if isinstance(held, list):  # sizes of a picture, the largest last
         held = held[-1] if held else None
@@ -45,6 +50,8 @@ def find_exported_file(message: Mapping[str, Any], kind: MessageKind, folder: Pa
 
     A path that leads out of the folder is none: the export may be a stranger's.
     """
+    if message.get("media_spoiler") is True:
+        return None
     path = parse_text(message.get("photo" if kind.name == "photo" else "file"))
     seconds = _parse_number(message.get("duration_seconds"))
     if not path or path.startswith("(") or not (read_as := _choose_kind(kind.name, path, seconds)):

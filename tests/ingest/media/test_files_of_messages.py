@@ -43,6 +43,7 @@ def exported(folder: Path, **fields: Any) -> MediaFile | None:
         ({"document": IDS | {"file_name": "setup.exe"}}, None),
         ({"document": IDS}, None),
         ({"sticker": IDS}, None),
+        ({"photo": [IDS], "has_media_spoiler": True}, None),
         ({"photo": []}, None),
         ({"photo": "AgAD"}, None),
         ({"voice": {"file_id": 7, "file_unique_id": None, "duration": "12"}}, None),

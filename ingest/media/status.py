@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from rag_core.storage import Archive, media
 from rag_core.types import DOCUMENT, PICTURE, VOICE
 
-# On one of two cores beside the running bot (deploy/CAPACITY.md): seconds for a file, and for a second of a recording.
-_SECONDS_PER_FILE = {PICTURE: 2.5, DOCUMENT: 1.5, VOICE: 1.0}
-_SECONDS_PER_VOICE_SECOND = 0.3
+# Seconds for a file and for a second of a recording, on one of two cores beside the bot (deploy/EVALUATION.md).
+_SECONDS_PER_FILE = {PICTURE: 1.0, DOCUMENT: 1.0, VOICE: 1.0}
+_SECONDS_PER_VOICE_SECOND = 0.15
 _USUAL_VOICE_SECONDS = 30  # where the length is not known
 KINDS = (PICTURE, VOICE, DOCUMENT)
 

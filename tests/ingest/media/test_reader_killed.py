@@ -21,7 +21,7 @@ from rag_core.storage.media import WaitingFile
 from rag_core.types import DOCUMENT, Channel, Media, MediaFile, Post, PostKey
 
 START = datetime(2026, 3, 12, 12, tzinfo=UTC)
-KILLS, FILES, CHAT = choose_size(30, 8), choose_size(300, 80), -1001
+KILLS, FILES, CHAT = choose_size(30, 8), choose_size(1200, 320), -1001
 
 
 class CopiedFiles(ExportFiles):

@@ -225,9 +225,8 @@ async def _read_media(bot: Bot, context: AppContext) -> None:
     await asyncio.to_thread(remove_left_folders, settings.data.dir)
     reader = open_media_reader(context.archive, settings, sources, context.indexing.wake)
     try:
-        await repeat_job(
-            context.indexing.job_log, "media", reader.catch_up, _MEDIA_SECONDS, longest=_MAX_MEDIA_PAUSE_SECONDS
-        )
+        jobs, pause, woken = context.indexing.job_log, _MAX_MEDIA_PAUSE_SECONDS, context.indexing.files_wakeup
+        await repeat_job(jobs, "media", reader.catch_up, _MEDIA_SECONDS, longest=pause, wakeup=woken)
     finally:
         await reader.close()
 

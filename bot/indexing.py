@@ -87,6 +87,7 @@ class IndexingWorker:
         self._archive, self.indexer, self._dense, self.change, self._interval = archive, indexer, dense, change, every
         self._copies = CopyIndexer(archive)
         self._lexical_wakeup, self._dense_wakeup, self._copies_wakeup = (asyncio.Event() for _ in range(3))
+        self.files_wakeup = asyncio.Event()  # set with new posts, for the reader of their files
         self._first_pass_done = asyncio.Event()
         self.job_log = JobLog(archive)
         legs = (LEXICAL, DENSE) if dense else (LEXICAL,)
@@ -126,8 +127,8 @@ class IndexingWorker:
     async def _catch_up(self) -> None:
         await inbox.process_pending_posts(self._archive)
         if await self._run_reported(LEXICAL, self.indexer.catch_up):
-            self._dense_wakeup.set()
-            self._copies_wakeup.set()
+            for wakeup in (self._dense_wakeup, self._copies_wakeup, self.files_wakeup):
+                wakeup.set()
         self._first_pass_done.set()
         if all(channel.state != "removed" for channel in (await channels.load_channels(self._archive)).values()):
             return

@@ -16,7 +16,8 @@ if "${pip[@]}" install -q --only-binary "${wanted%%=*}" --find-links "$kept" "$w
   exit
 fi
 echo "Compiling llama.cpp on $cores cores: about $((8 / cores + 1)) minutes, once. The result is kept in $kept."
-(while sleep 15; do echo "... still compiling, $SECONDS s"; done) &
+# sleep holds no output: whoever reads it does not wait for the last one
+(while sleep 15 >/dev/null 2>&1; do echo "... still compiling, $SECONDS s"; done) &
 ticker=$!
 if "${pip[@]}" wheel -q --no-deps --wheel-dir "$kept" "$wanted" >"$log" 2>&1; then
   "${pip[@]}" install -q --find-links "$kept" "$wanted"

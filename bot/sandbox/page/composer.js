@@ -117,11 +117,12 @@ export function composer(pane, chat) {
     read.readAsDataURL(file);
   }
 
-  // Clear the composer once something has been sent.
+  // Clear the composer once something has been sent, but not what was typed meanwhile.
   async function sent(sending) {
+    const before = area.value;
     const done = await sending;
     if (!done) return null;
-    area.value = "";
+    if (area.value === before) area.value = "";
     hold(null);
     typed();
     return done;

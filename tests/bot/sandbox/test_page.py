@@ -191,6 +191,26 @@ async def test_an_admin_posts_and_edits_in_a_channel(sandbox: Sandbox, shared_br
     await playwright_api.expect(page.locator(".readonly")).to_be_visible()
 
 
+async def test_what_is_typed_while_a_message_is_sent_stays(
+    sandbox: Sandbox, shared_browser: playwright_api.Browser
+) -> None:
+    page, held = await shared_browser.new_page(), asyncio.Event()
+
+    async def hold(route: playwright_api.Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    await page.route("**/sandbox/post", hold)
+    await page.goto(f"{sandbox.url}/?user={ADMIN}")
+    await page.click(f'[data-chat="{CHANNEL}"]')
+    await page.fill("#composer", "Паром в девять")
+    await page.press("#composer", "Enter")
+    await page.fill("#composer", "И в десять")
+    held.set()
+    await playwright_api.expect(page.locator(f'#main [data-message="{CHANNEL}/401"]')).to_contain_text("в девять")
+    await playwright_api.expect(page.locator("#composer")).to_have_value("И в десять")
+
+
 @pytest.mark.parametrize(("name", "field"), [("Menu.png", "photo"), ("note.ogg", "audio"), ("prices.txt", "document")])
 async def test_an_admin_attaches_a_file_in_a_channel(
     sandbox: Sandbox, shared_browser: playwright_api.Browser, name: str, field: str

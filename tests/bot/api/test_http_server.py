@@ -199,7 +199,8 @@ async def test_questions_count_as_those_of_the_person_and_admins_have_a_limit_he
 
 
 async def test_who_may_read_nothing_is_told_so(sandbox: Sandbox, served: str, home: Path) -> None:
-    execute(home, "UPDATE channels SET visibility = 'admins'")
+    # not at once: the bot in this process may be writing
+    await query_archive(home, lambda archive: archive.execute("UPDATE channels SET visibility = 'admins'"))
     token, said = await make_token(sandbox, OTTO), "No channel is open to you yet. Ask the bot's admin to open one."
     for tool, given in (("ask", {"question": FERRY}), ("ask", {"question": "hello"}), ("search", {"query": "ferry"}),
                         ("verify", {"text": FERRY}), ("list_channels", {})):  # fmt: skip
@@ -286,7 +287,8 @@ async def test_a_draft_and_an_answer_are_checked_again_before_they_go_out(
     assert "4417" in str(told["draft"])
     if leaves:
         assert "4417" not in str(told.get("answer"))
-        assert told["error"]["error"].startswith("I did not send this answer")
+        # the second where Telegram is slow to say whether she is a member
+        assert told["error"]["error"].startswith(("I did not send this answer", "I could not check whether you may"))
     else:
         assert "4417" in told["answer"]["sentences"][0]["text"]
         assert told["answer"]["written_by"] == "slow"

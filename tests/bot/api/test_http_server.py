@@ -138,7 +138,7 @@ async def test_a_token_that_does_not_count_gets_one_sentence(
             token = await tokens.create_token(archive, "Claude", user_id=OTTO, made_by=ADMIN) or ""
             await archive.close()
         case "of a former admin":
-            execute(home, "UPDATE access_tokens SET made_by = 777")
+            await query_archive(home, lambda archive: archive.execute("UPDATE access_tokens SET made_by = 777"))
         case "no bearer":
             token = execute(home, "SELECT hash FROM access_tokens")[0][0]  # what a thief of the archive has
     for body in ({"question": FERRY}, {"garbage": 1}):
@@ -230,7 +230,8 @@ async def test_what_a_program_asked_is_the_persons_data_and_comes_to_no_chat(
         await call(address, token, "search", query="mackerel")
         assert execute(home, "SELECT user_id, chat_id, text, state FROM questions") == [(OTTO, OTTO, FERRY, "answered")]
         assert "pier" not in execute(home, "SELECT answer FROM questions")[0][0]  # no words of posts
-        execute(home, "UPDATE questions SET state = 'failed', answer = NULL")  # as after a kill
+        killed = "UPDATE questions SET state = 'failed', answer = NULL"
+        await query_archive(home, lambda archive: archive.execute(killed))  # as after a kill
     async with live(sections={"mcp": {"listen": address}}):
         document = json.loads(await sandbox_file(sandbox, "/mydata"))
         assert [(one["text"], one["mode"]) for one in document["questions"]] == [(FERRY, "program")]

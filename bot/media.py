@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from bot.i18n import Translator
@@ -19,7 +20,8 @@ async def describe_media(archive: Archive, settings: Settings, words: Translator
     status = await load_media_status(archive)
     if not status or settings.media.files == "off":
         return [words("media-off" if settings.media.files == "off" else "media-none")]
-    missing, lines = find_missing_readers(await find_speech_model(settings.rag(), archive)), []
+    model = await find_speech_model(settings.rag(), archive)
+    missing, lines = await asyncio.to_thread(find_missing_readers, model), []
     for kind, one in status.items():
         lines.append(words("media-count", kind=kind, read=one.read, waiting=one.waiting))
         lines += [words("media-missing", what=missing[kind])] if one.waiting and kind in missing else []
@@ -38,7 +40,9 @@ def open_media_reader(
     """Open a reader of the kinds that can be read here; what is installed meanwhile is read too."""
 
     async def list_kinds() -> frozenset[str]:
-        return frozenset(KINDS) - find_missing_readers(await find_speech_model(settings.rag(), archive)).keys()
+        model = await find_speech_model(settings.rag(), archive)
+        # in a thread: the first time it asks a program
+        return frozenset(KINDS) - (await asyncio.to_thread(find_missing_readers, model)).keys()
 
     return MediaReader(
         archive,

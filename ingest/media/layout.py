@@ -60,7 +60,7 @@ def label_rows(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     header: Sequence[str] = ()
     for row in rows:
         filled = list(filter(None, row))
-        is_header = len(filled) >= 3 and not _has_digit("".join(filled)) and sum(map(len, filled)) < _MAX_HEADER
+        is_header = len(filled) >= 3 and not has_digit("".join(filled)) and sum(map(len, filled)) < _MAX_HEADER
         if is_header and not header:
             header = row
         if not filled:
@@ -141,7 +141,7 @@ def _says_something(rows: list[list[str]]) -> bool:
     full = [
         row
         for row in rows
-        if (_count_letters("".join(row)) >= 4 and _has_digit("".join(row))) or any(cell.count(" ") >= 3 for cell in row)
+        if (_count_letters("".join(row)) >= 4 and has_digit("".join(row))) or any(cell.count(" ") >= 3 for cell in row)
     ]
     words = {re.sub(r"[\W\d]", "", "".join(row)) for row in full}
     return len(full) >= _MIN_COLUMN_ROWS and len(full) > 0.6 * len(rows) and len(words) > 0.5 * len(full)
@@ -151,7 +151,8 @@ def _count_letters(text: str) -> int:
     return sum(map(str.isalpha, text))
 
 
-def _has_digit(text: str) -> bool:
+def has_digit(text: str) -> bool:
+    """Whether a text has a digit."""
     return any(map(str.isdecimal, text))
 
 
@@ -162,11 +163,11 @@ def _format_table(rows: list[Row]) -> list[str]:
     edge = max(row[-1].right for row in rows)
     for number, row in enumerate(rows):
         following = rows[number + 1 : number + 3]
-        is_header = len(row) >= 3 and not _has_digit("".join(box.text for box in row))
+        is_header = len(row) >= 3 and not has_digit("".join(box.text for box in row))
         if is_header and not header and len(following) == 2 and all(len(below) >= 2 for below in following):
             header = row
             continue
-        if len(row) == 1 and not (header and _has_digit(row[0].text)):
+        if len(row) == 1 and not (header and has_digit(row[0].text)):
             header = []
         line = " ".join(box.text for box in row)
         if header:
@@ -206,10 +207,10 @@ def _repeat_headings(lines: list[str]) -> list[str]:
     """Put a heading before each of its rows, where a page has several headings with rows of numbers."""
 
     def is_row(line: str) -> bool:
-        return _has_digit(line) and line.count(" ") < _MAX_ROW_WORDS
+        return has_digit(line) and line.count(" ") < _MAX_ROW_WORDS
 
     is_heading = [
-        not _has_digit(line) and line.count(" ") < 3 and is_row(below) for line, below in pairwise([*lines, ""])
+        not has_digit(line) and line.count(" ") < 3 and is_row(below) for line, below in pairwise([*lines, ""])
     ]
     several = any(is_row(second) for second, starts in zip(lines[2:], is_heading, strict=False) if starts)
     rows = sum(map(is_row, lines))

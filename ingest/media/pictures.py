@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ingest.media import UnreadableMedia, find_missing_readers
-from ingest.media.layout import Box, arrange_lines
-from rag_core.types import PICTURE, MediaText
+from ingest.media.layout import Box, arrange_lines, has_digit
+from rag_core.types import DOUBTFUL_MARK, PICTURE, MediaText
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-DOUBT = "(?)"
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 _MAX_PIXELS = 50_000_000  # a phone's camera; 150 MB as colours
 _MAX_SIDE, _MIN_SIDE = 3000, 1600  # tesseract reads capital letters of 20 to 40 pixels best
@@ -114,7 +113,7 @@ def _find_missed_numbers(page: Image, seen: Sequence[_Word]) -> list[_Word]:
 def _is_text(word: _Word) -> bool:
     """Whether a word is none of the short ones that are seen in a texture or a rule."""
     count = len(re.findall(r"\w", word.text))
-    if _has_digit(word.text):
+    if has_digit(word.text):
         return True  # it is read once more
     return count > 0 and word.confidence >= (_MIN_CONFIDENCE if count > 2 else _SURE_CONFIDENCE)
 
@@ -296,7 +295,7 @@ def _check_words(page: Image, words: Sequence[_Word]) -> list[Box]:
     words = [_cut_rouble(page, word) for word in words]
     text = "".join(word.text for word in words)
     is_russian = len(re.findall("[а-яё]", text, re.IGNORECASE)) > 2 * len(re.findall("[a-z]", text, re.IGNORECASE))
-    numbers = [n for n, word in enumerate(words) if _has_digit(word.text)]
+    numbers = [n for n, word in enumerate(words) if has_digit(word.text)]
     latin = [n for n, word in enumerate(words) if is_russian and re.fullmatch(r"[A-Za-z]{2,}\W?", word.text)]
     texts = [word.text for word in words]
     for n, second in zip(numbers, _read_alone(page, [words[n] for n in numbers], "eng"), strict=True):
@@ -342,14 +341,10 @@ def _check_number(first: _Word, second: _Word) -> str:
     elif len(digits) == len(others) and second.confidence > first.confidence:
         better = iter(others)
         text = re.sub(r"\d", lambda _: next(better), text)
-    return re.sub(r"(\d)(?=\D*$)", rf"\1{DOUBT}", text)
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdecimal, text))
+    return re.sub(r"(\d)(?=\D*$)", rf"\1{DOUBTFUL_MARK}", text)
 
 
 def _restore_rouble(line: str) -> str:
     """Restore the sign of the rouble where it is read as a letter; as a digit it stands in doubt."""
-    line = re.sub(r"(?<=\d) 2$", f" 2{DOUBT}", line)
+    line = re.sub(r"(?<=\d) 2$", f" 2{DOUBTFUL_MARK}", line)
     return re.sub(r"(?<=\d)((?:\(\?\))?) ?[PР°](?=[\s,;/]|$)", r"\1 ₽", line)

@@ -149,7 +149,9 @@ class MediaReader:
             self._worker = await WorkerProcess.start("-m", "ingest.media.worker")
         file = waiting.file
         order: Message = {"kind": file.kind, "path": str(path), "name": waiting.name or path.name}
-        self._worker.send(order | {"model": str(await self._speech_model() or "")})
+        if file.kind == VOICE:
+            order["model"] = str(await self._speech_model() or "")
+        self._worker.send(order)
         length = min(file.seconds or _MAX_VOICE_SECONDS, _MAX_VOICE_SECONDS) if file.kind == VOICE else 0
         async with asyncio.timeout(_SECONDS_BY_KIND[file.kind] + _SECONDS_PER_VOICE_SECOND * length):
             reply = await self._worker.receive()

@@ -48,10 +48,13 @@ class WaitingFile:
 async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *, live: bool) -> None:
     """Queue the files of posts that were just saved in this transaction, each in its newest version.
 
-    A replaced file takes its text along: the earlier text becomes a version of the post.
+    A replaced file takes its text along: the earlier text becomes a version of the post. So does one that a live post
+    hides as a spoiler, but its text is kept nowhere. An export without files says nothing about them.
     """
     for post in posts:
         if not (post.media and (file := post.media.file)):
+            if live:
+                await _forget_file(connection, post)
             continue
         rows = await connection.execute_fetchall(
             "SELECT file, state FROM media WHERE chat_id = ? AND message_id = ?", post.key
@@ -64,7 +67,7 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *
                 break  # the same file by another way, as far as can be known
             if held != file.id and state == "read":
                 await _keep_version(connection, post.key)
-                await assign_sequence_numbers(connection, [post.key], media_text=None)
+                await _remove_text(connection, post)
         else:
             await connection.execute(
                 "INSERT OR REPLACE INTO media (chat_id, message_id, kind, file, locator, file_name, size, seconds, "
@@ -81,6 +84,19 @@ async def queue_files(connection: aiosqlite.Connection, posts: Sequence[Post], *
                     live,
                 ),
             )
+
+
+async def _forget_file(connection: aiosqlite.Connection, post: Post) -> None:
+    """Take the file that a post had from the queue, and what was read of it from the post."""
+    sql = "DELETE FROM media WHERE chat_id = ? AND message_id = ? RETURNING state"
+    if "read" in [row["state"] for row in await connection.execute_fetchall(sql, post.key)]:
+        await _remove_text(connection, post)
+
+
+async def _remove_text(connection: aiosqlite.Connection, post: Post) -> None:
+    """Take what was read of a post's earlier file from it; answers that quote it are looked at as after an edit."""
+    edited = to_unix_seconds(post.stamp)
+    await assign_sequence_numbers(connection, [post.key], media_text=None, edited=edited)
 
 
 async def _keep_version(connection: aiosqlite.Connection, key: PostKey) -> None:

@@ -11,7 +11,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 import pytest
-from driver import ADMIN, HARBOUR, OTTO, SAFE, open_archive
+from driver import ADMIN, HARBOUR, OTTO, SAFE, current, open_archive, say_text
 from model_check.spoken_notes import can_speak, record_note, speak
 from PIL import Image, ImageDraw, ImageFont
 
@@ -109,6 +109,22 @@ async def test_a_deleted_post_takes_the_text_of_its_file_along(sandbox, live, as
         await sandbox.press(ADMIN, ADMIN, confirm["message_id"], button)
         assert "18 euros" not in (await ask(OTTO, BOATS))["text"]
         assert not await archive.value("SELECT count(*) FROM posts WHERE media_text IS NOT NULL")
+
+
+@needs_tesseract
+async def test_a_picture_that_is_hidden_as_a_spoiler_later_is_quoted_no_more(sandbox, live, ask, home, post_file):
+    async with live(), open_archive(home) as archive:
+        sent = await post_file(HARBOUR, "photo", draw(PRICES), "Boat hire")
+        await until_read(archive, 1)
+        told = await ask(OTTO, BOATS)
+        assert "18 euros" in told["text"]
+        edited = {"has_media_spoiler": True, "edit_date": sent["date"] + 60}
+        message = sandbox.world.change(sandbox.world.room(HARBOUR), sent["message_id"], **edited)
+        sandbox.world.queue.push("edited_channel_post", message)
+        assert await sandbox.until(lambda: "18 euros" not in current(sandbox, told)["text"])
+        assert "18 euros" not in (await ask(OTTO, BOATS))["text"]
+        assert "18 euros" not in await say_text(sandbox, OTTO, "/why", reply_to=told["message_id"])
+        assert not await media.count_media(archive)
 
 
 async def test_what_cannot_be_read_is_told_in_one_sentence_and_can_be_tried_again(sandbox, live, ask, home, post_file):

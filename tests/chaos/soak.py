@@ -1,6 +1,6 @@
 """The bot under a mixed load for an hour: does its memory grow, does it keep descriptors open, does it get slower.
 
-python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--models DIR]
+python tests/chaos/soak.py [--minutes 60] [--warm-up 5] [--every 3] [--models DIR] [--set NAME=VALUE]…
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -120,12 +120,17 @@ class Plan:
     rates: Rates = field(default_factory=Rates)
 
 
-async def run_soak(plan: Plan, folder: Path, models: Path | None) -> tuple[Load, list[Sample]]:
-    """Run the bot under the load; what was done, and all samples. Raises RuntimeError where the bot ends."""
+async def run_soak(
+    plan: Plan, folder: Path, models: Path | None, settings: Mapping[str, str] | None = None
+) -> tuple[Load, list[Sample]]:
+    """Run the bot, with further `settings`, under the load; what was done, and all samples.
+
+    Raises RuntimeError where the bot ends.
+    """
     sandbox = DrivenSandbox()
     load = Load(sandbox, plan.rates, plan.posts, plan.seed)
     await sandbox.start()
-    more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "1000000"}
+    more = {"BOT__ADMINS": str(ADMIN), "BOT__READER_LIMIT": "1000000"} | dict(settings or {})
     home = BotHome(folder, models, more)
     samples: list[Sample] = []
     try:
@@ -223,12 +228,19 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=usual.every, help="seconds between two looks")
     parser.add_argument("--seed", type=int, default=usual.seed, help="the same seed, the same load")
     parser.add_argument("--models", metavar="DIR", help="where the offline model is; none: words alone")
+    parser.add_argument("--think", type=float, default=usual.rates.think_s, help="seconds a reader thinks, on average")
+    parser.add_argument("--pictures", type=float, default=0.0, help="seconds between two pictures to read; 0: none")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the bot")
     asked = parser.parse_args()
     warm_up = asked.warm_up if asked.warm_up is not None else max(2.0, asked.minutes / 12)
-    plan, models = Plan(asked.minutes, warm_up, asked.every, seed=asked.seed), offline_models(asked.models)
+    rates, models = Rates(think_s=asked.think, picture_s=asked.pictures), offline_models(asked.models)
+    plan = Plan(asked.minutes, warm_up, asked.every, seed=asked.seed, rates=rates)
     folder = Path(tempfile.mkdtemp(prefix="citegram-soak-"))
     prepare_archive(folder / "data", make_expected_posts(OLD, plan.posts, plan.seed))
-    load, samples = asyncio.run(run_soak(plan, folder, models))
+    settings = dict(one.split("=", 1) for one in asked.set)
+    load, samples = asyncio.run(run_soak(plan, folder, models, settings))
+    (folder / "samples.json").write_text(json.dumps([asdict(one) for one in samples]), "utf-8")
+    print(f"Samples, log and archive: {folder}")
     found = compute_figures(plan, load, samples, (folder / "bot.log").read_text("utf-8", "replace"))
     goals = judge(found)
     print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -8,18 +8,22 @@ their bounds, and that is no leak either.
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from secrets import token_urlsafe
 from typing import Any
 
 from chaos.channel_traffic import CHANNELS
 from chaos.prepared_archive import OLD
+from PIL import Image, ImageDraw, ImageFont
 
 from bot.sandbox import Sandbox, page_api
 from bot.sandbox.page_api import UserMessage
+from bot.sandbox.state import UploadedFile
 
 ADMIN = 900
 READERS = range(901, 909)
@@ -36,12 +40,13 @@ _DEEDS = {"ask": 60, "verify": 12, "search": 14, "press": 12, "forget": 2}
 @dataclass(frozen=True, slots=True)
 class Rates:
     """`edits` a second; the seconds a reader thinks, on average; how often an index is rebuilt; how many are posted
-    before, in the warm-up."""
+    before, in the warm-up; how often the picture of a post is replaced, 0: never."""
 
     edits: float = 1.0
     think_s: float = 2.0
     reindex_s: float = 300.0
     posted: int = 200
+    picture_s: float = 0.0
 
 
 class Load:
@@ -72,6 +77,8 @@ class Load:
         self._begun = time.monotonic()
         tasks = [asyncio.create_task(self._read(reader, n % 2 == 0)) for n, reader in enumerate(READERS)]
         tasks += [asyncio.create_task(self._write()), asyncio.create_task(self._rebuild(reindex))]
+        if self._rates.picture_s:
+            tasks.append(asyncio.create_task(self._replace_pictures()))
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -91,6 +98,28 @@ class Load:
             page_api.edit_as_author(self._world, *self._rng.choice(self._mine), self._rng.choice(self._texts))
             self.done["edit"] += 1
             await asyncio.sleep(self._rng.expovariate(self._rates.edits))
+
+    async def _replace_pictures(self) -> None:
+        """A post whose picture is replaced by ever new ones, to be read."""
+        room = self._world.room(CHANNELS[0].chat_id)
+        photo = await asyncio.to_thread(self._draw)
+        message = page_api.post_as_channel(self._world, room.id, UserMessage(extra={"text": None, "photo": photo}))
+        while True:
+            await asyncio.sleep(self._rates.picture_s)
+            photo = await asyncio.to_thread(self._draw)
+            edited = {"photo": photo, "edit_date": int(self._world.clock())}
+            self._world.queue.push("edited_channel_post", self._world.change(room, message["message_id"], **edited))
+            self.done["picture"] += 1
+
+    def _draw(self) -> list[dict[str, Any]]:
+        """A photo of some text."""
+        picture, stored = Image.new("RGB", (900, 300), "white"), io.BytesIO()
+        font = ImageFont.load_default(30)
+        ImageDraw.Draw(picture).text((40, 40), self._text().replace(" ", "\n", 4), fill="black", font=font)
+        picture.save(stored, "PNG")
+        upload = UploadedFile(token_urlsafe(12), "picture.png", "image/png", stored.getvalue())
+        self._world.files[upload.file_id] = upload
+        return [upload.wire() | {"width": 900, "height": 300}]
 
     def _text(self) -> str:
         return " ".join(self._rng.choices((*_WORDS, *_SLOVA), k=12)) + f" zl{self._rng.randrange(_TEXTS)}x"
